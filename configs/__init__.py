@@ -1,0 +1,1 @@
+"""Values: one YAML file per choice, composed by Hydra into typed configs."""

@@ -1,0 +1,221 @@
+"""The settings of every verb of the `rearrange` command, as typed values.
+
+A field's type, default and meaning stand here; `rearrange VERB --help` prints them from this file.
+`configs/<verb>.yaml` joins the class of a verb with the group `task`; `configs/load.py` makes an
+object of it. This module imports nothing, so that asking for help is quick.
+"""
+
+from dataclasses import dataclass, field
+
+MISSING = "???"  # OmegaConf's word for a value that has to be given
+
+
+def _check(is_right: bool, message: str) -> None:
+    if not is_right:
+        raise ValueError(message)
+
+
+@dataclass(kw_only=True)
+class TaskCfg:
+    name: str = MISSING
+    """The task's name, as `rearrange list` prints it."""
+    title: str = MISSING
+    """The heading in reports."""
+    stage_skills: list[list[str]] = field(default_factory=list)
+    """For each stage in order the skills it needs beyond the stage before; empty for one skill."""
+
+
+@dataclass(kw_only=True)
+class EvaluateCfg:
+    task: TaskCfg = field(default_factory=TaskCfg)
+    """A task's name, see `rearrange list`."""
+    agent: str = "oracle"
+    """Who acts, see `rearrange list`."""
+    split: str = "val"
+    """Which apartments: train, val or test."""
+    num_episodes: int = 100
+    """How many episodes: those with the indices 0 to num_episodes - 1."""
+    seed: int = 0
+    """Seed of the episodes and of the bootstrap intervals."""
+    num_workers: int = 0
+    """Worker processes; 0 takes one for each core. The results do not depend on it."""
+    output_dir: str = "outputs/evaluate"
+    """Folder for summary.json, episodes.jsonl, report.html, stages.png and videos/."""
+    record: int = 0
+    """Make videos of this many episodes, the first ones."""
+    renderer: str = "auto"
+    """What paints the videos: auto, plain, warp or egl; see `rearrange doctor`."""
+    episode_timeout_s: float = 900.0
+    """A worker that has no result after this many seconds counts as dead."""
+    max_restarts: int = 3
+    """So many dead workers are replaced and their episodes repeated; one more ends the run."""
+
+    def __post_init__(self) -> None:
+        _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
+        _check(self.num_workers >= 0, f"num_workers must not be negative, got {self.num_workers}")
+        _check(self.record >= 0, f"record must not be negative, got {self.record}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        _check(
+            self.max_restarts >= 0, f"max_restarts must not be negative, got {self.max_restarts}"
+        )
+        _check(
+            self.episode_timeout_s > 0.0,
+            f"episode_timeout_s must be positive, got {self.episode_timeout_s}",
+        )
+
+
+@dataclass(kw_only=True)
+class RecordCfg:
+    task: TaskCfg = field(default_factory=TaskCfg)
+    """A task's name, see `rearrange list`."""
+    agent: str = "oracle"
+    """Who acts, see `rearrange list`."""
+    split: str = "val"
+    """Which apartments: train, val or test."""
+    index: int = 0
+    """Which episode."""
+    seed: int = 0
+    """Seed of the episodes."""
+    output: str = "outputs/episode.mp4"
+    """The video file, ending in .mp4."""
+    renderer: str = "auto"
+    """What paints the pictures: auto, plain, warp or egl; see `rearrange doctor`."""
+
+    def __post_init__(self) -> None:
+        _check(self.index >= 0, f"index must not be negative, got {self.index}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        _check(self.output.endswith(".mp4"), f"output must end in .mp4, got {self.output}")
+
+
+@dataclass(kw_only=True)
+class PlanCfg:
+    task: TaskCfg = field(default_factory=TaskCfg)
+    """Plan for an episode of this task."""
+    split: str = "val"
+    """Which apartments: train, val or test."""
+    index: int = 0
+    """Which episode."""
+    seed: int = 0
+    """Seed of the episodes."""
+    domain: str | None = None
+    """Instead of an episode: a PDDL domain file (STRIPS, typing, negative preconditions)."""
+    problem: str | None = None
+    """The PDDL problem file that goes with `domain`."""
+    output: str | None = None
+    """For an episode: also write its PDDL problem to this file."""
+
+    def __post_init__(self) -> None:
+        _check(self.index >= 0, f"index must not be negative, got {self.index}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        _check(
+            (self.domain is None) == (self.problem is None),
+            "domain and problem go together: give both PDDL files or neither",
+        )
+
+
+@dataclass(kw_only=True)
+class ViewCfg:
+    task: TaskCfg = field(default_factory=TaskCfg)
+    """A task's name, see `rearrange list`."""
+    agent: str = "you"
+    """`you` drives with the keyboard; any other agent of `rearrange list` drives by itself."""
+    split: str = "val"
+    """Which apartments: train, val or test."""
+    index: int = 0
+    """The first episode to be shown."""
+    seed: int = 0
+    """Seed of the episodes."""
+    port: int = 8000
+    """Port of the page on this machine (127.0.0.1); 0 takes a free one."""
+    renderer: str = "auto"
+    """What paints the pictures: auto, plain, warp or egl; see `rearrange doctor`."""
+
+    def __post_init__(self) -> None:
+        _check(self.index >= 0, f"index must not be negative, got {self.index}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        _check(0 <= self.port <= 65535, f"port must lie in [0, 65535], got {self.port}")
+
+
+@dataclass(kw_only=True)
+class BenchCfg:
+    what: str = MISSING
+    """What to measure: sim."""
+    output: str | None = None
+    """Also write the figures to this JSON file."""
+    num_steps: int = 10_000
+    """Steps of Pick for env.step."""
+    num_resets: int = 100
+    """Resets of training episodes."""
+    num_images: int = 30
+    """Images for each way to render depth."""
+    seed: int = 0
+    """Seed of the episodes and of the random actions."""
+
+    def __post_init__(self) -> None:
+        _check(self.what in ("sim",), f"unknown bench '{self.what}': choose from sim")
+        for name in ("num_steps", "num_resets", "num_images"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+
+
+@dataclass(kw_only=True)
+class DoctorCfg:
+    output: str | None = None
+    """Also write the findings to this JSON file."""
+    timeout_s: float = 60.0
+    """How long one renderer may take to show that it works."""
+
+    def __post_init__(self) -> None:
+        _check(self.timeout_s > 0.0, f"timeout_s must be positive, got {self.timeout_s}")
+
+
+@dataclass(kw_only=True)
+class EpisodesCfg:
+    what: str = MISSING
+    """`generate` makes an episode file, `check` reads one and reports what is wrong with it."""
+    task: TaskCfg = field(default_factory=TaskCfg)
+    """generate: for this task."""
+    split: str = "val"
+    """generate: in these apartments: train, val or test."""
+    num_episodes: int = 100
+    """generate: so many episodes, from index 0."""
+    seed: int = 0
+    """generate: seed of the episodes."""
+    output: str | None = None
+    """generate: the file to write, ending in .json.gz."""
+    file: str | None = None
+    """check: the file to read."""
+
+    def __post_init__(self) -> None:
+        choices = "choose from generate, check"
+        _check(self.what in ("generate", "check"), f"unknown '{self.what}': {choices}")
+        _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        if self.what == "generate":
+            _check(self.output is not None, "episodes generate needs output=FILE.json.gz")
+        else:
+            _check(self.file is not None, "episodes check needs file=FILE.json.gz")
+
+
+@dataclass(kw_only=True)
+class ListCfg:
+    what: str = "all"
+    """What to list: all, tasks, agents, splits or renderers."""
+
+    def __post_init__(self) -> None:
+        known = ("all", "tasks", "agents", "splits", "renderers")
+        _check(self.what in known, f"unknown '{self.what}': choose from {', '.join(known)}")
+
+
+VERB_CONFIGS: dict[str, type] = {
+    "evaluate": EvaluateCfg,
+    "record": RecordCfg,
+    "view": ViewCfg,
+    "plan": PlanCfg,
+    "episodes": EpisodesCfg,
+    "bench": BenchCfg,
+    "doctor": DoctorCfg,
+    "list": ListCfg,
+}
+"""Verb -> the class of its settings."""

@@ -1,0 +1,221 @@
+"""Summary and records -> the table of the terminal, the stage figure, and a page to read.
+
+The page carries its styles and its figure; the videos lie beside it in videos/.
+"""
+
+import base64
+import io
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rearrange.configs.schema import TaskCfg
+from rearrange.eval.metrics import by_layout, product_bound
+from rearrange.eval.runner import EpisodeRecord
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+       color: #222; background: #fff }
+h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } .quiet { color: #666 }
+.success { font-size: 2.5rem; margin: 1rem 0 0 }
+table { border-collapse: collapse; margin: 1rem 0 } img, video { max-width: 100% }
+th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
+th:first-child, td:first-child { text-align: left }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 }
+  th, td { border-color: #444 } .quiet { color: #999 } img { background: #fff } }
+"""
+
+
+def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
+    """What the command prints at its end."""
+    success = summary["success"]
+    lines = [
+        f"{task.title}: {summary['agent']}, {summary['split']}, "
+        f"{summary['num_episodes']} episodes, seed {summary['seed']}",
+        "",
+        f"{'':<24}{'mean':>8}   95% interval",
+        f"{'success':<24}{_percents(success)}",
+    ]
+    lines += [f"{stage['name']:<24}{_percents(stage)}" for stage in summary["stages"]]
+    if summary["skills"]:
+        lines += ["", f"{'skill':<24}{'worked':>8}   of attempts"]
+        lines += [
+            f"{name:<24}{_share(count):>8}   {count['successes']} of {count['attempts']}"
+            for name, count in summary["skills"].items()
+        ]
+    if summary["failures"]:
+        lines += ["", "failures"]
+        lines += [f"{count:>5}  {label}" for label, count in summary["failures"].items()]
+    lines += [
+        "",
+        f"{summary['control_steps']} control steps in {summary['wall_time_s']:.0f} s "
+        f"({summary['steps_per_second']:.0f}/s with {summary['num_workers']} workers)",
+    ]
+    if summary["workers_lost"]:
+        lines.append(f"{summary['workers_lost']} workers were lost and replaced")
+    return "\n".join(lines)
+
+
+def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
+    """The curve of success over stages with its interval and the product bound, as PNG."""
+    from matplotlib.figure import Figure
+
+    points = summary["stages"] or [{"name": "success", **summary["success"]}]
+    names = [point["name"] for point in points]
+    means = [100 * point["mean"] for point in points]
+    below = [100 * (point["mean"] - point["low"]) for point in points]
+    above = [100 * (point["high"] - point["mean"]) for point in points]
+    places = range(len(points))
+
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    errors = [[max(0.0, value) for value in side] for side in (below, above)]
+    axes.errorbar(places, means, yerr=errors, marker="o", capsize=4, label=summary["agent"])
+    bounds = _bounds(summary, task)
+    known = [(place, 100 * bound) for place, bound in enumerate(bounds) if bound is not None]
+    if known:
+        axes.plot(*zip(*known, strict=True), "k--", label="product of the skills' success rates")
+    axes.set_xticks(list(places), names, rotation=30 if len(names) > 5 else 0)
+    axes.set_ylim(0, 105)
+    axes.set_xlim(-0.5, len(points) - 0.5)
+    axes.set_ylabel("episodes that reach the stage (%)")
+    axes.set_title(f"{task.title}, {summary['split']}, {summary['num_episodes']} episodes")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower left")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def write_report(
+    summary: dict[str, Any],
+    records: list[EpisodeRecord],
+    task: TaskCfg,
+    figure: bytes,
+    films: list[Path],
+) -> str:
+    """The page as HTML text; `films` are paths relative to it."""
+    title = f"{task.title}: {summary['agent']} on {summary['split']}"
+    success = summary["success"]
+    interval = f"{100 * success['low']:.1f} to {100 * success['high']:.1f}%"
+    bounds = _bounds(summary, task) or [None] * len(summary["stages"])
+    film_of = {film.stem: film.as_posix() for film in films}
+    image = base64.b64encode(figure).decode()
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p class=quiet>{summary['num_episodes']} episodes, seed {summary['seed']}</p>",
+        f"<p class=success>{100 * success['mean']:.1f}% success</p>",
+        f"<p class=quiet>95% bootstrap interval {interval}</p>",
+        "<h2>Stages</h2>",
+        f'<img alt="success over stages" src="data:image/png;base64,{image}">',
+    ]
+    if summary["stages"]:
+        parts.append(
+            _table(
+                ("stage", "reached", "95% interval", "product of skills"),
+                (
+                    (stage["name"], *_percents(stage).split(maxsplit=1), _percent(bound))
+                    for stage, bound in zip(summary["stages"], bounds, strict=True)
+                ),
+            )
+        )
+    parts += [
+        "<h2>Skills</h2>",
+        _table(
+            ("skill", "worked", "successes", "attempts"),
+            (
+                (name, _share(count), count["successes"], count["attempts"])
+                for name, count in summary["skills"].items()
+            ),
+        ),
+        "<h2>Failures</h2>",
+        _table(("what went wrong", "episodes"), summary["failures"].items())
+        if summary["failures"]
+        else "<p>None.</p>",
+    ]
+    if films:
+        parts.append("<h2>Videos</h2>")
+    for film in films:
+        record = next(r for r in records if f"episode_{r.index:04d}" == film.stem)
+        text = f"episode {record.index}, {record.scene}: {record.failure or 'success'}"
+        source = escape(film.as_posix(), quote=True)
+        parts.append(
+            f"<p>{escape(text)}<br><video controls preload=metadata src='{source}'></video></p>"
+        )
+    layouts = by_layout(records)
+    parts += [
+        "<h2>Apartments</h2>",
+        _table(
+            ("apartment", "episodes", "success", "steps", "force (N)", "path (m)"),
+            (
+                (
+                    row["scene"],
+                    row["num_episodes"],
+                    f"{row['success']:.0%}",
+                    f"{row['steps']:.0f}",
+                    f"{row['force']:.0f}",
+                    f"{row['path_length']:.1f}",
+                )
+                for row in layouts
+            ),
+        ),
+        "<h2>Episodes</h2>",
+        _table(
+            ("episode", "apartment", "stages", "steps", "force (N)", "path (m)", "result"),
+            (
+                (
+                    (r.index, film_of.get(f"episode_{r.index:04d}")),
+                    r.scene,
+                    f"{sum(r.stages.values())} of {len(r.stages)}",
+                    r.steps,
+                    f"{r.force:.0f}",
+                    f"{r.path_length:.1f}",
+                    r.failure or "success",
+                )
+                for r in records
+            ),
+        ),
+        "<h2>Run</h2>",
+        f"<p>{summary['control_steps']} control steps in {summary['wall_time_s']:.0f} s, "
+        f"{summary['steps_per_second']:.0f} a second with {summary['num_workers']} workers"
+        f" ({summary['workers_lost']} lost). "
+        + escape(", ".join(f"{name} {number}" for name, number in summary["versions"].items()))
+        + "</p>",
+    ]
+    return (
+        f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>"
+        '<meta name=viewport content="width=device-width">'
+        f"<style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A cell is a value, or a value and the file it links to."""
+
+    def cell(value: Any) -> str:
+        value, link = value if isinstance(value, tuple) else (value, None)
+        text = escape(str(value))
+        return f"<td><a href='{escape(link, quote=True)}'>{text}</a>" if link else f"<td>{text}"
+
+    body = "\n".join("<tr>" + "".join(cell(value) for value in row) for row in rows)
+    return f"<table><tr>{''.join(f'<th>{escape(head)}' for head in heads)}\n{body}</table>"
+
+
+def _bounds(summary: dict[str, Any], task: TaskCfg) -> list[float | None]:
+    """The product bound of every stage; empty if the task's file does not know these stages."""
+    if len(task.stage_skills) != len(summary["stages"]):
+        return []
+    return product_bound(task.stage_skills, summary["skills"])
+
+
+def _percents(mean: dict[str, Any]) -> str:
+    return f"{100 * mean['mean']:>7.1f}%   {100 * mean['low']:.1f} to {100 * mean['high']:.1f}%"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}%"
+
+
+def _share(count: dict[str, int]) -> str:
+    return f"{100 * count['successes'] / count['attempts']:.1f}%"

@@ -1,0 +1,147 @@
+"""One agent through one episode, giving one record.
+
+The record holds nothing that depends on the machine, the worker or the clock, so that the same
+command writes the same `episodes.jsonl` whatever `num_workers` is.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from math import hypot
+from pathlib import Path
+from typing import Any, Protocol
+
+from rearrange.errors import UserError
+
+
+class Agent(Protocol):
+    """What acts in an episode, as `rearrange.planner.agents.make_agent` gives it."""
+
+    attempts: list[tuple[str, bool]]  # skills tried so far in this episode, and whether each worked
+    status: str  # the running step of the plan
+    plan_lines: list[str]
+    failure: str | None  # what went wrong, if the episode failed
+
+    def reset(self, observation: Any, info: dict[str, Any]) -> None: ...
+    def act(self, observation: Any, info: dict[str, Any]) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldCfg:
+    """What a worker needs to know to run any episode of an evaluation."""
+
+    task: str
+    agent: str
+    split: str
+    seed: int
+    record: int = 0  # films the episodes with a lower index
+    video_dir: str = ""
+    renderer: str = "auto"
+    title: str = ""  # of the task, in videos
+
+
+@dataclass(kw_only=True)
+class EpisodeRecord:
+    """One line of `episodes.jsonl`."""
+
+    index: int
+    scene: str
+    """Layout id of the apartment."""
+    success: bool
+    stages: dict[str, bool]
+    """Stage -> reached at any time, in the task's order."""
+    failure: str | None
+    """What went wrong; None after a success."""
+    steps: int
+    """Control steps."""
+    force: float
+    """Accumulated collision force (N)."""
+    path_length: float
+    """Way of the base (m)."""
+    attempts: list[tuple[str, bool]] = field(default_factory=list)
+    """Skills in the order tried, and whether each worked."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+MakeWorld = Callable[[WorldCfg], tuple[Any, Agent]]
+
+
+def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
+    """The environment and the agent of an evaluation.
+
+    Raises:
+        UserError: for an unknown task, split or agent.
+    """
+    from rearrange.planner.agents import make_agent
+    from rearrange.tasks.registry import make_env
+
+    env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, depth=False)
+    return env, make_agent(cfg.agent, env)
+
+
+def check_names(task: str, agent: str, split: str) -> None:
+    """Raises UserError for a task, agent or split that does not exist."""
+    from rearrange.configs.load import nearest
+    from rearrange.planner.agents import AGENTS
+    from rearrange.tasks.registry import TASKS
+
+    for kind, name, known in (
+        ("task", task, TASKS),
+        ("agent", agent, AGENTS),
+        ("split", split, ("train", "val", "test")),
+    ):
+        if name not in known:
+            raise UserError(f"unknown {kind} '{name}': {nearest(name, list(known))}")
+
+
+def video_path(cfg: WorldCfg, index: int) -> Path:
+    """Where the film of an episode goes."""
+    return Path(cfg.video_dir) / f"episode_{index:04d}.mp4"
+
+
+def run_episode(env: Any, agent: Agent, cfg: WorldCfg, index: int) -> EpisodeRecord:
+    """Runs one episode to its end, filming it if `cfg.record` covers its index."""
+    if index >= cfg.record:
+        return _run(env, agent, index, watch=lambda info: None)
+    from rearrange.eval.film import Film  # imports the renderer, which only films need
+
+    with Film(env, agent, video_path(cfg, index), cfg.renderer, cfg.title) as film:
+        return _run(env, agent, index, watch=film.add)
+
+
+def _run(
+    env: Any, agent: Agent, index: int, watch: Callable[[dict[str, Any]], None]
+) -> EpisodeRecord:
+    observation, info = env.reset(options={"index": index})
+    agent.reset(observation, info)
+    world = env.unwrapped
+    x, y = world.sim.base_pose[:2]
+    path_length, steps, is_over, truncated = 0.0, 0, False, False
+    watch(info)
+    while not is_over:
+        action = agent.act(observation, info)
+        observation, _, terminated, truncated, info = env.step(action)
+        is_over = terminated or truncated
+        steps += 1
+        new_x, new_y = world.sim.base_pose[:2]
+        path_length += hypot(new_x - x, new_y - y)
+        x, y = new_x, new_y
+        watch(info)
+    success = bool(info["success"])
+    return EpisodeRecord(
+        index=index,
+        scene=world.episode.scene.layout_id,
+        success=success,
+        stages={name: bool(reached) for name, reached in info["stages"].items()},
+        failure=None if success else _failure(agent, info, truncated),
+        steps=steps,
+        force=round(float(info["force_accum"]), 3),
+        path_length=round(float(path_length), 4),
+        attempts=[(str(name), bool(worked)) for name, worked in agent.attempts],
+    )
+
+
+def _failure(agent: Agent, info: dict[str, Any], truncated: bool) -> str:
+    hint = agent.failure or info.get("failure_hint")
+    return str(hint or ("out of time" if truncated else "stopped too early"))

@@ -1,0 +1,198 @@
+"""Worker processes that run episodes, handed out by index.
+
+    parent                            worker (spawned, one thread, no torch)
+    index        -- pipe, JSON -->    run_episode(env, agent, index)
+    record       <-- pipe, JSON --    the same as in any other worker
+    null         -- pipe, JSON -->    ends
+
+A worker that dies or is silent for too long is replaced and its episode repeated, within a budget.
+An exception in a worker is a defect: it reaches the parent with its traceback and ends the run.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+
+from rearrange.errors import UserError
+from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class WorkerFailed(RuntimeError):
+    """An exception inside a worker, with the worker's traceback as its message."""
+
+
+def run_episode_worker(connection: Connection, cfg: WorldCfg, make_world: MakeWorld) -> None:
+    """The whole life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        env, agent = make_world(cfg)
+        while (index := json.loads(connection.recv_bytes())) is not None:
+            record = run_episode(env, agent, cfg, index)
+            connection.send_bytes(json.dumps({"record": record.to_json()}).encode())
+        env.close()
+    except EOFError:
+        pass  # the parent is gone
+    except Exception as error:
+        kind = "mistake" if isinstance(error, UserError) else "exception"
+        text = str(error) if kind == "mistake" else traceback.format_exc()
+        with suppress(OSError):
+            connection.send_bytes(json.dumps({kind: text}).encode())
+
+
+@dataclass
+class _Worker:
+    process: multiprocessing.process.BaseProcess
+    connection: Connection
+    index: int | None = None  # of its episode; None while it has none
+    deadline: float = float("inf")  # on the monotonic clock (s)
+
+
+class WorkerPool:
+    """Runs episodes in processes; `lost` counts the workers that died.
+
+    Args:
+        timeout_s: longest time for one episode, the start of its worker included.
+        max_restarts: how many workers may be replaced.
+    """
+
+    def __init__(
+        self,
+        cfg: WorldCfg,
+        num_workers: int,
+        make_world: MakeWorld,
+        timeout_s: float,
+        max_restarts: int,
+    ) -> None:
+        self.lost = 0
+        self._cfg, self._make_world = cfg, make_world
+        self._num_workers, self._timeout_s, self._max_restarts = (
+            num_workers,
+            timeout_s,
+            max_restarts,
+        )
+        self._context = multiprocessing.get_context("spawn")
+        self._workers: list[_Worker] = []
+
+    def run(self, indices: list[int]) -> Iterator[EpisodeRecord]:
+        """The records of the episodes, in the order in which they end.
+
+        Raises:
+            UserError: if a worker met the caller's mistake, or too many workers died.
+            WorkerFailed: if a worker raised anything else.
+        """
+        todo = deque(indices)
+        num_open = len(indices)
+        try:
+            for _ in range(min(self._num_workers, num_open)):
+                self._workers.append(self._start())
+            while num_open:
+                for worker in self._workers:
+                    if worker.index is None and todo:
+                        self._hand_out(worker, todo.popleft())
+                for worker in self._ready():
+                    record = self._receive(worker)
+                    if record is None:
+                        self._replace(worker, todo)
+                    else:
+                        num_open -= 1
+                        worker.index, worker.deadline = None, float("inf")
+                        yield record
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends all workers; calling it again does nothing."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            with suppress(OSError):
+                if worker.index is None:
+                    worker.connection.send_bytes(b"null")
+                else:
+                    worker.process.terminate()
+        for worker in workers:
+            worker.process.join(timeout=2.0)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.connection.close()
+
+    def _start(self) -> _Worker:
+        before = {name: os.environ.get(name) for name in ONE_THREAD}
+        os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # read by the child when it imports numpy
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=run_episode_worker,
+            args=(theirs, self._cfg, self._make_world),
+            name="episode worker",
+            daemon=True,
+        )
+        try:
+            process.start()
+        finally:
+            theirs.close()
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+        return _Worker(process, ours)
+
+    def _hand_out(self, worker: _Worker, index: int) -> None:
+        worker.index, worker.deadline = index, time.monotonic() + self._timeout_s
+        with suppress(OSError):  # a dead worker is noticed when its answer is read
+            worker.connection.send_bytes(json.dumps(index).encode())
+
+    def _ready(self) -> list[_Worker]:
+        """The workers that have answered, died, or are over time."""
+        busy = [worker for worker in self._workers if worker.index is not None]
+        first = min(worker.deadline for worker in busy)
+        answered = wait([w.connection for w in busy], max(0.0, first - time.monotonic()))
+        now = time.monotonic()
+        return [w for w in busy if w.connection in answered or w.deadline <= now]
+
+    def _receive(self, worker: _Worker) -> EpisodeRecord | None:
+        """The worker's record, or None if it has died or is over time."""
+        try:
+            if not worker.connection.poll():
+                return None
+            message = json.loads(worker.connection.recv_bytes())
+        except (EOFError, OSError):
+            return None
+        if "mistake" in message:
+            raise UserError(message["mistake"])
+        if "exception" in message:
+            raise WorkerFailed(f"episode {worker.index}:\n{message['exception']}")
+        return EpisodeRecord(**message["record"])
+
+    def _replace(self, worker: _Worker, todo: deque[int]) -> None:
+        """Ends a dead or silent worker and starts another; its episode is to be run again."""
+        is_late = worker.deadline <= time.monotonic()
+        worker.process.kill()
+        worker.process.join()
+        worker.connection.close()
+        self._workers.remove(worker)
+        self.lost += 1
+        if self.lost > self._max_restarts:
+            code = worker.process.exitcode
+            why = (
+                f"gave no result in {self._timeout_s:g} s"
+                if is_late
+                else f"died (exit code {code})"
+            )
+            raise UserError(
+                f"{self.lost} workers were lost, the last one {why} in episode {worker.index}: "
+                "out of memory? try fewer num_workers, or a larger episode_timeout_s"
+            )
+        todo.appendleft(worker.index)
+        self._workers.append(self._start())

@@ -1,0 +1,171 @@
+"""PDDL text -> pddlpy's parse tree, or one clear line about what is wrong with the text.
+
+    text -- pddlpy's lexer --> tokens -- checks, small repairs --> tokens -- pddlpy's parser --> tree
+
+pddlpy 0.3.3 prints its complaints to stderr and goes on with whatever it understood. Here its error
+listeners raise instead, and the tokens are looked at in between, because its grammar (PDDL 3.1)
+- keeps words such as `at`, `start`, `end` or `number` for itself, which plain STRIPS uses as names;
+- reads `=` between numbers only, so that `(= ?x ?y)` is a syntax error;
+- wants the sections in one order, where authors often put `:predicates` before `:constants`;
+- knows keywords in lower case only, whereas PDDL does not mind the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from antlr4 import CommonTokenStream, InputStream, ParserRuleContext, Token
+from antlr4.error.ErrorListener import ErrorListener
+from antlr4.ListTokenSource import ListTokenSource
+from pddlpy.pddlLexer import pddlLexer
+from pddlpy.pddlParser import pddlParser
+
+from rearrange.errors import UserError
+
+MAX_CHARACTERS = 1_000_000
+"""About 10 s of parsing; published STRIPS problems stay far below."""
+MAX_DEPTH = 32
+"""Nested parentheses. STRIPS needs 6; pddlpy's parser recurses at each level."""
+
+REQUIREMENTS = (":strips", ":typing", ":negative-preconditions", ":equality")
+
+# What STRIPS lacks, by the word that opens it.
+_UNSUPPORTED = {
+    "or": "disjunctions", "imply": "implications", "exists": "quantifiers", "forall": "quantifiers",
+    "when": "conditional effects", "preference": "preferences", "either": "`either` types",
+    "assign": "numeric effects", "scale-up": "numeric effects", "scale-down": "numeric effects",
+    "increase": "numeric effects", "decrease": "numeric effects",
+    ":functions": "numeric functions", ":durative-action": "durative actions",
+    ":duration": "durative actions", ":condition": "durative actions",
+    ":derived": "derived predicates", ":constraints": "constraints", ":metric": "metrics",
+    ">": "numeric comparisons", "<": "numeric comparisons", ">=": "numeric comparisons",
+    "<=": "numeric comparisons", "*": "arithmetic", "+": "arithmetic", "/": "arithmetic",
+}  # fmt: skip
+# The words that the parser must go on seeing as keywords; all other words are names.
+_KEYWORDS = {"and", "not"}
+_HEADER = 4  # "( define ( domain": here `define`, `domain` and `problem` are keywords, later names
+# The order in which pddlpy's grammar wants the sections of a domain and of a problem.
+_SECTIONS = (":domain", ":requirements", ":types", ":constants", ":predicates", ":action",
+             ":objects", ":init", ":goal")  # fmt: skip
+
+
+def parse_tree(text: str, kind: str, source: str) -> ParserRuleContext:
+    """pddlpy's parse tree of one `kind` ("domain" or "problem").
+
+    `source` names the text in errors: a file name, usually. Raises UserError with source and line.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(
+            f"{source}: a PDDL file may have {MAX_CHARACTERS:,} characters, this one has {len(text):,}"
+        )
+    tokens = _tokens(text, source)
+    _check_parentheses(tokens, source)
+    _check_header(tokens, kind, source)
+    _check_supported(tokens, source)
+    _free_names(tokens)
+    parser = pddlParser(CommonTokenStream(ListTokenSource(_sort_sections(tokens))))
+    parser.removeErrorListeners()
+    parser.addErrorListener(_Raise(source))
+    try:
+        return parser.domain() if kind == "domain" else parser.problem()
+    except RecursionError:
+        raise UserError(f"{source}: formulas are nested too deeply to be read") from None
+
+
+def fail(source: str, where: ParserRuleContext | Token, what: str) -> NoReturn:
+    """Raises a UserError about a place in the text: "domain.pddl, line 7: ..."."""
+    line = where.line if isinstance(where, Token) else where.start.line
+    raise UserError(f"{source}, line {line}: {what}")
+
+
+class _Raise(ErrorListener):
+    """Turns the first complaint of pddlpy's lexer or parser into a UserError."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def syntaxError(self, recognizer, offendingSymbol, line, column, msg, e) -> NoReturn:  # noqa: N802, N803
+        what = " ".join(msg.split())
+        if isinstance(recognizer, pddlLexer):
+            what = f"these characters are not PDDL: {what.partition('at: ')[2] or what}"
+        if len(what) > 160:
+            what = what[:157] + "..."
+        raise UserError(f"{self.source}, line {line}: {what}")
+
+
+def _tokens(text: str, source: str) -> list[Token]:
+    # A comment needs its line end in pddlpy's grammar, also on the last line.
+    lexer = pddlLexer(InputStream(text.replace("\r\n", "\n").replace("\r", "\n").lower() + "\n"))
+    lexer.removeErrorListeners()
+    lexer.addErrorListener(_Raise(source))
+    tokens = lexer.getAllTokens()
+    if not tokens:
+        raise UserError(f"{source}: there is no PDDL in this text")
+    return tokens
+
+
+def _check_parentheses(tokens: Sequence[Token], source: str) -> None:
+    open_at: list[Token] = []
+    for index, token in enumerate(tokens):
+        if token.text == "(":
+            open_at.append(token)
+            if len(open_at) > MAX_DEPTH:
+                fail(source, token, f"more than {MAX_DEPTH} nested parentheses")
+        elif token.text == ")":
+            if not open_at:
+                fail(source, token, "this `)` closes nothing")
+            open_at.pop()
+            if not open_at and index + 1 < len(tokens):
+                fail(source, tokens[index + 1], "text after the end of the definition")
+    if open_at:
+        fail(source, open_at[-1], "this `(` is never closed")
+
+
+def _check_header(tokens: Sequence[Token], kind: str, source: str) -> None:
+    words = [token.text for token in tokens[:_HEADER]]
+    if words[:3] != ["(", "define", "("] or len(words) < _HEADER:
+        fail(source, tokens[0], f"a {kind} begins with `(define ({kind} NAME)`")
+    if words[3] != kind:
+        fail(source, tokens[3], f"a {kind} is needed here, this is `(define ({words[3]} ...`")
+
+
+def _check_supported(tokens: Sequence[Token], source: str) -> None:
+    for before, token in zip(tokens, tokens[1:], strict=False):
+        word = token.text
+        if token.type == pddlLexer.NUMBER:
+            fail(source, token, f"numbers are not supported, and names begin with a letter: {word}")
+        if token.type == pddlLexer.REQUIRE_KEY and word not in REQUIREMENTS:
+            fail(source, token, f"{word} is not supported; supported are {' '.join(REQUIREMENTS)}")
+        if word in _UNSUPPORTED and (before.text == "(" or not word[0].isalpha()):
+            fail(source, token, f"{_UNSUPPORTED[word]} (`{word}`) are not supported")
+
+
+def _free_names(tokens: Sequence[Token]) -> None:
+    """Makes names of the words that pddlpy's grammar keeps for PDDL 3.1, and of `=`."""
+    for index, token in enumerate(tokens):
+        if index < _HEADER or token.text in _KEYWORDS:
+            continue
+        if token.text[0].isalpha() or token.text == "=":
+            token.type = pddlLexer.NAME
+        elif token.text[0] == "?":
+            token.type = pddlLexer.VARIABLE
+
+
+def _sort_sections(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with the definition's sections in pddlpy's order; equal ones keep theirs."""
+    sections: list[list[Token]] = []
+    depth = 0
+    for token in tokens[1:-1]:
+        if depth == 0:
+            sections.append([])
+        sections[-1].append(token)
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+
+    def rank(section: list[Token]) -> int:
+        word = section[1].text if len(section) > 1 else ""
+        return _SECTIONS.index(word) if word in _SECTIONS else -1
+
+    # The first two are `define` and the name; unknown sections go first, where the parser meets them.
+    body = sorted(sections[2:], key=rank)
+    return [tokens[0], *(t for section in sections[:2] + body for t in section), tokens[-1]]

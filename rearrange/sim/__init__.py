@@ -1,0 +1,1 @@
+"""The simulated home: physics, robot, sensors, floor plan. Knows no task."""

@@ -1,0 +1,79 @@
+"""Forces that the robot exchanges with the home: what collision measures and penalties are made of.
+
+Counted are contacts of the robot, or of what it holds, with anything else. Contacts of the robot with itself,
+with the held object, and all contacts it has no part in (an object on a table) are not: the released Habitat
+code took the largest contact of the whole simulation (hab-spec 10, item 2).
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+RATCHET = 20.0  # N, dead zone of the accumulation (hab-spec 1.8)
+
+
+class ForceMeter:
+    """Largest contact force per control step and its accumulation over an episode."""
+
+    def __init__(self, model: mujoco.MjModel, robot_bodies: list[int]) -> None:
+        self._model = model
+        is_robot = np.zeros(model.nbody, dtype=bool)
+        is_robot[robot_bodies] = True
+        self._is_robot_geom = is_robot[model.geom_bodyid]
+        self._is_object_geom = model.geom_group == 2
+        self._wrench = np.zeros(6)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets the episode."""
+        self.instant = 0.0  # N, largest contact force within the last control step
+        self.accum = 0.0  # N
+        self.added = 0.0  # N, what the last control step added to `accum`
+        self._level = 0.0
+        self.robot_object = self.robot_scene = self.held_scene = 0
+        self._step_flags = [False, False, False]
+
+    def begin_step(self) -> None:
+        """Call before the substeps of a control step."""
+        self.instant = self.added = 0.0
+        self._step_flags = [False, False, False]
+
+    def measure(self, data: mujoco.MjData, held_geom: int) -> None:
+        """Call after each substep. `held_geom` is the held object's geom, -1 for none."""
+        count = data.ncon
+        if not count:
+            return
+        pairs = data.contact.geom
+        robot = self._is_robot_geom[pairs]  # [ncon, 2]
+        touched = robot[:, 0] != robot[:, 1]
+        if held_geom >= 0:
+            touched |= (pairs == held_geom).any(axis=1)
+        if not touched.any():
+            return
+        for i in np.flatnonzero(touched):
+            a, b = int(pairs[i, 0]), int(pairs[i, 1])
+            by_robot = bool(robot[i, 0] or robot[i, 1])
+            if by_robot and held_geom in (a, b):
+                continue
+            mujoco.mj_contactForce(self._model, data, i, self._wrench)
+            force = abs(float(self._wrench[0]))
+            if force <= 0.0:
+                continue
+            self.instant = max(self.instant, force)
+            other = b if robot[i, 0] or a == held_geom else a
+            kind = (0 if self._is_object_geom[other] else 1) if by_robot else 2
+            self._step_flags[kind] = True
+
+    def end_step(self) -> None:
+        """Call after the substeps: the ratchet that turns forces into an accumulated measure."""
+        rise = self.instant - self._level
+        if rise > RATCHET:
+            self.added = rise
+            self.accum += rise
+            self._level = self.instant
+        elif rise < 0.0:
+            self._level = self.instant
+        self.robot_object += self._step_flags[0]
+        self.robot_scene += self._step_flags[1]
+        self.held_scene += self._step_flags[2]

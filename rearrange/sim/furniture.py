@@ -1,0 +1,221 @@
+"""Furniture: each piece once, in its own frame, with its boxes and the surfaces that hold objects.
+
+A piece's frame has its origin on the floor in the middle of the footprint; +x is the front, the side that
+is used. Lengths in metres. The set and the names of the receptacles are ReplicaCAD's as HAB uses them; the
+measures are ours (usual furniture sizes within the reach of Fetch's arm).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+WOOD = (0.62, 0.47, 0.33)
+DARK_WOOD = (0.38, 0.28, 0.21)
+WHITE = (0.86, 0.86, 0.84)
+STONE = (0.52, 0.53, 0.55)
+STEEL = (0.72, 0.74, 0.77)
+FABRIC = (0.36, 0.45, 0.53)
+GREEN = (0.28, 0.48, 0.27)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box: centre and half sizes in the piece's frame."""
+
+    pos: tuple[float, float, float]
+    half: tuple[float, float, float]
+    rgb: tuple[float, float, float] = WOOD
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A receptacle: a horizontal rectangle that objects stand on, in the piece's frame."""
+
+    name: str
+    pos: tuple[float, float, float]
+    half: tuple[float, float]
+    headroom: float  # free height above it
+    kind: str = "open"  # "open" | "fridge" | "drawer"
+    joint: str | None = None  # the articulated joint that closes it off, or carries it
+    capacity: int = 100
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One piece of furniture. `half` is its footprint on the floor."""
+
+    name: str
+    half: tuple[float, float]
+    boxes: tuple[Box, ...]
+    surfaces: tuple[Surface, ...] = field(default=())
+
+
+def _table(name: str, receptacle: str, hx: float, hy: float, height: float) -> Piece:
+    leg = 0.03
+    legs = tuple(
+        Box((sx * (hx - leg), sy * (hy - leg), (height - 0.04) / 2), (leg, leg, (height - 0.04) / 2))
+        for sx in (-1, 1)
+        for sy in (-1, 1)
+    )
+    top = Box((0, 0, height - 0.02), (hx, hy, 0.02))
+    return Piece(name, (hx, hy), (top, *legs), (Surface(receptacle, (0, 0, height), (hx, hy), 1.0),))
+
+
+def _chair(name: str, has_receptacle: bool) -> Piece:
+    boxes = (
+        Box((0, 0, 0.43), (0.22, 0.22, 0.02), DARK_WOOD),
+        Box((-0.20, 0, 0.68), (0.02, 0.22, 0.23), DARK_WOOD),
+        Box((0, 0.19, 0.205), (0.20, 0.02, 0.205), DARK_WOOD),
+        Box((0, -0.19, 0.205), (0.20, 0.02, 0.205), DARK_WOOD),
+    )
+    seat = Surface(
+        "receptacle_aabb_Chr1_Top1_frl_apartment_chair_01", (0.02, 0, 0.45), (0.2, 0.22), 0.8,
+        capacity=2,
+    )  # fmt: skip
+    return Piece(name, (0.22, 0.22), boxes, (seat,) if has_receptacle else ())
+
+
+# The kitchen counter: three columns of 0.8 m, drawers 2-3-2 as ReplicaCAD's. Seen from the front (+x),
+# left is -y. Drawer: (column centre y, bottom z, top z of its front).
+COUNTER_HALF = (0.30, 1.20)
+COUNTER_HEIGHT = 0.90
+DRAWERS: dict[str, tuple[float, float, float]] = {
+    "drawer_left_top": (-0.80, 0.64, 0.85),
+    "drawer_left_bottom": (-0.80, 0.10, 0.62),
+    "drawer_middle_top": (0.0, 0.62, 0.77),
+    "drawer_middle_middle": (0.0, 0.37, 0.60),
+    "drawer_middle_bottom": (0.0, 0.10, 0.35),
+    "drawer_right_top": (0.80, 0.64, 0.85),
+    "drawer_right_bottom": (0.80, 0.10, 0.62),
+}
+DRAWER_TRAVEL = 0.50  # m, hab-spec 2.3
+DRAWER_HALF_WIDTH = 0.38
+DRAWER_MASS = 3.0  # kg
+DRAWER_FLOOR = 0.02  # m, surface of the drawer's floor above its bottom edge
+DRAWER_BACK, DRAWER_FRONT = -0.25, 0.28  # m, inside of the drawer along x when closed
+SINK_DEPTH = 0.10
+
+_TOP = COUNTER_HEIGHT - 0.02
+_COUNTER_BOXES = (
+    Box((0, -0.80, _TOP), (0.30, 0.40, 0.02), STONE),
+    Box((0, 0.80, _TOP), (0.30, 0.40, 0.02), STONE),
+    Box((0.25, 0, _TOP), (0.05, 0.40, 0.02), STONE),
+    Box((-0.25, 0, _TOP), (0.05, 0.40, 0.02), STONE),
+    Box((0, 0.36, _TOP), (0.20, 0.04, 0.02), STONE),
+    Box((0, -0.36, _TOP), (0.20, 0.04, 0.02), STONE),
+    Box((0, 0, COUNTER_HEIGHT - SINK_DEPTH - 0.01), (0.20, 0.32, 0.01), STEEL),
+    Box((0, 0.325, 0.84), (0.20, 0.005, 0.04), STEEL),
+    Box((0, -0.325, 0.84), (0.20, 0.005, 0.04), STEEL),
+    Box((0.205, 0, 0.84), (0.005, 0.32, 0.04), STEEL),
+    Box((-0.205, 0, 0.84), (0.005, 0.32, 0.04), STEEL),
+    Box((-0.29, 0, 0.43), (0.01, 1.20, 0.43), WHITE),
+    Box((0, -1.19, 0.43), (0.30, 0.01, 0.43), WHITE),
+    Box((0, 1.19, 0.43), (0.30, 0.01, 0.43), WHITE),
+    Box((0, -0.40, 0.43), (0.30, 0.01, 0.43), WHITE),
+    Box((0, 0.40, 0.43), (0.30, 0.01, 0.43), WHITE),
+    Box((0, 0, 0.05), (0.28, 1.20, 0.04), DARK_WOOD),
+)
+
+
+def _drawer_surface(joint: str) -> Surface:
+    y, bottom, top = DRAWERS[joint]
+    # Only the front half holds objects: the back half stays under the counter's top when the drawer is open.
+    x = (0.02 + DRAWER_FRONT) / 2
+    return Surface(
+        f"receptacle_aabb_{joint}_frl_apartment_kitchen_counter",
+        (x, y, bottom + DRAWER_FLOOR), ((DRAWER_FRONT - 0.02) / 2, DRAWER_HALF_WIDTH - 0.02),
+        top - bottom - DRAWER_FLOOR - 0.01, "drawer", joint, 3,
+    )  # fmt: skip
+
+
+# The fridge: hinge of both doors at its left front edge (+y); doors swing out towards +x. Free height above
+# the middle shelf lets a tilted gripper in.
+FRIDGE_HALF = (0.32, 0.35)
+FRIDGE_HEIGHT = 1.84
+FRIDGE_SHELF = 0.98  # m, surface of the shelf that HAB calls middle_top
+FRIDGE_HINGE = (0.32, 0.34)  # m, piece's frame
+FRIDGE_DOORS: dict[str, tuple[float, float, float]] = {
+    "fridge_bottom_door": (0.10, 0.73, 6.0),  # bottom z, top z [m], mass [kg] (habitat-sim test fridge)
+    "fridge_top_door": (0.75, 1.84, 8.0),
+}
+FRIDGE_DOOR_WIDTH = 0.68
+FRIDGE_DOOR_THICKNESS = 0.06
+FRIDGE_DOOR_RANGE = 2.3  # rad, the fridge in habitat-sim's test assets
+_FRIDGE_BOXES = (
+    Box((-0.305, 0, 0.92), (0.015, 0.35, 0.92), STEEL),
+    Box((0, 0.335, 0.92), (0.32, 0.015, 0.92), STEEL),
+    Box((0, -0.335, 0.92), (0.32, 0.015, 0.92), STEEL),
+    Box((0, 0, 1.825), (0.32, 0.35, 0.015), STEEL),
+    Box((0, 0, 0.05), (0.32, 0.35, 0.05), STEEL),
+    Box((0, 0, 0.74), (0.31, 0.32, 0.01), STEEL),
+    Box((-0.03, 0, FRIDGE_SHELF - 0.01), (0.27, 0.32, 0.01), STEEL),
+    Box((-0.03, 0, 1.51), (0.27, 0.32, 0.01), STEEL),
+    Box((-0.03, 0, 0.42), (0.27, 0.32, 0.01), STEEL),
+)
+
+PIECES: dict[str, Piece] = {
+    piece.name: piece
+    for piece in (
+        _table("table_01", "receptacle_aabb_Tbl1_Top1_frl_apartment_table_01", 0.42, 0.75, 0.75),
+        _table("table_02", "receptacle_aabb_Tbl2_Top1_frl_apartment_table_02", 0.30, 0.50, 0.48),
+        Piece(
+            "tvstand", (0.22, 0.75),
+            (Box((0, 0, 0.26), (0.22, 0.75, 0.26), DARK_WOOD),
+             Box((-0.19, 0, 0.86), (0.02, 0.55, 0.32), (0.08, 0.08, 0.09))),
+            (Surface("receptacle_aabb_TvStnd1_Top1_frl_apartment_tvstand", (0.03, 0, 0.52), (0.19, 0.75), 1.0),),
+        ),
+        Piece(
+            "sofa", (0.42, 0.95),
+            (Box((0.04, 0, 0.21), (0.38, 0.77, 0.21), FABRIC),
+             Box((-0.33, 0, 0.43), (0.09, 0.95, 0.43), FABRIC),
+             Box((0.04, 0.86, 0.29), (0.38, 0.09, 0.29), FABRIC),
+             Box((0.04, -0.86, 0.29), (0.38, 0.09, 0.29), FABRIC)),
+            (Surface("receptacle_aabb_Sofa_frl_apartment_sofa", (0.09, 0, 0.42), (0.33, 0.77), 1.0),),
+        ),
+        _chair("chair_0", True), _chair("chair_1", False), _chair("chair_2", False), _chair("chair_3", False),
+        Piece("chest", (0.22, 0.45), (Box((0, 0, 0.48), (0.22, 0.45, 0.48), WOOD),)),
+        Piece(
+            "shelf", (0.16, 0.45),
+            (Box((-0.15, 0, 0.95), (0.01, 0.45, 0.95), DARK_WOOD),
+             Box((0, 0.44, 0.95), (0.16, 0.01, 0.95), DARK_WOOD),
+             Box((0, -0.44, 0.95), (0.16, 0.01, 0.95), DARK_WOOD),
+             *(Box((0, 0, z), (0.16, 0.44, 0.012), DARK_WOOD) for z in (0.1, 0.55, 1.0, 1.45, 1.88))),
+        ),
+        Piece("island", (0.35, 0.65), (Box((0, 0, 0.45), (0.35, 0.65, 0.45), WHITE),)),
+        Piece("plant", (0.18, 0.18), (Box((0, 0, 0.2), (0.16, 0.16, 0.2), STONE), Box((0, 0, 0.8), (0.18, 0.18, 0.4), GREEN))),
+        Piece(
+            "counter", COUNTER_HALF, _COUNTER_BOXES,
+            (Surface("receptacle_aabb_counter_left_kitchen_counter", (0, -0.80, COUNTER_HEIGHT), (0.30, 0.40), 1.0),
+             Surface("receptacle_aabb_sink_kitchen_counter", (0, 0, COUNTER_HEIGHT - SINK_DEPTH), (0.19, 0.30), 1.0, capacity=2),
+             Surface("receptacle_aabb_counter_right_kitchen_counter", (0, 0.80, COUNTER_HEIGHT), (0.30, 0.40), 1.0),
+             *(_drawer_surface(joint) for joint in DRAWERS)),
+        ),
+        Piece(
+            "fridge", FRIDGE_HALF, _FRIDGE_BOXES,
+            (Surface("receptacle_aabb_middle_topfrl_apartment_refrigerator", (0.06, 0, FRIDGE_SHELF),
+                     (0.16, 0.26), 1.51 - 0.02 - FRIDGE_SHELF, "fridge", "fridge_top_door", 4),),
+        ),
+    )
+}  # fmt: skip
+
+PARENTS: dict[str, str] = {
+    "table_01": "frl_apartment_table_01_:0000",
+    "table_02": "frl_apartment_table_02_:0000",
+    "tvstand": "frl_apartment_tvstand_:0000",
+    "sofa": "frl_apartment_sofa_:0000",
+    "chair_0": "frl_apartment_chair_01_:0000",
+    "counter": "kitchen_counter_:0000",
+    "fridge": "fridge_:0000",
+}
+"""HAB's instance handle of each piece that has receptacles."""
+
+MARKERS: dict[str, str] = {
+    "cab_push_point_7": "drawer_left_top",
+    "cab_push_point_6": "drawer_middle_top",
+    "cab_push_point_5": "drawer_right_top",
+    "cab_push_point_4": "drawer_right_bottom",
+    "fridge_push_point": "fridge_top_door",
+}
+"""Marker (grasp point) -> articulated joint (hab-spec 2.3). Set Table uses cab_push_point_5."""
+ARTICULATED_JOINTS: tuple[str, ...] = (*DRAWERS, *FRIDGE_DOORS)
+MARKER_OF_JOINT: dict[str, str] = {joint: marker for marker, joint in MARKERS.items()}

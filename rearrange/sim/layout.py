@@ -1,0 +1,268 @@
+"""Apartments: five macro layouts, each with 21 variations, as numbers.
+
+Names and split follow HAB on ReplicaCAD (hab-spec 2.1): `v3_sc{M}_staging_{NN}`, M = 0..4, NN = 00..20;
+train M = 0, 1, 2, validation M = 3, test M = 4. A variation shifts and turns the furniture of its macro layout
+and is kept only when the home works: all drawers and both fridge doors have room to open with the robot in
+front of them, and every receptacle can be reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+
+from rearrange.errors import UserError
+from rearrange.sim import furniture as fur
+from rearrange.sim.navigation import FloorPlan
+
+SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
+NUM_VARIATIONS = 21
+BOUNDS = (0.0, 0.0, 9.0, 7.0)  # m, inside of the outer walls
+_WALL = 0.05  # m, half thickness
+
+# piece: (x, y, yaw in degrees, along, across, turn): the last three bound its jitter: m along its own y, m
+# along its own x, degrees. Furniture with its back to a wall does not move across.
+_Pose = tuple[float, float, float, float, float, float]
+_MACROS: tuple[dict[str, _Pose], ...] = (
+    {
+        "counter": (2.0, 6.68, -90, 0.12, 0, 0), "fridge": (4.2, 6.66, -90, 0.1, 0, 0),
+        "island": (2.2, 4.35, -90, 0.15, 0.08, 3), "table_01": (7.3, 5.0, 0, 0.1, 0.1, 4),
+        "chair_1": (7.3, 6.3, -90, 0.08, 0.06, 12), "chair_2": (7.3, 3.7, 90, 0.08, 0.06, 12),
+        "sofa": (2.4, 0.5, 90, 0.2, 0, 0), "table_02": (2.4, 2.15, 90, 0.15, 0.08, 6),
+        "tvstand": (0.27, 2.5, 0, 0.2, 0, 0), "chest": (8.74, 2.2, 180, 0.3, 0, 0),
+        "shelf": (8.8, 0.9, 180, 0.2, 0, 0), "chair_0": (5.0, 0.6, 90, 0.25, 0.05, 12),
+        "chair_3": (6.3, 0.6, 90, 0.2, 0.05, 12), "plant": (8.7, 6.7, 0, 0.04, 0.04, 0),
+    },
+    {
+        "counter": (8.68, 2.0, 180, 0.12, 0, 0), "fridge": (8.66, 4.25, 180, 0.1, 0, 0),
+        "island": (6.35, 2.0, 180, 0.15, 0.08, 3), "table_01": (4.6, 5.4, 90, 0.1, 0.1, 4),
+        "chair_1": (3.45, 5.4, 0, 0.08, 0.06, 12), "chair_2": (5.75, 5.4, 180, 0.08, 0.06, 12),
+        "sofa": (0.47, 1.8, 0, 0.2, 0, 0), "table_02": (2.1, 1.8, 0, 0.15, 0.08, 6),
+        "tvstand": (4.1, 0.27, 90, 0.2, 0, 0), "chest": (1.0, 6.74, -90, 0.2, 0, 0),
+        "shelf": (2.3, 6.8, -90, 0.15, 0, 0), "chair_0": (0.5, 5.1, 0, 0.15, 0.05, 12),
+        "chair_3": (7.2, 6.6, -90, 0.2, 0.05, 12), "plant": (8.7, 6.7, 0, 0.04, 0.04, 0),
+    },
+    {
+        "counter": (0.32, 4.6, 0, 0.12, 0, 0), "fridge": (0.34, 2.55, 0, 0.1, 0, 0),
+        "island": (2.6, 4.7, 0, 0.15, 0.08, 3), "table_01": (3.3, 1.3, 90, 0.1, 0.1, 4),
+        "chair_1": (2.15, 1.1, 0, 0.08, 0.06, 12), "chair_2": (4.45, 1.3, 180, 0.08, 0.06, 12),
+        "sofa": (7.0, 6.5, -90, 0.2, 0, 0), "table_02": (7.0, 4.85, -90, 0.15, 0.08, 6),
+        "tvstand": (7.0, 0.27, 90, 0.25, 0, 0), "chest": (8.74, 2.6, 180, 0.2, 0, 0),
+        "shelf": (5.3, 0.2, 90, 0.1, 0, 0), "chair_0": (8.5, 4.2, 180, 0.1, 0.05, 12),
+        "chair_3": (0.5, 0.5, 0, 0.06, 0.05, 12), "plant": (5.3, 6.6, 0, 0.06, 0.06, 0),
+    },
+    {
+        "counter": (3.2, 0.32, 90, 0.12, 0, 0), "fridge": (5.35, 0.34, 90, 0.1, 0, 0),
+        "island": (3.45, 2.65, 90, 0.15, 0.06, 3), "table_01": (1.9, 4.5, 0, 0.1, 0.1, 4),
+        "chair_1": (1.9, 3.25, 90, 0.08, 0.06, 12), "chair_2": (1.9, 5.75, -90, 0.08, 0.06, 12),
+        "sofa": (6.4, 6.5, -90, 0.2, 0, 0), "table_02": (6.4, 4.85, -90, 0.15, 0.08, 6),
+        "tvstand": (8.73, 4.0, 180, 0.2, 0, 0), "chest": (0.26, 6.2, 0, 0.15, 0, 0),
+        "shelf": (0.2, 1.6, 0, 0.15, 0, 0), "chair_0": (8.5, 1.7, 180, 0.15, 0.05, 12),
+        "chair_3": (7.5, 0.5, 90, 0.1, 0.05, 12), "plant": (8.7, 6.7, 0, 0.04, 0.04, 0),
+    },
+    {
+        "counter": (6.6, 6.68, -90, 0.12, 0, 0), "fridge": (4.5, 6.66, -90, 0.1, 0, 0),
+        "island": (6.4, 4.45, -90, 0.15, 0.06, 3), "table_01": (7.3, 2.5, 90, 0.1, 0.08, 4),
+        "chair_1": (6.15, 2.5, 0, 0.08, 0.06, 12), "chair_2": (8.5, 2.5, 180, 0.08, 0.04, 12),
+        "sofa": (0.47, 2.8, 0, 0.2, 0, 0), "table_02": (2.1, 2.8, 0, 0.15, 0.08, 6),
+        "tvstand": (4.5, 2.6, 180, 0.15, 0.1, 3), "chest": (2.4, 6.74, -90, 0.2, 0, 0),
+        "shelf": (1.0, 6.8, -90, 0.2, 0, 0), "chair_0": (0.7, 0.6, 45, 0.1, 0.05, 12),
+        "chair_3": (3.2, 0.5, 90, 0.2, 0.05, 12), "plant": (8.7, 0.35, 0, 0.04, 0.04, 0),
+    },
+)  # fmt: skip
+# Inner walls: (x0, y0, x1, y1) m.
+_INNER_WALLS: tuple[tuple[tuple[float, float, float, float], ...], ...] = (
+    ((5.7, 7.0, 5.7, 4.9),),
+    ((0.0, 3.75, 2.4, 3.75), (6.6, 7.0, 6.6, 6.0)),
+    ((4.7, 7.0, 4.7, 3.7), (6.0, 0.0, 6.0, 0.9)),
+    ((6.7, 0.0, 6.7, 2.1), (0.0, 2.3, 0.9, 2.3)),
+    ((3.4, 7.0, 3.4, 4.8), (5.3, 0.0, 5.3, 1.2)),
+)
+
+
+@dataclass(frozen=True)
+class Receptacle:
+    """A surface that holds objects, in the world; drawers are given closed."""
+
+    name: str
+    parent: str  # HAB's instance handle of the furniture
+    kind: str  # "open" | "fridge" | "drawer"
+    link: str | None  # articulated joint that encloses it
+    pos: tuple[float, float, float]  # m, centre of the surface
+    yaw: float
+    half: tuple[float, float]
+    headroom: float
+    capacity: int
+    piece: str
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """One apartment. `pieces` maps furniture to its pose on the floor; `walls` is [W, 5]."""
+
+    id: str
+    bounds: tuple[float, float, float, float]
+    pieces: dict[str, tuple[float, float, float]]
+    walls: np.ndarray  # [W, 5] centre x, y, half x, y, yaw
+    receptacles: tuple[Receptacle, ...]
+
+    @property
+    def obstacles(self) -> np.ndarray:
+        """Footprints of everything that stands on the floor, [K, 5]: centre x, y, half x, y, yaw."""
+        rows = [(x, y, *fur.PIECES[name].half, yaw) for name, (x, y, yaw) in self.pieces.items()]
+        return np.concatenate([np.array(rows), self.walls])
+
+    def receptacle(self, name: str) -> Receptacle:
+        """The receptacle called `name`. Raises UserError that lists the known ones."""
+        for receptacle in self.receptacles:
+            if receptacle.name == name:
+                return receptacle
+        known = ", ".join(r.name for r in self.receptacles)
+        raise UserError(f"receptacle must be one of {known}; got {name!r}")
+
+
+def layout_ids(split: str) -> tuple[str, ...]:
+    """Names of the apartments of a split. Raises UserError for an unknown split."""
+    if split not in SPLITS:
+        raise UserError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
+    return tuple(
+        f"v3_sc{macro}_staging_{variation:02d}"
+        for macro in SPLITS[split]
+        for variation in range(NUM_VARIATIONS)
+    )
+
+
+def piece_to_world(pose: tuple[float, float, float], x: float, y: float) -> tuple[float, float]:
+    """A point of a piece's frame on the floor, in the world, m."""
+    c, s = np.cos(pose[2]), np.sin(pose[2])
+    return float(pose[0] + c * x - s * y), float(pose[1] + s * x + c * y)
+
+
+@lru_cache(maxsize=128)
+def make_layout(layout_id: str) -> Layout:
+    """The apartment called `layout_id`; the same numbers at every call and in every process."""
+    known = {name for split in SPLITS for name in layout_ids(split)}
+    if layout_id not in known:
+        raise UserError(f"layout must be named v3_sc0_staging_00 .. v3_sc4_staging_20; got {layout_id!r}")
+    macro, variation = int(layout_id[5]), int(layout_id[-2:])
+    rng = np.random.default_rng([macro, variation, 7])
+    for _ in range(200):
+        layout = _sample(layout_id, macro, rng)
+        if is_workable(layout):
+            return layout
+    raise RuntimeError(f"no workable variation of macro layout {macro} found for {layout_id}")
+
+
+def _sample(layout_id: str, macro: int, rng: np.random.Generator) -> Layout:
+    pieces = {}
+    for name, (x, y, yaw_deg, along, across, turn) in _MACROS[macro].items():
+        jitter = rng.uniform(-1, 1, 3)
+        pose = (x, y, float(np.deg2rad(yaw_deg + turn * jitter[2])))
+        x, y = piece_to_world(pose, across * jitter[1], along * jitter[0])
+        pieces[name] = (x, y, pose[2])
+    x0, y0, x1, y1 = BOUNDS
+    walls = [
+        ((x0 + x1) / 2, y0 - _WALL, (x1 - x0) / 2 + 2 * _WALL, _WALL, 0.0),
+        ((x0 + x1) / 2, y1 + _WALL, (x1 - x0) / 2 + 2 * _WALL, _WALL, 0.0),
+        (x0 - _WALL, (y0 + y1) / 2, _WALL, (y1 - y0) / 2, 0.0),
+        (x1 + _WALL, (y0 + y1) / 2, _WALL, (y1 - y0) / 2, 0.0),
+    ]
+    for ax, ay, bx, by in _INNER_WALLS[macro]:
+        walls.append(((ax + bx) / 2, (ay + by) / 2, abs(bx - ax) / 2 + _WALL, abs(by - ay) / 2 + _WALL, 0.0))
+    receptacles = []
+    for name, pose in pieces.items():
+        for s in fur.PIECES[name].surfaces:
+            x, y = piece_to_world(pose, s.pos[0], s.pos[1])
+            receptacles.append(
+                Receptacle(
+                    s.name, fur.PARENTS[name], s.kind, s.joint, (x, y, s.pos[2]), pose[2], s.half,
+                    s.headroom, s.capacity, name,
+                )
+            )  # fmt: skip
+    return Layout(layout_id, BOUNDS, pieces, np.array(walls), tuple(receptacles))
+
+
+@lru_cache(maxsize=128)
+def floor_plan(layout_id: str) -> FloorPlan:
+    """Free floor of an apartment with everything closed."""
+    layout = make_layout(layout_id)
+    return FloorPlan(layout.bounds, layout.obstacles)
+
+
+def _points_clear(layout: Layout, own: str, points: np.ndarray) -> bool:
+    """Whether no wall and no furniture but `own` covers any of the points [N, 2] of own's frame."""
+    pose = layout.pieces[own]
+    c, s = np.cos(pose[2]), np.sin(pose[2])
+    world = points @ np.array([[c, s], [-s, c]]) + pose[:2]
+    others = [
+        (x, y, *fur.PIECES[name].half, yaw)
+        for name, (x, y, yaw) in layout.pieces.items()
+        if name != own
+    ]
+    for cx, cy, hx, hy, yaw in [*others, *layout.walls]:
+        c, s = np.cos(yaw), np.sin(yaw)
+        local = (world - (cx, cy)) @ np.array([[c, -s], [s, c]])
+        if np.any((np.abs(local[:, 0]) < hx) & (np.abs(local[:, 1]) < hy)):
+            return False
+    return True
+
+
+def _grid(x0: float, x1: float, y0: float, y1: float) -> np.ndarray:
+    xs, ys = np.meshgrid(np.arange(x0, x1, 0.04), np.arange(y0, y1, 0.04))
+    return np.column_stack([xs.ravel(), ys.ravel()])
+
+
+def is_workable(layout: Layout) -> bool:
+    """Doors and drawers open fully with the robot before them, pieces are apart, all is reachable."""
+    front = fur.FRIDGE_HALF[0]
+    hinge = np.array(fur.FRIDGE_HINGE)
+    angles, radii = np.meshgrid(np.linspace(0, fur.FRIDGE_DOOR_RANGE, 40), np.linspace(0.05, 0.76, 20))
+    swing = hinge + np.column_stack([(radii * np.sin(angles)).ravel(), (-radii * np.cos(angles)).ravel()])
+    if not _points_clear(layout, "fridge", swing):
+        return False
+    # Standing room before the fridge, also outside the open door, from where it is pushed shut.
+    if not _points_clear(layout, "fridge", _grid(front + 0.02, front + 1.75, -0.75, 1.0)):
+        return False
+    if not _points_clear(layout, "counter", _grid(0.32, 0.30 + 0.56 + 0.72, -1.2, 1.2)):
+        return False
+    for name, piece in fur.PIECES.items():  # no piece stands in another
+        if not _points_clear(layout, name, _grid(-piece.half[0], piece.half[0], -piece.half[1], piece.half[1])):
+            return False
+    plan = FloorPlan(layout.bounds, layout.obstacles)
+    return all(len(reachable_spots(layout, plan, r)) >= 3 for r in layout.receptacles)
+
+
+REACH_MIN, REACH_MAX = 0.42, 0.72  # m, base centre to object seen from above, for Fetch's arm at table height
+EDGE_MARGIN = 0.09  # m, object centres stay this far inside the surface
+
+
+def reachable_spots(layout: Layout, plan: FloorPlan, receptacle: Receptacle) -> np.ndarray:
+    """Places for object centres on a receptacle that the arm reaches from free floor, [N, 2] world.
+
+    A drawer's spots are given for the closed drawer; they are reached when it is open.
+    """
+    hx = max(receptacle.half[0] - EDGE_MARGIN, 0.0)
+    hy = max(receptacle.half[1] - EDGE_MARGIN, 0.0)
+    xs = np.linspace(-hx, hx, 2 * int(hx / 0.05) + 1)
+    ys = np.linspace(-hy, hy, 2 * int(hy / 0.05) + 1)
+    pose = (receptacle.pos[0], receptacle.pos[1], receptacle.yaw)
+    spots = np.array([piece_to_world(pose, x, y) for x in xs for y in ys])
+    if receptacle.kind != "open":  # room before them is guaranteed by `is_workable`
+        return spots
+    return spots[_has_free_floor_near(spots, plan.free_centres, REACH_MIN, REACH_MAX)]
+
+
+@njit(cache=True)
+def _has_free_floor_near(spots, centres, r_min, r_max):
+    """For each spot [N, 2], whether a free cell centre [M, 2] lies between r_min and r_max away."""
+    found = np.zeros(len(spots), dtype=np.bool_)
+    for i in range(len(spots)):
+        for j in range(len(centres)):
+            squared = (spots[i, 0] - centres[j, 0]) ** 2 + (spots[i, 1] - centres[j, 1]) ** 2
+            if r_min * r_min <= squared <= r_max * r_max:
+                found[i] = True
+                break
+    return found

@@ -1,0 +1,251 @@
+"""The one MuJoCo model: house, objects and Fetch, compiled once; every apartment is numbers written into it.
+
+All apartments share this topology (same bodies, joints, geoms). What differs between them (where furniture
+stands, how long walls are, what the objects are) is written by `apartment.py` at reset, which takes a
+millisecond where a recompile takes hundreds, and keeps the door open to batched simulation on a GPU.
+
+Who collides with whom (MuJoCo: contype of one meets conaffinity of the other):
+
+    house, drawers, doors   contype HOUSE    conaffinity 0                 nothing in the house hits the house
+    objects                 contype OBJECT   conaffinity HOUSE | OBJECT
+    robot                   contype ROBOT    conaffinity HOUSE | OBJECT    (a held object drops its contype)
+    forearm, wrist, hand    contype DISTAL   meets the robot's own base, torso and head
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from rearrange.sim import fetch
+from rearrange.sim import furniture as fur
+from rearrange.sim.objects import NUM_SLOTS, SLOT_SHAPES
+
+PHYSICS_DT = 1.0 / 120.0  # s, hab-spec 1.7
+SUBSTEPS = 4  # 30 Hz control
+HOUSE, OBJECT, ROBOT, DISTAL = 1, 2, 4, 8
+GROUP_HOUSE, GROUP_ARTICULATED, GROUP_OBJECT, GROUP_ROBOT = 0, 1, 2, 3
+NUM_WALLS = 12
+WALL_HEIGHT = 2.4  # m
+PARKED_Z = -10.0  # m, where unused things wait
+HOUSE_FRICTION = (0.7, 0.005, 0.0005)
+# Fruit must not roll for ever: a rolling coefficient of 2 mm, as for slightly soft fruit on wood.
+OBJECT_FRICTION = (0.7, 0.01, 0.002)
+GRIPPER_GEOMS = ("palm", "nozzle")
+
+_SHAPES = {
+    "box": mujoco.mjtGeom.mjGEOM_BOX,
+    "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+    "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+}
+
+
+def object_body(slot: int) -> str:
+    """Name of the body of object slot `slot`."""
+    return f"object_{slot:02d}"
+
+
+def build_spec() -> mujoco.MjSpec:
+    """The house, the objects and the robot as an editable MjSpec, everything at its parking place."""
+    spec = mujoco.MjSpec()
+    spec.modelname = "rearrange"
+    spec.compiler.degree = False
+    option = spec.option
+    option.timestep = PHYSICS_DT
+    option.gravity = [0.0, 0.0, -9.81]
+    option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    option.enableflags |= mujoco.mjtEnableBit.mjENBL_SLEEP
+    option.iterations = 30
+    option.sleep_tolerance = 3e-3  # m/s
+    spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
+
+    world = spec.worldbody
+    world.add_geom(
+        name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[20, 20, 0.1], rgba=[0.66, 0.58, 0.48, 1],
+        contype=HOUSE, conaffinity=0, group=GROUP_HOUSE, friction=HOUSE_FRICTION,
+    )  # fmt: skip
+    world.add_light(pos=[4, 3, 6], dir=[0.2, 0.1, -1], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL)
+    for i in range(NUM_WALLS):
+        wall = world.add_body(name=f"wall_{i:02d}", pos=[2.0 * i, 0, PARKED_Z])
+        _add_box(wall, f"wall_{i:02d}", (0, 0, 0), (0.5, 0.05, WALL_HEIGHT / 2), (0.85, 0.83, 0.79))
+    for i, piece in enumerate(fur.PIECES.values()):
+        _add_piece(world.add_body(name=piece.name, pos=[3.0 * i, 10, PARKED_Z]), piece)
+    for slot, shape in enumerate(SLOT_SHAPES):
+        _add_object(world, slot, shape)
+    _add_fetch(spec)
+    _add_grasp_constraints(spec)
+    return spec
+
+
+def _add_box(body, name, pos, half, rgb, group=GROUP_HOUSE, mass=0.0):
+    return body.add_geom(
+        name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=pos, size=half, rgba=[*rgb, 1.0], mass=mass,
+        contype=HOUSE, conaffinity=0, group=group, friction=HOUSE_FRICTION,
+    )  # fmt: skip
+
+
+def _add_piece(body, piece: fur.Piece) -> None:
+    for i, box in enumerate(piece.boxes):
+        _add_box(body, f"{piece.name}_{i:02d}", box.pos, box.half, box.rgb)
+    if piece.name == "counter":
+        for name in fur.DRAWERS:
+            _add_drawer(body, name)
+    if piece.name == "fridge":
+        for name in fur.FRIDGE_DOORS:
+            _add_door(body, name)
+
+
+def _add_drawer(counter, name: str) -> None:
+    """An open box that slides out along +x, with a bar handle in front of it."""
+    y, bottom, top = fur.DRAWERS[name]
+    middle = (bottom + top) / 2
+    drawer = counter.add_body(name=name, pos=[0, y, middle], sleep=mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED)
+    drawer.add_joint(
+        name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[1, 0, 0], range=[0, fur.DRAWER_TRAVEL],
+        limited=mujoco.mjtLimited.mjLIMITED_TRUE, damping=[8.0, 0, 0], frictionloss=2.0,
+    )  # fmt: skip
+    half_height = (top - bottom) / 2
+    wall = min(0.07, half_height - 0.01)  # half height of the side walls
+    floor = -half_height + fur.DRAWER_FLOOR - 0.01
+    x = (fur.DRAWER_BACK + fur.DRAWER_FRONT) / 2
+    hx, hy = (fur.DRAWER_FRONT - fur.DRAWER_BACK) / 2, fur.DRAWER_HALF_WIDTH
+    side_z = -half_height + wall + 0.01
+    parts = (
+        ("front", (0.31, 0, 0), (0.01, 0.395, half_height)),
+        ("floor", (x, 0, floor), (hx, hy, 0.01)),
+        ("back", (fur.DRAWER_BACK - 0.01, 0, side_z), (0.01, hy, wall)),
+        ("left", (x, -hy + 0.005, side_z), (hx, 0.005, wall)),
+        ("right", (x, hy - 0.005, side_z), (hx, 0.005, wall)),
+    )
+    for part, pos, half in parts:
+        rgb = fur.WHITE if part == "front" else fur.WOOD
+        _add_box(drawer, f"{name}_{part}", pos, half, rgb, GROUP_ARTICULATED, fur.DRAWER_MASS / 6)
+    _add_handle(drawer, name, (0.355, 0, 0), (0.015, 0.12, 0.02))
+
+
+def _add_door(fridge, name: str) -> None:
+    bottom, top, mass = fur.FRIDGE_DOORS[name]
+    middle = (bottom + top) / 2
+    door = fridge.add_body(
+        name=name, pos=[*fur.FRIDGE_HINGE, middle], sleep=mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED
+    )
+    door.add_joint(
+        name=name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1], range=[0, fur.FRIDGE_DOOR_RANGE],
+        limited=mujoco.mjtLimited.mjLIMITED_TRUE, damping=[1.0, 0, 0], frictionloss=0.5,
+    )  # fmt: skip
+    half = (fur.FRIDGE_DOOR_THICKNESS / 2, fur.FRIDGE_DOOR_WIDTH / 2, (top - bottom) / 2 - 0.005)
+    pos = (half[0], -half[1], 0)
+    _add_box(door, f"{name}_panel", pos, half, fur.WHITE, GROUP_ARTICULATED, mass)
+    if name == "fridge_top_door":  # the bottom door is never used, as in HAB
+        _add_handle(door, name, (0.115, -0.61, 1.05 - middle), (0.015, 0.02, 0.14))
+
+
+def _add_handle(body, name: str, pos, half) -> None:
+    """A bar that suction can grip; `marker` in HAB's words, at the bar's middle."""
+    _add_box(body, f"{name}_handle", pos, half, (0.25, 0.25, 0.27), GROUP_ARTICULATED, 0.1)
+    body.add_site(name=f"{name}_marker", pos=pos, size=[0.01], group=5)
+
+
+def _add_object(world, slot: int, shape: str) -> None:
+    name = object_body(slot)
+    body = world.add_body(
+        name=name, pos=[0.5 * slot, 20, PARKED_Z], sleep=mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED
+    )
+    body.add_freejoint(name=name)
+    body.add_geom(
+        name=name, type=_SHAPES[shape], size=[0.03, 0.03, 0.03], mass=0.2, group=GROUP_OBJECT,
+        contype=OBJECT, conaffinity=HOUSE | OBJECT, friction=OBJECT_FRICTION,
+        condim=6 if shape == "sphere" else 4, rgba=[0.7, 0.7, 0.7, 1],
+    )  # fmt: skip
+
+
+def _add_fetch(spec: mujoco.MjSpec) -> None:
+    base = spec.worldbody.add_body(name="base_link", gravcomp=1.0)
+    slide, hinge = mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE
+    base.add_joint(name="base_x", type=slide, axis=[1, 0, 0])
+    base.add_joint(name="base_y", type=slide, axis=[0, 1, 0])
+    base.add_joint(name="base_yaw", type=hinge, axis=[0, 0, 1])
+    volumes = (0.55, 0.35, 0.10)  # share of the base's mass: batteries and drive sit low
+    for (name, shape, size, pos), share in zip(fetch.BASE_GEOMS, volumes, strict=True):
+        base.add_geom(
+            name=name, type=_SHAPES[shape], size=size if shape == "box" else [size[0], size[1], 0], pos=pos,
+            mass=fetch.BASE_MASS * share, contype=ROBOT, conaffinity=HOUSE | OBJECT | DISTAL,
+            group=GROUP_ROBOT, rgba=[0.30, 0.33, 0.38, 1],
+        )  # fmt: skip
+    forward = np.array(fetch.HEAD_CAMERA_TARGET_B) - np.array(fetch.HEAD_CAMERA_POS_B)
+    forward /= np.linalg.norm(forward)
+    right = np.array([0.0, -1.0, 0.0])
+    # MuJoCo's cameras look along their -z, with x to the right and y up.
+    rotation = np.column_stack([right, np.cross(right, forward), -forward])
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, rotation.flatten())
+    base.add_camera(name="head", pos=fetch.HEAD_CAMERA_POS_B, quat=quat, fovy=fetch.HEAD_CAMERA_FOV_DEG)
+    body = base
+    for i, joint in enumerate(fetch.ARM_JOINTS):
+        body = body.add_body(name=f"{joint.name}_link", pos=joint.origin, gravcomp=1.0)
+        body.add_joint(
+            name=joint.name, type=hinge, axis=joint.axis, range=[joint.lower, joint.upper],
+            limited=mujoco.mjtLimited.mjLIMITED_TRUE, damping=[fetch.joint_damping(joint), 0, 0],
+            armature=fetch.ARM_ARMATURE[i],
+        )  # fmt: skip
+        _, start, end, radius = fetch.ARM_CAPSULES[i]
+        _add_robot_geom(
+            body, f"{joint.name}_capsule", mujoco.mjtGeom.mjGEOM_CAPSULE, [radius, 0, 0], joint.link_mass,
+            is_distal=i >= 3, fromto=[*start, *end],
+        )  # fmt: skip
+    gripper = body.add_body(name="gripper_link", pos=fetch.GRIPPER_OFFSET, gravcomp=1.0)
+    _add_robot_geom(
+        gripper, "palm", mujoco.mjtGeom.mjGEOM_BOX, fetch.PALM_HALF, fetch.GRIPPER_MASS * 0.9, True,
+        pos=fetch.PALM_POS,
+    )  # fmt: skip
+    _add_robot_geom(
+        gripper, "nozzle", mujoco.mjtGeom.mjGEOM_CYLINDER, [fetch.NOZZLE_RADIUS, 0, 0],
+        fetch.GRIPPER_MASS * 0.1, True, fromto=[fetch.NOZZLE_FROM, 0, 0, *fetch.EE_OFFSET],
+    )  # fmt: skip
+    gripper.add_site(name="ee", pos=fetch.EE_OFFSET, size=[0.01], group=5)
+    for side, y in (("r", 0.015425), ("l", -0.015425)):  # cosmetic: suction does the holding
+        finger = gripper.add_body(name=f"{side}_gripper_finger_link", pos=[0, y, 0], gravcomp=1.0)
+        finger.add_geom(
+            name=f"{side}_finger", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.02, 0.008, 0.012],
+            mass=fetch.FINGER_MASS, contype=0, conaffinity=0, group=4,
+        )  # fmt: skip
+    for link in ("shoulder_lift_link", "upperarm_roll_link"):  # they turn inside the shoulder's hull
+        spec.add_exclude(name=f"base_{link}", bodyname1="base_link", bodyname2=link)
+    _add_motors(spec)
+
+
+def _add_robot_geom(body, name, shape, size, mass, is_distal, **where) -> None:
+    body.add_geom(
+        name=name, type=shape, size=size, mass=mass, contype=ROBOT | (DISTAL if is_distal else 0),
+        conaffinity=HOUSE | OBJECT, group=GROUP_ROBOT, rgba=[0.85, 0.42, 0.16, 1], **where,
+    )  # fmt: skip
+
+
+def _add_motors(spec: mujoco.MjSpec) -> None:
+    limits = {"base_x": (fetch.BASE_KV, fetch.BASE_FORCE), "base_y": (fetch.BASE_KV, fetch.BASE_FORCE)}
+    limits["base_yaw"] = (fetch.BASE_TURN_KV, fetch.BASE_TORQUE)
+    for name, (kv, force) in limits.items():
+        motor = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        motor.set_to_velocity(kv=kv)
+        motor.forcerange, motor.forcelimited = [-force, force], mujoco.mjtLimited.mjLIMITED_TRUE
+    for i, joint in enumerate(fetch.ARM_JOINTS):
+        motor = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        motor.set_to_position(kp=fetch.ARM_KP[i], kv=fetch.ARM_KV[i])
+        motor.forcerange = [-joint.effort, joint.effort]
+        motor.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE
+
+
+def _add_grasp_constraints(spec: mujoco.MjSpec) -> None:
+    """One weld per object slot, one ball joint per handle; all off until suction closes."""
+    for slot in range(NUM_SLOTS):
+        spec.add_equality(
+            name=f"hold_{object_body(slot)}", type=mujoco.mjtEq.mjEQ_WELD, active=False,
+            objtype=mujoco.mjtObj.mjOBJ_BODY, name1="gripper_link", name2=object_body(slot),
+            solref=[0.01, 1.0],
+        )  # fmt: skip
+    for joint in fur.MARKER_OF_JOINT:
+        spec.add_equality(
+            name=f"hold_{joint}", type=mujoco.mjtEq.mjEQ_CONNECT, active=False,
+            objtype=mujoco.mjtObj.mjOBJ_BODY, name1="gripper_link", name2=joint, solref=[0.02, 1.0],
+        )  # fmt: skip

@@ -1,0 +1,26 @@
+"""What a reset writes into the world: the start state of one episode, as plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ObjectPlacement:
+    """One loose object: its kind (`objects.KINDS`) and the pose of its centre in the world."""
+
+    kind: str
+    pos: tuple[float, float, float]  # m
+    quat: tuple[float, float, float, float]  # wxyz
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Start state of the world. Equal scenes give equal worlds, whatever happened before."""
+
+    layout_id: str
+    objects: tuple[ObjectPlacement, ...]
+    base: tuple[float, float, float]  # x, y [m], yaw [rad]
+    arm: tuple[float, ...]  # [7] rad
+    joints: dict[str, float] = field(default_factory=dict)
+    """Articulated start states by joint name (m or rad); a joint not named is closed (0)."""

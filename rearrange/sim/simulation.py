@@ -1,0 +1,359 @@
+"""The simulated home: one Fetch in one apartment, stepped at 30 Hz of control over 120 Hz of physics.
+
+    Scene --reset--> world --step(arm, grip, base)--> world --> poses, holding, forces
+
+Resting clutter sleeps (MuJoCo's sleeping islands): it is put to sleep at reset, where it already lies still,
+and costs nothing until something touches it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.sim import fetch
+from rearrange.sim import furniture as fur
+from rearrange.sim.apartment import ApartmentWriter
+from rearrange.sim.contacts import ForceMeter
+from rearrange.sim.layout import Layout, floor_plan, make_layout, piece_to_world
+from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body
+from rearrange.sim.navigation import FloorPlan
+from rearrange.sim.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
+from rearrange.sim.scene import Scene
+from rearrange.sim.suction import Suction
+
+CONTROL_DT = PHYSICS_DT * SUBSTEPS  # s
+_MAX_LEAD = 0.15  # rad a motor target may run ahead of its joint: an arm that is held up does not wind up
+
+
+class Simulation:
+    """The world. Objects are numbered as in `Scene.objects`; vectors are in metres, world frame unless said."""
+
+    def __init__(self) -> None:
+        self.model = build_spec().compile()
+        self.data = mujoco.MjData(self.model)
+        model = self.model
+        self._apartment = ApartmentWriter(model)
+        self._suction = Suction(model)
+        self._base_body = model.body("base_link").id
+        self._ee_site = model.site("ee").id
+        robot = [b for b in range(model.nbody) if model.body_rootid[b] == self._base_body]
+        self._forces = ForceMeter(model, robot)
+        self._robot_geoms = np.isin(model.geom_bodyid, robot)
+        self._base_qpos = [int(model.joint(n).qposadr[0]) for n in ("base_x", "base_y", "base_yaw")]
+        arm = [model.joint(joint.name) for joint in fetch.ARM_JOINTS]
+        self._arm = slice(int(arm[0].qposadr[0]), int(arm[-1].qposadr[0]) + 1)
+        self._arm_v = slice(int(arm[0].dofadr[0]), int(arm[-1].dofadr[0]) + 1)
+        self._joint_qpos = {n: int(model.joint(n).qposadr[0]) for n in fur.ARTICULATED_JOINTS}
+        self._joint_dof = {n: int(model.joint(n).dofadr[0]) for n in fur.ARTICULATED_JOINTS}
+        self._marker_site = {m: model.site(f"{j}_marker").id for m, j in fur.MARKERS.items()}
+        self._slot_body = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
+        self._slot_qpos = [int(model.joint(object_body(slot)).qposadr[0]) for slot in range(NUM_SLOTS)]
+        self._slot_dof = [int(model.joint(object_body(slot)).dofadr[0]) for slot in range(NUM_SLOTS)]
+        self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
+        self.scene: Scene | None = None
+        self.layout: Layout | None = None
+        self._slots: list[int] = []
+        self._object_of_slot: dict[int, int] = {}
+        self.arm_target = np.zeros(7)  # rad
+        self.hold_violation = False
+
+    # --- reset ---------------------------------------------------------------------------------
+
+    def reset(self, scene: Scene) -> None:
+        """Puts the world into the start state of `scene`, whatever it was before.
+
+        Raises UserError for unknown layouts, object kinds and joints, and for values out of range.
+        """
+        layout = make_layout(scene.layout_id)
+        for name, value in scene.joints.items():
+            if name not in self._joint_qpos:
+                known = ", ".join(self._joint_qpos)
+                raise UserError(f"scene joint must be one of {known}; got {name!r}")
+            low, high = self.model.joint(name).range
+            if not low <= value <= high:
+                raise UserError(f"joint {name} must lie in [{low:g}, {high:g}], got {value:g}")
+        kinds = [placement.kind for placement in scene.objects]
+        slots = deal_slots(kinds)
+        if self.layout is not layout:
+            self._apartment.write_layout(layout)
+        for kind, slot in zip(kinds, slots, strict=True):
+            self._apartment.write_object(slot, KINDS[kind])
+        self.scene, self.layout, self._slots = scene, layout, slots
+        self._object_of_slot = {slot: i for i, slot in enumerate(slots)}
+        self._suction.reset()
+        self._forces.reset()
+        self.hold_violation = False
+        data = self.data
+        mujoco.mj_resetData(self.model, data)  # also recomputes the poses of what cannot move
+        for placement, slot in zip(scene.objects, slots, strict=True):
+            address = self._slot_qpos[slot]
+            data.qpos[address : address + 3] = placement.pos
+            data.qpos[address + 3 : address + 7] = placement.quat
+        for name, value in scene.joints.items():
+            data.qpos[self._joint_qpos[name]] = value
+        self.set_robot(scene.base, scene.arm)
+
+    def set_robot(self, base: tuple[float, float, float], arm) -> None:
+        """Teleports the robot, at rest and with nothing held; all that can sleep goes to sleep."""
+        data = self.data
+        self.drop()
+        data.qpos[self._base_qpos] = base
+        data.qpos[self._arm] = arm
+        data.qvel[:] = 0.0
+        self.arm_target = np.clip(np.array(arm, dtype=float), fetch.ARM_LOWER, fetch.ARM_UPPER)
+        data.ctrl[:3] = 0.0
+        data.ctrl[3:10] = self.arm_target
+        self._sleep_all()
+
+    def _sleep_all(self) -> None:
+        """Puts everything to sleep that may and does not touch the robot, exactly where it is.
+
+        MuJoCo puts trees to sleep at the end of a step, when they have been slow for some steps. A step of no
+        length, in which every speed counts as slow, is the public way to have that at once.
+        """
+        model, data = self.model, self.data
+        time, tolerance = data.time, model.opt.sleep_tolerance
+        data.qvel[:] = 0.0
+        data.tree_asleep[self._can_sleep] = -1
+        model.opt.timestep, model.opt.sleep_tolerance = 1e-12, 1e9
+        mujoco.mj_step(model, data)
+        model.opt.timestep, model.opt.sleep_tolerance = PHYSICS_DT, tolerance
+        data.time = time
+        data.qvel[:] = 0.0
+        mujoco.mj_forward(model, data)
+
+    # --- step ----------------------------------------------------------------------------------
+
+    def step(self, arm_delta, grip: float | None, base) -> None:
+        """One control step of 1/30 s.
+
+        Args:
+            arm_delta: [7] in [-1, 1], times 0.0125 rad added to the motor targets.
+            grip: >= 0 suction on, < 0 off, None leaves it as it is.
+            base: forward and turn in [-1, 1], times 1.0 m/s and 2.0 rad/s.
+        """
+        data, model = self.data, self.model
+        self._suction.update(data, grip)
+        target = self.arm_target + fetch.MAX_ARM_STEP * np.asarray(arm_delta, dtype=float)
+        now = data.qpos[self._arm]
+        np.clip(target, now - _MAX_LEAD, now + _MAX_LEAD, out=target)
+        self.arm_target = np.clip(target, fetch.ARM_LOWER, fetch.ARM_UPPER)
+        data.ctrl[3:10] = self.arm_target
+        speed = fetch.MAX_BASE_SPEED * float(base[0])
+        data.ctrl[2] = fetch.MAX_BASE_TURN * float(base[1])
+        yaw_address = self._base_qpos[2]
+        self._forces.begin_step()
+        held = self._suction.held_geom
+        for _ in range(SUBSTEPS):
+            yaw = data.qpos[yaw_address]
+            data.ctrl[0] = speed * math.cos(yaw)
+            data.ctrl[1] = speed * math.sin(yaw)
+            mujoco.mj_step(model, data)
+            self._forces.measure(data, held)
+        self._forces.end_step()
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_camlight(model, data)
+        self.hold_violation = self._suction.is_violated(data)
+
+    # --- the robot -----------------------------------------------------------------------------
+
+    @property
+    def base_pose(self) -> tuple[float, float, float]:
+        """x, y [m] and yaw [rad], not wrapped."""
+        x, y, yaw = self.data.qpos[self._base_qpos]
+        return float(x), float(y), float(yaw)
+
+    @property
+    def arm_qpos(self) -> np.ndarray:
+        """Arm angles, [7] rad, a copy."""
+        return self.data.qpos[self._arm].copy()
+
+    @property
+    def ee_pos_w(self) -> np.ndarray:
+        """End effector (the nozzle's tip), [3], a copy."""
+        return self.data.site_xpos[self._ee_site].copy()
+
+    @property
+    def ee_rot_w(self) -> np.ndarray:
+        """End effector's axes as columns, [3, 3], a copy."""
+        return self.data.site_xmat[self._ee_site].reshape(3, 3).copy()
+
+    @property
+    def ee_pos_b(self) -> np.ndarray:
+        """End effector in the base frame, [3]."""
+        return self.world_to_base(self.data.site_xpos[self._ee_site])
+
+    def world_to_base(self, point) -> np.ndarray:
+        """A world point in the base frame, [3]."""
+        rotation = self.data.xmat[self._base_body].reshape(3, 3)
+        return (point - self.data.xpos[self._base_body]) @ rotation
+
+    def world_to_ee(self, point) -> np.ndarray:
+        """A world point in the end effector's frame, [3]."""
+        rotation = self.data.site_xmat[self._ee_site].reshape(3, 3)
+        return (point - self.data.site_xpos[self._ee_site]) @ rotation
+
+    # --- the home ------------------------------------------------------------------------------
+
+    @property
+    def num_objects(self) -> int:
+        """Objects of the scene."""
+        return len(self._slots)
+
+    def object_kind(self, index: int) -> ObjectKind:
+        """Kind of an object."""
+        return KINDS[self.scene.objects[index].kind]
+
+    def object_geom(self, index: int) -> int:
+        """Geom id of an object."""
+        return int(self.model.body_geomadr[self._slot_body[self._slots[index]]])
+
+    def object_pos_w(self, index: int) -> np.ndarray:
+        """Centre of an object, [3], a copy."""
+        return self.data.xpos[self._slot_body[self._slots[index]]].copy()
+
+    def object_quat_w(self, index: int) -> np.ndarray:
+        """Orientation of an object, [4] wxyz, a copy."""
+        return self.data.xquat[self._slot_body[self._slots[index]]].copy()
+
+    def joint_position(self, name: str) -> float:
+        """Opening of a drawer (m) or fridge door (rad)."""
+        return float(self.data.qpos[self._joint_qpos[name]])
+
+    def joint_velocity(self, name: str) -> float:
+        """Speed of a drawer (m/s) or fridge door (rad/s)."""
+        return float(self.data.qvel[self._joint_dof[name]])
+
+    def marker_pos_w(self, marker: str) -> np.ndarray:
+        """Middle of a handle, [3], a copy."""
+        return self.data.site_xpos[self._marker_site[marker]].copy()
+
+    # --- holding -------------------------------------------------------------------------------
+
+    @property
+    def held_object(self) -> int | None:
+        """Number of the held object."""
+        return None if self._suction.slot is None else self._object_of_slot[self._suction.slot]
+
+    @property
+    def held_marker(self) -> str | None:
+        """Marker of the held handle."""
+        return None if self._suction.joint is None else fur.MARKER_OF_JOINT[self._suction.joint]
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether an object or a handle is held."""
+        return self._suction.slot is not None or self._suction.joint is not None
+
+    @property
+    def hold_stretch(self) -> float:
+        """How far what is held has moved from where it was gripped, m."""
+        return self._suction.stretch(self.data)
+
+    def drop(self) -> None:
+        """Lets go of whatever is held."""
+        self._suction.release(self.data)
+
+    def snap_object(self, index: int) -> None:
+        """Puts an object upright under the gripper's tip, held: how Place and Navigate episodes start."""
+        kind, slot = self.object_kind(index), self._slots[index]
+        self.drop()
+        data, address = self.data, self._slot_qpos[slot]
+        # The object hangs from the nozzle: its nearest side along the approach touches the tip.
+        approach = self.ee_rot_w[:, 0]
+        data.qpos[address : address + 3] = self.ee_pos_w + approach * _support(kind, approach)
+        data.qpos[address + 3 : address + 7] = (1.0, 0.0, 0.0, 0.0)
+        data.qvel[self._slot_dof[slot] : self._slot_dof[slot] + 6] = 0.0
+        mujoco.mj_kinematics(self.model, data)
+        self._suction.hold_object(data, slot)
+        self._sleep_all()
+
+    # --- forces --------------------------------------------------------------------------------
+
+    @property
+    def force_instant(self) -> float:
+        """Largest contact force of the robot or the held object in the last control step, N."""
+        return self._forces.instant
+
+    @property
+    def force_accum(self) -> float:
+        """Force accumulated over the episode (hab-spec 1.8), N."""
+        return self._forces.accum
+
+    @property
+    def force_added(self) -> float:
+        """What the last control step added to the accumulated force, N."""
+        return self._forces.added
+
+    @property
+    def collisions(self) -> dict[str, int]:
+        """Control steps with contact so far, by what touched what."""
+        f = self._forces
+        return {
+            "robot_object": f.robot_object,
+            "robot_scene": f.robot_scene,
+            "held_scene": f.held_scene,
+        }
+
+    def has_robot_contact(self) -> bool:
+        """Whether the robot, or what it holds, touches anything now."""
+        pairs = self.data.contact.geom
+        if not len(pairs):
+            return False
+        robot = self._robot_geoms[pairs]
+        held = self._suction.held_geom
+        touched = robot[:, 0] != robot[:, 1]
+        if held >= 0:
+            is_held = pairs == held
+            touched = (touched | is_held.any(axis=1)) & ~(robot.any(axis=1) & is_held.any(axis=1))
+        return bool(touched.any())
+
+    def floor_plan(self, radius: float = fetch.BASE_RADIUS) -> FloorPlan:
+        """Free floor with drawers and doors as they stand now."""
+        if radius == fetch.BASE_RADIUS and all(
+            abs(self.joint_position(name)) < 0.02 for name in fur.ARTICULATED_JOINTS
+        ):
+            return floor_plan(self.layout.id)
+        extra = [row for name in fur.ARTICULATED_JOINTS for row in self._open_part(name)]
+        obstacles = self.layout.obstacles
+        if extra:
+            obstacles = np.concatenate([obstacles, np.array(extra)])
+        return FloorPlan(self.layout.bounds, obstacles, radius)
+
+    def _open_part(self, joint: str) -> list[tuple[float, float, float, float, float]]:
+        """Footprint of what stands out of the furniture: centre x, y, half x, y, yaw."""
+        opening = self.joint_position(joint)
+        if abs(opening) < 0.02:
+            return []
+        if joint in fur.DRAWERS:
+            pose = self.layout.pieces["counter"]
+            half = (opening + 0.06) / 2
+            x, y = piece_to_world(pose, fur.COUNTER_HALF[0] + half, fur.DRAWERS[joint][0])
+            return [(x, y, half, fur.DRAWER_HALF_WIDTH + 0.015, pose[2])]
+        pose = self.layout.pieces["fridge"]
+        hinge = piece_to_world(pose, *fur.FRIDGE_HINGE)
+        yaw = pose[2] + opening
+        half = (fur.FRIDGE_DOOR_THICKNESS / 2 + 0.03, fur.FRIDGE_DOOR_WIDTH / 2)
+        x, y = piece_to_world((*hinge, yaw), half[0], -half[1])
+        return [(x, y, *half, yaw)]
+
+    def check_finite(self) -> bool:
+        """Whether positions and velocities are finite numbers."""
+        return bool(np.isfinite(self.data.qpos).all() and np.isfinite(self.data.qvel).all())
+
+
+def _support(kind: ObjectKind, direction: np.ndarray) -> float:
+    """Distance from an upright object's centre to its surface along a unit vector, m."""
+    d = np.abs(direction) + 1e-9
+    if kind.shape == "sphere":
+        return kind.size[0]
+    if kind.shape == "box":
+        return float(min(half / c for half, c in zip(kind.size, d, strict=True)))
+    return float(min(kind.size[0] / math.hypot(d[0], d[1]), kind.size[1] / d[2]))
+
+
+assert PARKED_Z < -5.0  # the depth kernel culls what is parked below this

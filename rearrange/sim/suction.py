@@ -1,0 +1,160 @@
+"""The suction gripper: when it holds, what it holds, how it lets go, and when the hold is broken.
+
+    grip on, nothing held, hand touches an object    -> weld that keeps the pose of the moment of contact
+    grip on, nothing held, hand touches a handle     -> ball joint at the point of contact
+    grip off                                         -> the constraint goes
+
+Suction grips a handle only at the handle, not at any part of its drawer or door, and a hold is violated when
+what is held has moved by 0.15 m or more from where it was gripped. The released Habitat code gripped anywhere
+on the link and measured from the marker, so a grip far from the handle was a violation at once (hab-spec 10,
+item 11).
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from rearrange.sim import fetch
+from rearrange.sim import furniture as fur
+from rearrange.sim.model import GRIPPER_GEOMS, OBJECT, object_body
+from rearrange.sim.objects import NUM_SLOTS
+
+HOLD_THRESHOLD = 0.15  # m, hab-spec 1.5
+_EE = np.array(fetch.EE_OFFSET)
+
+
+class Suction:
+    """Holds at most one object slot or one handle. Changes the model's masks and data's constraints."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        self._gripper = model.body("gripper_link").id
+        self._hand_geoms = [model.geom(name).id for name in GRIPPER_GEOMS]
+        bodies = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
+        self._object_body = bodies
+        self._object_geom = [int(model.body_geomadr[body]) for body in bodies]
+        self._slot_of_geom = {geom: slot for slot, geom in enumerate(self._object_geom)}
+        self._joint_of_geom = {
+            model.geom(f"{joint}_handle").id: joint for joint in fur.MARKER_OF_JOINT
+        }
+        self._weld = [model.equality(f"hold_{object_body(slot)}").id for slot in range(NUM_SLOTS)]
+        self._ball = {joint: model.equality(f"hold_{joint}").id for joint in fur.MARKER_OF_JOINT}
+        self._joint_body = {joint: model.body(joint).id for joint in fur.MARKER_OF_JOINT}
+        self._is_gripping_geom = np.zeros(model.ngeom, dtype=bool)
+        self._is_gripping_geom[self._hand_geoms] = True
+        self.slot: int | None = None
+        self.joint: str | None = None
+        self._anchor_hand = np.zeros(3)  # gripper's frame
+        self._anchor_held = np.zeros(3)  # held body's frame
+        self._released: int | None = None  # slot that may still overlap the hand
+
+    def reset(self) -> None:
+        """Nothing held. Call before the data are reset."""
+        for geom in self._object_geom:
+            self._model.geom_contype[geom] = OBJECT
+        self.slot = self.joint = self._released = None
+
+    @property
+    def held_geom(self) -> int:
+        """Geom of the held object, -1 for none."""
+        return -1 if self.slot is None else self._object_geom[self.slot]
+
+    def update(self, data: mujoco.MjData, grip: float | None) -> None:
+        """Applies the grip command (>= 0 on, < 0 off, None as it is) to the contacts of the moment."""
+        if self._released is not None:
+            self._restore_collisions(data)
+        if grip is None:
+            return
+        if grip < 0.0:
+            self.release(data)
+        elif self.slot is None and self.joint is None:
+            self._grip_what_touches(data)
+
+    def _grip_what_touches(self, data: mujoco.MjData) -> None:
+        if not data.ncon:
+            return
+        pairs = data.contact.geom
+        hand = self._is_gripping_geom[pairs]
+        touching = np.flatnonzero(hand[:, 0] | hand[:, 1])
+        handle = None
+        for i in touching:
+            other = int(pairs[i, 1] if hand[i, 0] else pairs[i, 0])
+            if other in self._slot_of_geom:  # objects before handles, as HAB
+                self.hold_object(data, self._slot_of_geom[other])
+                return
+            if other in self._joint_of_geom:
+                handle = (self._joint_of_geom[other], data.contact.pos[i].copy())
+        if handle is not None:
+            self._hold_handle(data, *handle)
+
+    def hold_object(self, data: mujoco.MjData, slot: int) -> None:
+        """Welds an object to the gripper in the pose it has now."""
+        body = self._object_body[slot]
+        position, rotation = data.xpos[self._gripper], data.xmat[self._gripper].reshape(3, 3)
+        inverse, relative = np.empty(4), np.empty(4)
+        mujoco.mju_negQuat(inverse, data.xquat[self._gripper])
+        mujoco.mju_mulQuat(relative, inverse, data.xquat[body])
+        offset = rotation.T @ (data.xpos[body] - position)
+        row = self._model.eq_data[self._weld[slot]]
+        row[0:3], row[3:6], row[6:10], row[10] = 0.0, offset, relative, 1.0
+        data.eq_active[self._weld[slot]] = 1
+        self.slot = slot
+        self._anchor_hand, self._anchor_held = offset, np.zeros(3)
+        # What is held passes through the robot, as in HAB, and still meets the home and other objects.
+        if self._released is not None:
+            self._model.geom_contype[self._object_geom[self._released]] = OBJECT
+            self._released = None
+        self._model.geom_contype[self._object_geom[slot]] = 0
+
+    def _hold_handle(self, data: mujoco.MjData, joint: str, point: np.ndarray) -> None:
+        body = self._joint_body[joint]
+        in_hand = data.xmat[self._gripper].reshape(3, 3).T @ (point - data.xpos[self._gripper])
+        in_handle = data.xmat[body].reshape(3, 3).T @ (point - data.xpos[body])
+        row = self._model.eq_data[self._ball[joint]]
+        row[0:3], row[3:6] = in_hand, in_handle
+        data.eq_active[self._ball[joint]] = 1
+        self.joint = joint
+        self._anchor_hand, self._anchor_held = in_hand, in_handle
+
+    def release(self, data: mujoco.MjData) -> None:
+        """Lets go. An object meets the robot again once it is clear of the hand."""
+        if self.slot is not None:
+            data.eq_active[self._weld[self.slot]] = 0
+            self._released = self.slot
+            self.slot = None
+        if self.joint is not None:
+            data.eq_active[self._ball[self.joint]] = 0
+            self.joint = None
+
+    def _restore_collisions(self, data: mujoco.MjData) -> None:
+        slot = self._released
+        geom = self._object_geom[slot]
+        radius = self._model.geom_rbound[geom]
+        distance = float(np.linalg.norm(data.xpos[self._object_body[slot]] - self._tip(data)))
+        if distance > radius + 0.02 or self._is_apart(data, geom):
+            self._model.geom_contype[geom] = OBJECT
+            self._released = None
+
+    def _is_apart(self, data: mujoco.MjData, geom: int) -> bool:
+        """Whether the object no longer overlaps any part of the hand."""
+        return all(
+            mujoco.mj_geomDistance(self._model, data, hand, geom, 0.05, None) > 0.001
+            for hand in self._hand_geoms
+        )
+
+    def _tip(self, data: mujoco.MjData) -> np.ndarray:
+        return data.xpos[self._gripper] + data.xmat[self._gripper].reshape(3, 3) @ _EE
+
+    def stretch(self, data: mujoco.MjData) -> float:
+        """How far what is held has moved from where it was gripped, m (0 when nothing is held)."""
+        if self.slot is None and self.joint is None:
+            return 0.0
+        body = self._object_body[self.slot] if self.slot is not None else self._joint_body[self.joint]
+        hand = data.xpos[self._gripper] + data.xmat[self._gripper].reshape(3, 3) @ self._anchor_hand
+        held = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._anchor_held
+        return float(np.linalg.norm(hand - held))
+
+    def is_violated(self, data: mujoco.MjData) -> bool:
+        """Whether the hold is broken: stretch of at least `HOLD_THRESHOLD`."""
+        return self.stretch(data) >= HOLD_THRESHOLD

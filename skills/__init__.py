@@ -1,0 +1,1 @@
+"""What the robot can do: arm kinematics, motion planning, oracle skills."""

@@ -1,0 +1,154 @@
+"""The evaluation over a world of plain numbers: same results, whole files, lost workers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import fake_world
+import pytest
+
+from rearrange.configs.schema import EvaluateCfg, TaskCfg
+from rearrange.errors import UserError
+from rearrange.eval.evaluate import evaluate
+from rearrange.eval.workers import WorkerFailed
+
+TASK = TaskCfg(
+    name="fake", title="Fake <House>", stage_skills=[["navigate", "pick"], ["navigate", "place"]]
+)
+
+
+def settings(folder, **options):
+    return EvaluateCfg(task=TASK, **({"num_episodes": 7, "output_dir": str(folder)} | options))
+
+
+def lines_of(folder):
+    return [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+
+
+def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
+    summaries = []
+    for num_workers in (1, 3):
+        folder = tmp_path / str(num_workers)
+        summary = evaluate(settings(folder, num_workers=num_workers), fake_world.make_world)
+        summaries.append({key: summary[key] for key in ("success", "stages", "skills")})
+    assert (tmp_path / "1/episodes.jsonl").read_bytes() == (
+        tmp_path / "3/episodes.jsonl"
+    ).read_bytes()
+    assert summaries[0] == summaries[1]
+
+
+def test_files_hold_what_the_contract_says(tmp_path, capsys):
+    evaluate(settings(tmp_path, num_workers=2), fake_world.make_world)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert {"task", "agent", "split", "num_episodes", "seed", "success", "stages"} <= set(summary)
+    assert {"skills", "wall_time_s", "control_steps", "steps_per_second", "versions"} <= set(
+        summary
+    )
+    assert summary["success"]["mean"] == pytest.approx(6 / 7)  # all but episode 3
+    assert summary["success"]["low"] <= 6 / 7 <= summary["success"]["high"] == 1.0
+    assert [stage["name"] for stage in summary["stages"]] == ["stage_0_5", "stage_1"]
+    assert summary["skills"]["pick"] == {"attempts": 7, "successes": 7}
+    assert summary["control_steps"] == 5 + 6 + 7 + 5 + 6 + 7 + 5
+    episodes = lines_of(tmp_path)
+    assert [episode["index"] for episode in episodes] == list(range(7))
+    assert episodes[3]["failure"] == "place: dropped it" and not episodes[3]["success"]
+    assert episodes[2]["failure"] is None and episodes[2]["steps"] == 7
+    assert episodes[2]["force"] == 17.5 and episodes[2]["path_length"] == pytest.approx(0.7)
+    assert episodes[1]["scene"] == "layout_1"
+    assert (tmp_path / "stages.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "report.html").read_text()
+    assert "Fake &lt;House&gt;" in page and "place: dropped it" in page and "<House>" not in page
+    assert "85.7%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("world", [fake_world.make_dying_world, fake_world.make_hanging_world])
+def test_lost_worker_is_replaced_and_its_episode_repeated(tmp_path, world):
+    # the worlds find the path of their mark in the setting `renderer`, which they do not need
+    cfg = settings(tmp_path, num_workers=2, renderer=str(tmp_path / "mark"), episode_timeout_s=3.0)
+    summary = evaluate(cfg, world)
+    assert summary["workers_lost"] == 1
+    assert [episode["index"] for episode in lines_of(tmp_path)] == list(range(7))
+
+
+def test_too_many_lost_workers_end_the_run_in_one_line(tmp_path):
+    cfg = settings(tmp_path, renderer=str(tmp_path / "mark"), max_restarts=0, num_workers=1)
+    with pytest.raises(UserError, match="exit code -9") as caught:
+        evaluate(cfg, fake_world.make_dying_world)
+    assert "\n" not in str(caught.value)
+    assert [episode["index"] for episode in lines_of(tmp_path)] == [0, 1]
+
+
+def test_exception_in_a_worker_arrives_with_its_traceback(tmp_path):
+    with pytest.raises(WorkerFailed, match="one divided by zero"):
+        evaluate(settings(tmp_path, num_workers=1), fake_world.make_broken_world)
+
+
+def test_mistake_in_a_worker_arrives_as_a_mistake(tmp_path):
+    with pytest.raises(UserError, match="^unknown agent 'nobody'$"):
+        evaluate(settings(tmp_path, num_workers=2, agent="nobody"), fake_world.make_world)
+
+
+def test_new_run_takes_the_old_results_away(tmp_path):
+    evaluate(settings(tmp_path, num_workers=1), fake_world.make_world)
+    with pytest.raises(WorkerFailed):
+        evaluate(settings(tmp_path, num_workers=1), fake_world.make_broken_world)
+    assert not (tmp_path / "summary.json").exists()
+
+
+def wait_until(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def has_processes(session):
+    try:
+        os.killpg(session, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path, number, code):
+    script = tmp_path / "main.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            import fake_world
+            from rearrange import cli
+            from rearrange.eval import evaluate
+
+            if __name__ == "__main__":
+                evaluate.make_world, evaluate.check_names = fake_world.make_slow_world, print
+                words = ["evaluate", "num_episodes=300", "num_workers=2"]
+                sys.exit(cli.main([*words, "output_dir=" + sys.argv[1]]))
+            """
+        )
+    )
+    root = Path(__file__).parents[2]
+    env = os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{Path(__file__).parent}"}
+    run = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "out")],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until((tmp_path / "out/started_4").exists)  # two workers: episodes have ended by then
+    run.send_signal(number)
+    out, err = run.communicate(timeout=20)
+    assert run.returncode == code
+    assert len(err.splitlines()) == 1 and err.startswith("error: ")
+    kept = lines_of(tmp_path / "out")
+    assert kept and f"kept {len(kept)} finished episodes" in out
+    assert not (tmp_path / "out/summary.json").exists()
+    wait_until(lambda: not has_processes(run.pid))
