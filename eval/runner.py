@@ -4,7 +4,7 @@ The record holds nothing that depends on the machine, the worker or the clock, s
 command writes the same `episodes.jsonl` whatever `num_workers` is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from math import hypot
 from pathlib import Path
@@ -82,17 +82,24 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
 
 def check_names(task: str, agent: str, split: str) -> None:
     """Raises UserError for a task, agent or split that does not exist."""
-    from rearrange.configs.load import nearest
     from rearrange.planner.agents import AGENTS
     from rearrange.tasks.registry import TASKS
 
-    for kind, name, known in (
-        ("task", task, TASKS),
-        ("agent", agent, AGENTS),
-        ("split", split, ("train", "val", "test")),
-    ):
-        if name not in known:
-            raise UserError(f"unknown {kind} '{name}': {nearest(name, list(known))}")
+    _check("task", task, TASKS)
+    _check("agent", agent, AGENTS)
+    check_split(split)
+
+
+def check_split(split: str) -> None:
+    """Raises UserError for a split that does not exist."""
+    _check("split", split, ("train", "val", "test"))
+
+
+def _check(kind: str, name: str, known: Iterable[str]) -> None:
+    from rearrange.configs.load import nearest
+
+    if name not in known:
+        raise UserError(f"unknown {kind} '{name}': {nearest(name, list(known))}")
 
 
 def video_path(cfg: WorldCfg, index: int) -> Path:

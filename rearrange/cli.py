@@ -52,7 +52,7 @@ VERBS: dict[str, Verb] = {
         "rearrange.eval.view",
         "watch or drive the robot in a browser",
         ("view task=pick index=0", "view task=tidy_house agent=oracle port=8080"),
-        "Serves a page on this machine only. On another machine's screen: ssh -L 8000:localhost:8000.",
+        "Serves a page on this machine only. To see it elsewhere: ssh -L 8000:localhost:8000 HOST.",
     ),
     "plan": Verb(
         "rearrange.eval.plan",
@@ -74,7 +74,7 @@ VERBS: dict[str, Verb] = {
         "rearrange.eval.bench_sim",
         "measure physics, depth, env.step, reset and memory",
         ("bench sim", "bench sim output=outputs/bench.json num_steps=2000"),
-        "Every time stands beside that of one mj_multiRay image of the same scene in the same run.\n"
+        "Every time stands beside that of one mj_multiRay image of the same scene and run.\n"
         "Exit code 1 if a bar is missed.",
     ),
     "doctor": Verb(

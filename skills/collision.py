@@ -171,6 +171,11 @@ def place_free(
     return bool(body >= margin) and is_free(q, local, held, margin)
 
 
+def arm_spheres(q: np.ndarray, held: np.ndarray | None = None) -> np.ndarray:
+    """The spheres [S + H, 4] (x, y, z, radius; base frame) of arm and held object in a posture."""
+    return _place_spheres(np.asarray(q, dtype=np.float64), packed(NO_OBSTACLES, held)[-1])
+
+
 def packed(obstacles: Obstacles, held: np.ndarray | None) -> tuple[np.ndarray, ...]:
     """The arguments that the kernels of this module and of `motion` take, in their order."""
     spheres = (

@@ -21,11 +21,14 @@ from rearrange.skills.collision import (
     Obstacles,
     _clearance,
     _segment_free,
-    held_spheres,
+    arm_spheres,
     min_clearance,
     packed,
 )
-from rearrange.skills.kinematics import ee_pose, solve_ik_many
+from rearrange.skills.kinematics import solve_ik_many
+
+# Where the arm carries: `derive_rest()`, rounded to a thousandth.
+ARM_REST = np.array([-0.743, -1.1, 0.55, 1.09, 0.51, 1.92, -0.05])  # rad
 
 _LOWER, _UPPER = fetch.ARM_LOWER.copy(), fetch.ARM_UPPER.copy()
 _RANGE = np.minimum(_UPPER - _LOWER, np.pi)  # a whole turn of a roll joint is hardly ever of use
@@ -104,6 +107,42 @@ def time_parametrise(path: np.ndarray, max_step: float = fetch.MAX_ARM_STEP) -> 
     )
 
 
+def derive_rest() -> np.ndarray:
+    """The posture [7] that `ARM_REST` is: ee at the resting point, able to carry and to see.
+
+    Of the postures whose gripper points 45 to 90 degrees down, that keep 9 cm from the robot's body and
+    10 cm from the camera's eye, the one that needs the shortest motion from the start posture.
+    """
+    camera = np.array(fetch.HEAD_CAMERA_POS_B)
+    best, best_distance = None, np.inf
+    for down in np.deg2rad(np.arange(45.0, 91.0, 5.0)):
+        for side in np.deg2rad(np.arange(-180.0, 180.0, 10.0)):
+            approach = np.array(
+                [np.cos(down) * np.cos(side), np.cos(down) * np.sin(side), -np.sin(down)]
+            )
+            postures = solve_ik_many(
+                fetch.EE_REST_B,
+                approach,
+                fetch.ARM_START,
+                num_solutions=6,
+                num_restarts=12,
+                posture_gain=0.2,
+            )
+            for posture in postures:
+                distance = float(np.abs(posture - fetch.ARM_START).max())
+                if distance >= best_distance or min_clearance(posture) < 0.09:
+                    continue
+                spheres = arm_spheres(posture)
+                if (np.linalg.norm(spheres[:, :3] - camera, axis=1) - spheres[:, 3]).min() < 0.1:
+                    continue
+                best, best_distance = posture, distance
+    if best is None:
+        raise RuntimeError(
+            "no posture of the arm is fit to rest in; fetch.py's shapes have changed"
+        )
+    return best
+
+
 @njit(cache=True, nogil=True)
 def _plan(start, goal, kind, pos, rot, size, held, margin, max_iterations, seed):
     np.random.seed(seed)
@@ -140,10 +179,7 @@ def _plan(start, goal, kind, pos, rot, size, held, margin, max_iterations, seed)
 
 @njit(cache=True, nogil=True)
 def _within_limits(q):
-    for j in range(7):
-        if q[j] < _LOWER[j] - 1e-6 or q[j] > _UPPER[j] + 1e-6:
-            return False
-    return True
+    return np.all(q >= _LOWER - 1e-6) and np.all(q <= _UPPER + 1e-6)
 
 
 @njit(cache=True, nogil=True)

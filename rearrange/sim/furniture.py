@@ -192,8 +192,8 @@ PIECES: dict[str, Piece] = {
         ),
         Piece(
             "fridge", FRIDGE_HALF, _FRIDGE_BOXES,
-            (Surface("receptacle_aabb_middle_topfrl_apartment_refrigerator", (0.06, 0, FRIDGE_SHELF),
-                     (0.16, 0.26), 1.51 - 0.02 - FRIDGE_SHELF, "fridge", "fridge_top_door", 4),),
+            (Surface("receptacle_aabb_middle_topfrl_apartment_refrigerator", (0.05, 0, FRIDGE_SHELF),
+                     (0.18, 0.30), 1.51 - 0.02 - FRIDGE_SHELF, "fridge", "fridge_top_door", 4),),
         ),
     )
 }  # fmt: skip

@@ -8,6 +8,7 @@ front of them, and every receptacle can be reached.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from rearrange.errors import UserError
+from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
 from rearrange.sim.navigation import FloorPlan
 
@@ -186,10 +188,39 @@ def _sample(layout_id: str, macro: int, rng: np.random.Generator) -> Layout:
 
 
 @lru_cache(maxsize=128)
-def floor_plan(layout_id: str) -> FloorPlan:
-    """Free floor of an apartment with everything closed."""
+def _closed_floor_plan(layout_id: str) -> FloorPlan:
     layout = make_layout(layout_id)
     return FloorPlan(layout.bounds, layout.obstacles)
+
+
+def floor_plan(
+    layout: Layout, opening: Mapping[str, float], radius: float = fetch.BASE_RADIUS
+) -> FloorPlan:
+    """Free floor of an apartment with drawers (m) and doors (rad) open as given."""
+    extra = [row for name, value in opening.items() for row in _open_part(layout, name, value)]
+    if not extra and radius == fetch.BASE_RADIUS:
+        return _closed_floor_plan(layout.id)
+    obstacles = layout.obstacles
+    if extra:
+        obstacles = np.concatenate([obstacles, np.array(extra)])
+    return FloorPlan(layout.bounds, obstacles, radius)
+
+
+def _open_part(layout: Layout, joint: str, opening: float) -> list[tuple[float, ...]]:
+    """Footprint of what stands out of the furniture: centre x, y, half x, y, yaw; empty when closed."""
+    if abs(opening) < 0.02:
+        return []
+    if joint in fur.DRAWERS:
+        pose = layout.pieces["counter"]
+        half = (opening + 0.06) / 2
+        x, y = piece_to_world(pose, fur.COUNTER_HALF[0] + half, fur.DRAWERS[joint][0])
+        return [(x, y, half, fur.DRAWER_HALF_WIDTH + 0.015, pose[2])]
+    pose = layout.pieces["fridge"]
+    hinge = piece_to_world(pose, *fur.FRIDGE_HINGE)
+    yaw = pose[2] + opening
+    hx, hy = fur.FRIDGE_DOOR_THICKNESS / 2 + 0.03, fur.FRIDGE_DOOR_WIDTH / 2
+    x, y = piece_to_world((*hinge, yaw), hx, -hy)
+    return [(x, y, hx, hy, yaw)]
 
 
 def _points_clear(layout: Layout, own: str, points: np.ndarray) -> bool:

@@ -18,7 +18,7 @@ from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.contacts import ForceMeter
-from rearrange.sim.layout import Layout, floor_plan, make_layout, piece_to_world
+from rearrange.sim.layout import Layout, floor_plan, make_layout
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body
 from rearrange.sim.navigation import FloorPlan
 from rearrange.sim.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
@@ -118,7 +118,7 @@ class Simulation:
         model, data = self.model, self.data
         time, tolerance = data.time, model.opt.sleep_tolerance
         data.qvel[:] = 0.0
-        data.tree_asleep[self._can_sleep] = -1
+        data.tree_asleep[self._can_sleep & (data.tree_asleep < 0)] = -1
         model.opt.timestep, model.opt.sleep_tolerance = 1e-12, 1e9
         mujoco.mj_step(model, data)
         model.opt.timestep, model.opt.sleep_tolerance = PHYSICS_DT, tolerance
@@ -314,32 +314,8 @@ class Simulation:
 
     def floor_plan(self, radius: float = fetch.BASE_RADIUS) -> FloorPlan:
         """Free floor with drawers and doors as they stand now."""
-        if radius == fetch.BASE_RADIUS and all(
-            abs(self.joint_position(name)) < 0.02 for name in fur.ARTICULATED_JOINTS
-        ):
-            return floor_plan(self.layout.id)
-        extra = [row for name in fur.ARTICULATED_JOINTS for row in self._open_part(name)]
-        obstacles = self.layout.obstacles
-        if extra:
-            obstacles = np.concatenate([obstacles, np.array(extra)])
-        return FloorPlan(self.layout.bounds, obstacles, radius)
-
-    def _open_part(self, joint: str) -> list[tuple[float, float, float, float, float]]:
-        """Footprint of what stands out of the furniture: centre x, y, half x, y, yaw."""
-        opening = self.joint_position(joint)
-        if abs(opening) < 0.02:
-            return []
-        if joint in fur.DRAWERS:
-            pose = self.layout.pieces["counter"]
-            half = (opening + 0.06) / 2
-            x, y = piece_to_world(pose, fur.COUNTER_HALF[0] + half, fur.DRAWERS[joint][0])
-            return [(x, y, half, fur.DRAWER_HALF_WIDTH + 0.015, pose[2])]
-        pose = self.layout.pieces["fridge"]
-        hinge = piece_to_world(pose, *fur.FRIDGE_HINGE)
-        yaw = pose[2] + opening
-        half = (fur.FRIDGE_DOOR_THICKNESS / 2 + 0.03, fur.FRIDGE_DOOR_WIDTH / 2)
-        x, y = piece_to_world((*hinge, yaw), half[0], -half[1])
-        return [(x, y, *half, yaw)]
+        opening = {name: self.joint_position(name) for name in fur.ARTICULATED_JOINTS}
+        return floor_plan(self.layout, opening, radius)
 
     def check_finite(self) -> bool:
         """Whether positions and velocities are finite numbers."""

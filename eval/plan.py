@@ -1,0 +1,36 @@
+"""`rearrange plan`: the plan for an episode, or for any PDDL domain and problem."""
+
+from pathlib import Path
+
+from rearrange.configs.schema import PlanCfg
+from rearrange.errors import UserError
+from rearrange.eval.files import atomic_write_text
+
+
+def run(cfg: PlanCfg) -> int:
+    """Prints the plan, a step a line."""
+    if cfg.domain is not None and cfg.problem is not None:
+        if cfg.output is not None:
+            raise UserError("output goes with an episode: your PDDL problem is a file already")
+        return _plan_files(Path(cfg.domain).expanduser(), Path(cfg.problem).expanduser())
+    from rearrange.eval.runner import check_split
+    from rearrange.planner.facts import plan_for_episode
+
+    if not cfg.task.stage_skills:
+        raise UserError(f"task '{cfg.task.name}' is one skill and has no plan: try tidy_house")
+    check_split(cfg.split)
+    problem, lines = plan_for_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)
+    if cfg.output is not None:
+        atomic_write_text(Path(cfg.output).expanduser(), problem)
+    print("\n".join(lines))
+    return 0
+
+
+def _plan_files(domain: Path, problem: Path) -> int:
+    from rearrange.planner.plan import plan_files
+
+    plan = plan_files(domain, problem)
+    print(
+        "\n".join(str(step) for step in plan) if plan else "the goal holds already: nothing to do"
+    )
+    return 0

@@ -1,0 +1,93 @@
+"""The figures against hand calculations and a second way to the interval."""
+
+from math import comb
+
+import pytest
+
+from rearrange.eval.metrics import (
+    by_layout,
+    failure_counts,
+    mean_with_interval,
+    product_bound,
+    skill_counts,
+    stage_success,
+)
+from rearrange.eval.runner import EpisodeRecord
+
+
+def record(index, success, stages, attempts=(), failure=None, scene="a"):
+    return EpisodeRecord(
+        index=index,
+        scene=scene,
+        success=success,
+        stages=stages,
+        failure=failure,
+        steps=10 * (index + 1),
+        force=1.0,
+        path_length=2.0,
+        attempts=list(attempts),
+    )
+
+
+def test_interval_is_the_binomial_one():
+    values = [True] * 14 + [False] * 6
+    interval = mean_with_interval(values, seed=0)
+    # Resampling 20 episodes of which 14 succeeded draws from the binomial distribution (20, 0.7).
+    below, low = 0.0, 0
+    while below + comb(20, low) * 0.7**low * 0.3 ** (20 - low) < 0.025:
+        below += comb(20, low) * 0.7**low * 0.3 ** (20 - low)
+        low += 1
+    assert interval["mean"] == 0.7
+    assert interval["low"] == pytest.approx(low / 20)
+    assert interval["low"] < 0.7 < interval["high"]
+
+
+def test_interval_is_seeded_and_closes_on_certainty():
+    values = [0.0, 1.0, 5.0, 2.0]
+    assert mean_with_interval(values, 3) == mean_with_interval(values, 3)
+    assert mean_with_interval([True] * 5, 0) == {"mean": 1.0, "low": 1.0, "high": 1.0}
+
+
+def test_stages_keep_the_order_of_the_task():
+    records = [
+        record(0, True, {"stage_0_5": True, "stage_1": True}),
+        record(1, False, {"stage_0_5": True, "stage_1": False}),
+    ]
+    stages = stage_success(records, seed=0)
+    assert [(stage["name"], stage["mean"]) for stage in stages] == [
+        ("stage_0_5", 1.0),
+        ("stage_1", 0.5),
+    ]
+
+
+def test_product_bound_multiplies_the_skills_up_to_a_stage():
+    skills = skill_counts(
+        [
+            record(0, True, {}, [("pick", False), ("pick", True), ("navigate", True)]),
+            record(1, True, {}, [("pick", True), ("pick", True), ("navigate", True)]),
+        ]
+    )
+    assert skills == {
+        "navigate": {"attempts": 2, "successes": 2},
+        "pick": {"attempts": 4, "successes": 3},
+    }
+    stages = [["navigate", "pick"], ["navigate", "pick"], ["place"], ["pick"]]
+    assert product_bound(stages, skills) == [0.75, 0.75**2, None, None]
+
+
+def test_failures_and_apartments_are_counted():
+    records = [
+        record(0, True, {}),
+        record(1, False, {}, failure="b", scene="z"),
+        record(2, False, {}, failure="b"),
+        record(3, False, {}, failure="a"),
+    ]
+    assert list(failure_counts(records).items()) == [("b", 2), ("a", 1)]
+    first, last = by_layout(records)
+    assert (first["scene"], first["num_episodes"], first["success"]) == (
+        "a",
+        3,
+        pytest.approx(1 / 3),
+    )
+    assert first["steps"] == pytest.approx((10 + 30 + 40) / 3)
+    assert (last["scene"], last["num_episodes"]) == ("z", 1)

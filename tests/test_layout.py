@@ -1,0 +1,159 @@
+"""Imports go one way, every file is in the wheel, and nothing is imported by its bare name."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
+MAPPED = {folder: name for name, folder in FOLDERS.items() if name != "rearrange"}
+
+# part -> the parts it may import; a part is the longest name here that starts a module's name
+ALLOWED = {
+    "rearrange.errors": set(),
+    "rearrange.sim": {"rearrange.errors"},
+    "rearrange.tasks": {"rearrange.errors", "rearrange.sim"},
+    "rearrange.skills": {"rearrange.errors", "rearrange.sim", "rearrange.tasks"},
+    "rearrange.planner": {
+        "rearrange.errors",
+        "rearrange.sim",
+        "rearrange.tasks",
+        "rearrange.skills",
+    },
+    "rearrange.configs": {"rearrange.errors"},
+    "rearrange.eval": {"rearrange"},
+    "rearrange.cli": {"rearrange"},
+    "rearrange.__main__": {"rearrange"},
+    "rearrange": set(),
+}
+PURE_PLANNER = ("syntax", "pddl", "grounding", "search", "validate", "heuristics", "encoding")
+HEAVY = {"torch", "matplotlib", "scipy", "imageio", "hydra", "tensorboard", "PIL"}
+
+
+def modules():
+    """(module name, path) of every Python file that is installed."""
+    for folder in ["rearrange", *MAPPED]:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join([MAPPED.get(parts[0], parts[0]), *parts[1:]])
+            yield name.removesuffix(".__init__"), path
+
+
+def imports(path, at_top_level_only=False):
+    """Names that a file imports; those inside functions too unless told otherwise."""
+    tree = ast.parse(path.read_text())
+    for node in tree.body if at_top_level_only else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in {path}"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part_of(name):
+    fits = [part for part in ALLOWED if name == part or name.startswith(part + ".")]
+    return max(fits, key=len) if fits else None
+
+
+def test_imports_go_one_way():
+    wrong = []
+    for name, path in modules():
+        part = part_of(name)
+        allowed = ALLOWED[part]
+        if allowed == {"rearrange"}:
+            continue
+        for imported in imports(path):
+            to = part_of(imported)
+            if to is not None and to not in allowed | {part, "rearrange"}:
+                wrong.append(f"{name} imports {imported}")
+    assert not wrong
+
+
+def test_the_planner_proper_knows_no_simulator():
+    for name, path in modules():
+        if name.startswith("rearrange.planner.") and name.split(".")[-1] in PURE_PLANNER:
+            ours = {part_of(imported) for imported in imports(path)} - {None, "rearrange"}
+            assert ours <= {"rearrange.planner", "rearrange.errors"}, name
+
+
+def test_what_a_worker_imports_is_light():
+    for name, path in modules():
+        if name.split(".")[1:2] in (["sim"], ["tasks"], ["skills"], ["planner"]):
+            heavy = {i.split(".")[0] for i in imports(path, at_top_level_only=True)} & HEAVY
+            assert not heavy, f"{name} imports {heavy} when it is imported"
+
+
+def test_our_folders_are_never_imported_by_their_bare_names():
+    paths = [path for _, path in modules()] + sorted((ROOT / "tests").rglob("*.py"))
+    for path in paths:
+        for imported in imports(path):
+            assert imported.split(".")[0] not in MAPPED, f"{path} imports {imported}"
+
+
+def test_nothing_is_unpickled_or_evaluated_and_no_yaml_is_trusted():
+    for name, path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("eval", "exec", "yaml.load", "os.system"), name
+        assert not {i for i in imports(path) if i.split(".")[0] in ("pickle", "dill", "marshal")}
+
+
+def test_checkout_holds_no_path_of_one_machine():
+    pattern = re.compile(r"(?<![\w.])/(home|root|work|Users)/[a-z]|file://")
+    for path in [p for _, p in modules()] + [
+        ROOT / "pyproject.toml",
+        ROOT / "run",
+        ROOT / ".ci/run",
+    ]:
+        found = pattern.search(path.read_text())
+        assert found is None, f"{path}: {found and found.group()}"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy so that the checkout gets no build folder."""
+    pytest.importorskip("setuptools")
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for folder in ["rearrange", *MAPPED]:
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, source / folder, ignore=ignore)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--wheel-dir", str(target), str(source)], check=True)
+    return next(target.glob("*.whl"))
+
+
+def test_wheel_holds_every_file_of_the_tree(wheel):
+    tree = set()
+    for folder in ["rearrange", *MAPPED]:
+        prefix = MAPPED.get(folder, folder).replace(".", "/")
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
+                tree.add(f"{prefix}/{path.relative_to(ROOT / folder).as_posix()}")
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert inside == tree
+
+
+def test_installed_command_works_away_from_the_checkout(wheel, tmp_path):
+    target = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(target)
+    code = f"import sys; sys.path.insert(0, {str(target)!r}); "
+    code += "from rearrange.cli import main; import rearrange; print(rearrange.__file__); "
+    code += "sys.exit(main(['evaluate', 'task=nonsense']))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.startswith(str(target))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: unknown task 'nonsense': choose from ")
