@@ -92,7 +92,9 @@ def check_names(task: str, agent: str, split: str) -> None:
 
 def check_split(split: str) -> None:
     """Raises UserError for a split that does not exist."""
-    _check("split", split, ("train", "val", "test"))
+    from rearrange.sim.layout import SPLITS
+
+    _check("split", split, SPLITS)
 
 
 def _check(kind: str, name: str, known: Iterable[str]) -> None:
@@ -110,16 +112,17 @@ def video_path(cfg: WorldCfg, index: int) -> Path:
 def run_episode(env: Any, agent: Agent, cfg: WorldCfg, index: int) -> EpisodeRecord:
     """Runs one episode to its end, filming it if `cfg.record` covers its index."""
     if index >= cfg.record:
-        return _run(env, agent, index, watch=lambda info: None)
-    from rearrange.eval.film import Film  # imports the renderer, which only films need
+        return follow_episode(env, agent, index, lambda info: None)
+    from rearrange.eval.film import filming  # imports the renderer, which only films need
 
-    with Film(env, agent, video_path(cfg, index), cfg.renderer, cfg.title) as film:
-        return _run(env, agent, index, watch=film.add)
+    with filming(env, agent, video_path(cfg, index), cfg.renderer, cfg.title) as watch:
+        return follow_episode(env, agent, index, watch)
 
 
-def _run(
+def follow_episode(
     env: Any, agent: Agent, index: int, watch: Callable[[dict[str, Any]], None]
 ) -> EpisodeRecord:
+    """Runs an episode; `watch(info)` is called after the reset and after every step."""
     observation, info = env.reset(options={"index": index})
     agent.reset(observation, info)
     world = env.unwrapped

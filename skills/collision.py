@@ -105,9 +105,13 @@ def held_spheres(
     )
     cell = max(float(half.min()), 0.02)  # thinner things get spheres thicker than themselves
     counts = np.maximum(1, np.ceil(half / cell - 1e-6).astype(int))
-    axes = [(2 * np.arange(n) + 1 - n) * h / n for n, h in zip(counts, half, strict=True)]
+    reach = float((half / counts).max())
+    axes = [
+        np.linspace(reach - h, h - reach, n) if n > 1 else np.zeros(1)
+        for n, h in zip(counts, half, strict=True)
+    ]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    radius = 1.15 * float((half / counts).max())
+    radius = 1.15 * reach
     if shape == "cylinder":  # the square's corners are not there
         grid = grid[
             np.hypot(grid[:, 0], grid[:, 1]) + 0.7 * radius <= half[0] + 1e-9 + 0.3 * radius

@@ -380,12 +380,18 @@ def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, wor
         _set_face(is_parallel, 2, -1.0, side, work)
     in_tube = a < 0.0
     is_inside = in_tube and sign == 0.0
-    inverse = np.float32(1.0 / a)
-    enter_inverse = np.float32(0.0 if in_tube else 1.0 / a)
-    enter_offset = np.float32(_NEVER if in_tube else 0.0)
-    radius_squared = np.float32(radius * radius)
-    share = np.float32(0.0 if is_parallel else 1.0)
-    constant = np.float32(centre_squared if is_parallel else 0.0)
+    share = 0.0 if is_parallel else 1.0
+    constant = centre_squared if is_parallel else 0.0
+    inverse, leave_offset = 1.0 / a, 0.0
+    enter_inverse, enter_offset = (0.0, _NEVER) if in_tube else (inverse, 0.0)
+    if is_parallel and centre_squared < 1e-9:  # rays along the axis: in the tube for good, or never
+        share, constant = -1.0, radius * radius
+        inverse, leave_offset, enter_inverse, enter_offset = 0.0, -_NEVER, 0.0, _NEVER
+        for n in range(3):
+            work[_FORM + 3 + n] = 0.0
+    share, constant, radius_squared = np.float32(share), np.float32(constant), np.float32(radius * radius)
+    inverse, leave_offset = np.float32(inverse), np.float32(leave_offset)
+    enter_inverse, enter_offset = np.float32(enter_inverse), np.float32(enter_offset)
     slope_x, slope_y = np.float32(work[_RAY + 1]), np.float32(work[_RAY + 4])
     slope_b, slope_c = np.float32(work[_FORM + 1]), np.float32(work[_FORM + 4])
     slope_f, slope_k = np.float32(work[front + 1]), np.float32(work[back + 1])
@@ -408,7 +414,7 @@ def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, wor
                 root = np.float32(math.sqrt(under if under > _ZERO else _ZERO))
                 b = base_b + slope_b * col
                 enter = (b + root) * enter_inverse + enter_offset
-                leave = (b - root) * inverse
+                leave = (b - root) * inverse + leave_offset
                 face, end_k, end_s = base_f + slope_f * col, base_k + slope_k * col, base_s + slope_s * col
                 enter = enter if enter < face else face
                 leave = leave if leave > end_k else end_k

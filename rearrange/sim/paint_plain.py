@@ -11,7 +11,7 @@ import numpy as np
 
 from rearrange.sim.depth import fill_view, padded
 from rearrange.sim.depth_kernel import PLANE, VIEW_SIZE, WORK_SIZE, rasterise
-from rearrange.sim.paint_kernel import paint
+from rearrange.sim.paint_kernel import paint, soften
 from rearrange.sim.picture_scene import Shapes
 
 FAR = 60.0  # m
@@ -30,6 +30,7 @@ class PlainRenderer:
         self._ids = np.empty(self._nearness.shape, np.int32)
         self._sun_map = np.empty((SUN_TEXELS, SUN_TEXELS), np.float32)
         self._sky_map = np.empty((SKY_TEXELS, SKY_TEXELS), np.float32)
+        self._scratch = np.empty(self._sky_map.shape, np.float32)
         self._spans = np.empty((2, max(2 * height, SUN_TEXELS)))
         self._work = np.empty(WORK_SIZE)
 
@@ -88,6 +89,9 @@ class PlainRenderer:
         for view, texels, depths in ((sun_view, SUN_TEXELS, self._sun_map), (sky_view, SKY_TEXELS, self._sky_map)):
             depths.fill(-FAR)
             self._rasterise(shapes, drawn, view, True, texels, depths, _NO_IDS)
+        # Where nothing stands: as low as the floor, not endlessly deep, before it is blurred.
+        np.maximum(self._sky_map, -sky_view[2], out=self._sky_map)
+        soften(self._sky_map, self._scratch)
         return sun_view, sky_view
 
     def _rasterise(self, shapes, drawn, view, is_parallel, width, nearness, ids) -> None:

@@ -1,0 +1,22 @@
+"""`rearrange record`: a video of one episode."""
+
+from pathlib import Path
+
+from rearrange.configs.schema import RecordCfg
+from rearrange.eval.files import prepare_folder
+from rearrange.eval.film import filming
+from rearrange.eval.runner import WorldCfg, check_names, follow_episode, make_world
+
+
+def run(cfg: RecordCfg) -> int:
+    """Films the episode and says how it went."""
+    check_names(cfg.task.name, cfg.agent, cfg.split)
+    path = Path(cfg.output).expanduser()
+    prepare_folder(path.parent)
+    world = WorldCfg(task=cfg.task.name, agent=cfg.agent, split=cfg.split, seed=cfg.seed)
+    env, agent = make_world(world)
+    with filming(env, agent, path, cfg.renderer, cfg.task.title) as watch:
+        record = follow_episode(env, agent, cfg.index, watch)
+    result = record.failure or "success"
+    print(f"{result} after {record.steps} steps in {record.scene}\nvideo: {path}")
+    return 0

@@ -1,0 +1,350 @@
+"""Oracle skills for loose objects: navigate, pick, place. They sense, plan and act on the simulator's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rearrange.sim import fetch
+from rearrange.sim.objects import ObjectKind
+from rearrange.sim.simulation import Simulation
+from rearrange.skills.body import ARM_MARGIN, Body, near, path_to
+from rearrange.skills.collision import Obstacles, min_clearance
+from rearrange.skills.kinematics import straight_line
+from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
+from rearrange.skills.reach import (
+    HandPose,
+    ReachPlan,
+    is_resting,
+    plan_reach,
+    refine,
+    schedule,
+)
+from rearrange.skills.skill import Program
+
+PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
+PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
+PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth
+PRESS = 0.012  # m that the hand presses on after first contact would be
+RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
+REST_RADIUS = 0.12  # m, within the 0.15 m that tasks ask for
+
+
+def surface_distance(kind: ObjectKind, direction_o: np.ndarray) -> float:
+    """Distance from an object's centre to its surface along a unit vector of the object's frame, m."""
+    d = np.abs(direction_o) + 1e-9
+    if kind.shape == "sphere":
+        return kind.size[0]
+    if kind.shape == "box":
+        return float(np.min(np.array(kind.size) / d))
+    return float(min(kind.size[0] / np.hypot(d[0], d[1]), kind.size[1] / d[2]))
+
+
+def object_rotation(sim: Simulation, index: int) -> np.ndarray:
+    """Axes of an object as columns, [3, 3] world."""
+    return sim.data.geom_xmat[sim.object_geom(index)].reshape(3, 3).copy()
+
+
+def navigate(body: Body, point: np.ndarray, standoff: tuple[float, float] = (0.5, 1.2)) -> Program:
+    """Drives to where `point` is within arm's length or a little more, and faces it."""
+    sim = body.sim
+    plan = sim.floor_plan()
+    here = sim.base_pose
+    island = plan.island(*plan.snap(here[0], here[1]))
+    cells = plan.free_cells_near(point[0], point[1], *standoff)
+    cells = np.array([c for c in cells if plan.island(*c) == island])
+    if not len(cells):
+        cells = plan.free_cells_near(point[0], point[1], 0.0, 1.45)
+    if not len(cells):
+        return "no free floor near the goal"
+    field = plan.geodesic_field(here[0], here[1])
+    away = np.linalg.norm(cells - point[:2], axis=1)
+    iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
+    ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
+    order = np.argsort(field[iy, ix] + 1.5 * np.abs(away - 0.8), kind="stable")
+    world = body.world_obstacles()
+    for choice in order[: 200 : 8]:
+        goal = cells[choice]
+        yaw = float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))
+        local = near(world, (goal[0], goal[1], yaw))
+        if min_clearance(sim.arm_target, local, body.held_spheres()) < 0.02:
+            continue  # the hand would stand in something
+        path = path_to(plan, here, goal)
+        if path is None:
+            continue
+        return (yield from _drive_safely(body, path, yaw, world))
+    return "no free place near the goal"
+
+
+def _drive_safely(body: Body, path, yaw, world) -> Program:
+    """Drives with the arm as it is if that is clear, else with the arm at rest."""
+    poses = body.predict(path, yaw)
+    nothing = np.empty((0, 7))
+    if not body.is_drive_clear(poses, nothing, 0, world, 0.015):
+        yield from body.move_arm(ARM_REST)
+    return (yield from body.drive(path, yaw))
+
+
+def pick(body: Body, index: int, level: bool = False, give_up: int = 3) -> Program:
+    """Drives to an object, grips it and brings the hand to rest. `level`: approach from the side."""
+    failure = None
+    for attempt in range(give_up):
+        failure = yield from _pick_once(body, index, level, attempt)
+        if failure is None:
+            return None
+        if body.sim.held_object is not None and body.sim.held_object != index:
+            return "wrong object"
+    return failure
+
+
+def _pick_once(body: Body, index: int, level: bool, attempt: int) -> Program:
+    sim = body.sim
+    if sim.held_object != index:
+        world = body.world_obstacles()
+        touchable = body.world_obstacles((sim.object_geom(index),))
+        reach = plan_reach(
+            body, sim.floor_plan(), sim.object_pos_w(index),
+            lambda heading: _pick_hands(sim, index, heading, level, attempt), world, touchable,
+        )  # fmt: skip
+        if reach is None:
+            return "no reach"
+        failure = yield from approach(body, reach, world)
+        if failure is not None:
+            return failure
+        failure = yield from _touch(body, reach, index)
+        if failure is not None:
+            yield from _back_off(body, reach)
+            return failure
+        yield from _back_off(body, reach)
+    return (yield from to_rest(body))
+
+
+def _pick_hands(sim: Simulation, index: int, heading: float, level: bool, attempt: int) -> Iterable[HandPose]:
+    """Approaches of an object's centre from the heading's side, steep ones first."""
+    centre, rotation = sim.object_pos_w(index), object_rotation(sim, index)
+    kind = sim.object_kind(index)
+    for number, pitch in enumerate(PITCHES_LEVEL if level else PITCHES):
+        approach = np.array(
+            [np.sin(pitch) * np.cos(heading), np.sin(pitch) * np.sin(heading), -np.cos(pitch)]
+        )
+        support = surface_distance(kind, rotation.T @ approach)
+        # Past an edge the nearest surface lies far from the centre: a grip there is a lever.
+        if support > 0.145:
+            continue
+        pos = centre - approach * (support - PRESS * (1 + 0.5 * attempt))
+        yield HandPose(pos, approach, penalty=PITCH_PENALTY * number)
+
+
+def approach(body: Body, reach: ReachPlan, world: Obstacles) -> Program:
+    """Base and arm to the ready posture of a reach plan."""
+    sim = body.sim
+    timed = schedule(body, reach, world)
+    if timed is None:
+        failure = yield from body.move_arm(ARM_REST)
+        if failure is not None:
+            return failure
+        rows, delay, is_ready = np.empty((0, 7)), 0, False
+    else:
+        rows, delay, is_ready = timed
+    failure = yield from body.drive(reach.drive_path, reach.ready_base[2], rows, delay)
+    if failure is not None:
+        return failure
+    pre = reach.lower_rows[0]
+    if not is_ready and np.abs(sim.arm_target - pre).max() > 0.01:
+        failure = yield from body.move_arm(pre)
+        if failure is not None:
+            return failure
+    gap = float(np.hypot(reach.base[0] - sim.base_pose[0], reach.base[1] - sim.base_pose[1]))
+    if reach.base != reach.ready_base and gap > 0.02:
+        failure = yield from body.reverse(-gap)
+        if failure is not None:
+            return failure
+    yield from body.settle(3)
+    return None
+
+
+def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
+    """The last centimetres, with suction on, until something is held."""
+    sim = body.sim
+    corners = refine(body, reach.hand, reach.lower_rows)
+    if corners is None:
+        corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+    body.grip_wanted = True
+
+    def is_held() -> bool:
+        return sim.is_holding
+
+    yield from body.follow_arm(time_parametrise(corners), is_held)
+    for _ in range(12):  # the arm lags its targets a little
+        if sim.is_holding:
+            break
+        yield body.action(sim.arm_target)
+    if not sim.is_holding:  # short of the surface: feel forward along the approach
+        turn = sim.base_pose[2]
+        c, s = np.cos(turn), np.sin(turn)
+        forward = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]) @ reach.hand.approach
+        line = straight_line(sim.arm_qpos, sim.ee_pos_b + 0.04 * forward, "position", step=0.005)
+        if line is not None:
+            yield from body.follow_arm(time_parametrise(np.concatenate([sim.arm_target[None], line])), is_held)
+    body.grip_wanted = False
+    if sim.held_object == index:
+        return None
+    return "no contact" if not sim.is_holding else "wrong object"
+
+
+def _back_off(body: Body, reach: ReachPlan, distance: float = 0.12) -> Program:
+    """Straight back along the approach; straight up if that is not possible."""
+    sim = body.sim
+    c, s = np.cos(sim.base_pose[2]), np.sin(sim.base_pose[2])
+    turn = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
+    back = -(turn @ reach.hand.approach)
+    now, here = sim.arm_target, sim.ee_pos_b
+    world = body.world_obstacles()
+    local, held = near(world, sim.base_pose), body.held_spheres()
+    lift = np.array([0.0, 0.0, 0.02]) if sim.is_holding else np.zeros(3)
+    options = [lift + distance * back, np.array([0, 0, distance]), 0.5 * distance * (back + (0, 0, 1))]
+    best, best_clearance = None, -np.inf
+    for offset in options:
+        line = straight_line(now, here + offset, "approach")
+        if line is None or not len(line):
+            continue
+        clearance = min(min_clearance(row, local, held) for row in line[1:] if len(line) > 1) if len(line) > 1 else 0
+        if clearance > best_clearance + 0.01:
+            best, best_clearance = line, clearance
+        if clearance > ARM_MARGIN:
+            break
+    if best is not None:
+        yield from body.follow_arm(time_parametrise(np.concatenate([now[None], best])))
+    return None
+
+
+def to_rest(body: Body) -> Program:
+    """Brings the hand to the resting point, backing off from furniture where there is no room."""
+    sim = body.sim
+    for _ in range(3):
+        if is_resting(sim.arm_qpos, REST_RADIUS) and is_resting(sim.arm_target, REST_RADIUS):
+            return None
+        world, held = body.world_obstacles(), body.held_spheres()
+        plan = sim.floor_plan(0.28)
+        x, y, yaw = sim.base_pose
+        now = sim.arm_target.copy()
+        best = None
+        for back in (0.0, 0.15, 0.3, 0.45, 0.6, -0.2):
+            steps = np.arange(0.0, abs(back) + 1e-9, 0.05) * np.sign(back)
+            poses = [(x - b * np.cos(yaw), y - b * np.sin(yaw), yaw) for b in steps] or [(x, y, yaw)]
+            if back and not all(plan.is_free(p[0], p[1]) for p in poses[1:]):
+                continue
+            local = near(world, poses[-1])
+            if min_clearance(ARM_REST, local, held) < ARM_MARGIN:
+                continue
+            path = plan_arm(now, ARM_REST, local, held, ARM_MARGIN, max_iterations=800)
+            if path is None:
+                continue
+            rows = time_parametrise(path)
+            if back == 0.0:
+                best = (0.0, rows, rows[:0])
+                break
+            low = min(min_clearance(now, near(world, p), held) for p in poses)
+            floor = min(0.008, min_clearance(now, near(world, poses[0]), held) - 0.004)
+            if low < floor:
+                continue  # backing off with this posture would hit something
+            start = body.is_drive_clear(np.array(poses), rows, 0, world, 0.015)
+            best = (back, rows[:0] if start else rows, rows if start else rows[:0])
+            break
+        if best is None:
+            failure = yield from body.move_arm(ARM_REST, until=lambda: _at_rest(sim))
+            if failure is not None:
+                failure = yield from body.reverse(0.2)
+                if failure is not None:
+                    return "no way to rest"
+            continue
+        back, rows, together = best
+        if back:
+            failure = yield from body.reverse(back, together if len(together) else None)
+            if failure is not None and not sim.is_holding:
+                return failure
+        if len(rows):
+            yield from body.follow_arm(rows, until=lambda: _at_rest(sim))
+        yield from body.settle(3)
+    return None if _at_rest(sim) else "no way to rest"
+
+
+def _at_rest(sim: Simulation) -> bool:
+    return bool(np.linalg.norm(sim.ee_pos_b - fetch.EE_REST_B) < REST_RADIUS)
+
+
+def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program:
+    """Drives to where the held object's goal is within reach, sets it down upright and brings the hand to rest."""
+    failure = None
+    for attempt in range(give_up):
+        if body.sim.held_object != index:
+            return "object lost"
+        failure = yield from _place_once(body, index, np.asarray(goal), attempt)
+        if failure is None:
+            return None
+    return failure
+
+
+def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Program:
+    sim = body.sim
+    world = body.world_obstacles()
+    reach = plan_reach(
+        body, sim.floor_plan(), goal, lambda heading: _place_hands(sim, index, goal, heading, attempt),
+        world, world, pre_offset=None if attempt % 2 else np.array([0.0, 0.0, 0.08]), pre_distance=0.12,
+    )  # fmt: skip
+    if reach is None:
+        return "no reach"
+    failure = yield from approach(body, reach, world)
+    if failure is not None:
+        return failure
+    corners = refine(body, reach.hand, reach.lower_rows)
+    if corners is None:
+        corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+    yield from body.follow_arm(time_parametrise(corners))
+    yield from body.settle(6)
+    body.grip_wanted = False
+    target = sim.arm_target.copy()
+    for _ in range(6):
+        action = body.action(target)
+        action[7] = -1.0
+        yield action
+    yield from _back_off(body, reach)
+    return (yield from to_rest(body))
+
+
+def _place_hands(
+    sim: Simulation, index: int, goal: np.ndarray, heading: float, attempt: int
+) -> Iterable[HandPose]:
+    """Hand poses that hold the object upright at its goal, for a fan of turns about the vertical."""
+    ee = sim.ee_rot_w
+    in_hand = ee.T @ object_rotation(sim, index)  # the object's axes in the hand
+    offset = sim.world_to_ee(sim.object_pos_w(index))
+    up = in_hand[:, 2]
+    # The object's own turn about the vertical is free: turn the hand so that it points away from the base.
+    upright = _rotation_between(ee @ up, np.array([0.0, 0.0, 1.0])) @ ee
+    azimuth = float(np.arctan2(upright[1, 0], upright[0, 0]))
+    tilt = float(np.hypot(upright[0, 0], upright[1, 0]))
+    fan = (0.0, 0.5, -0.5, 1.0, -1.0) if tilt > 0.2 else np.linspace(-np.pi, np.pi, 8, endpoint=False)
+    lift = RELEASE_HEIGHT * (1 + attempt)
+    for number, extra in enumerate(fan):
+        turn = _about_z((heading - azimuth if tilt > 0.2 else 0.0) + extra)
+        rotation = turn @ upright
+        pos = goal + (0.0, 0.0, lift) - rotation @ offset
+        yield HandPose(pos, rotation[:, 0], rotation, penalty=0.05 * number if tilt > 0.2 else 0.0)
+
+
+def _about_z(angle: float) -> np.ndarray:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def _rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The smallest rotation that turns unit vector a into b, [3, 3]."""
+    axis = np.cross(a, b)
+    sin, cos = float(np.linalg.norm(axis)), float(np.dot(a, b))
+    if sin < 1e-9:
+        return np.eye(3) if cos > 0 else np.diag([1.0, -1.0, -1.0])
+    axis /= sin
+    k = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    return np.eye(3) + sin * k + (1 - cos) * (k @ k)

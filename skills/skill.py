@@ -1,0 +1,89 @@
+"""What a skill is: something that is started, acts until it is done, and says whether it worked.
+
+    reset(...)          chosen by the planner, once per use
+    act(observation)    one action of 11 numbers in [-1, 1]: arm 7, grip, base 2, stop
+    is_done             no more actions to give
+
+Learned policies and oracles keep the same protocol, so the agent that chains them does not know which it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Protocol
+
+import numpy as np
+
+SKILLS: tuple[str, ...] = (
+    "navigate", "pick", "place", "open_drawer", "close_drawer", "open_fridge", "close_fridge",
+)  # fmt: skip
+ACTION_SIZE = 11
+ARM, GRIP, BASE, STOP = slice(0, 7), 7, slice(8, 10), 10  # slots of the full action
+
+
+class Skill(Protocol):
+    """One of `SKILLS` at work on one target."""
+
+    name: str
+
+    def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The next action, [11] float32."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the skill has ended, for better or worse."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why it ended without success, in a few words; None while it runs or when it worked."""
+        ...
+
+
+Program = Generator[np.ndarray, None, str | None]
+"""An oracle skill as a coroutine: yields actions, returns None for success or the reason of its failure."""
+
+
+class ProgramSkill:
+    """A `Program` as a `Skill`. After its end it asks for the stop that single-skill tasks wait for."""
+
+    def __init__(self, name: str, program: Program) -> None:
+        self.name = name
+        self._program = program
+        self._next: np.ndarray | None = None
+        self._is_done = False
+        self._failure: str | None = None
+        self._advance()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the program has ended."""
+        return self._is_done
+
+    @property
+    def failure(self) -> str | None:
+        """What the program returned."""
+        return self._failure
+
+    def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The program's action; the oracle reads the simulator's state and not the observation."""
+        if self._next is None:
+            self._advance()
+        action, self._next = self._next, None
+        if action is None:
+            action = np.zeros(ACTION_SIZE, np.float32)
+            action[STOP] = 1.0
+        return action
+
+    def prepare(self) -> bool:
+        """Computes the next action now, so that `is_done` is known before acting; False when done."""
+        if self._next is None and not self._is_done:
+            self._advance()
+        return not self._is_done
+
+    def _advance(self) -> None:
+        try:
+            self._next = next(self._program)
+        except StopIteration as end:
+            self._is_done, self._failure = True, end.value
