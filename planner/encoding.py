@@ -46,6 +46,10 @@ class EncodedTask:
     operators: tuple[Operator, ...]
     impossible_goals: tuple[str, ...]  # goals that nothing can make true, as text
 
+    def text(self, fact: int) -> str:
+        """A numbered fact as PDDL writes it."""
+        return _literal_text(self.literals[fact])
+
 
 def facts_of(state: int) -> list[int]:
     """The numbers of the facts that hold, ascending."""

@@ -11,15 +11,13 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.sim.navigation import FloorPlan
-from rearrange.sim.simulation import CONTROL_DT, Simulation
+from rearrange.sim.simulation import Simulation
 from rearrange.skills.collision import Obstacles, held_spheres, min_clearance, obstacles_from_sim
 from rearrange.skills.driving import PathFollower
 from rearrange.skills.motion import plan_arm, time_parametrise
 from rearrange.skills.skill import ACTION_SIZE, ARM, BASE, GRIP, Program
 
 ARM_MARGIN = 0.012  # m kept from everything by planned arm motions
-DRIVE_MARGIN = 0.03  # m kept by the arm while the base moves: the base follows its path to 3 cm
-MAX_PREDICTION = 900  # control steps
 
 
 class Body:
@@ -28,6 +26,7 @@ class Body:
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self.grip_wanted = False  # suction on although nothing is held yet
+        self.phase = ""  # what the running program is doing, for people
 
     # --- actions -------------------------------------------------------------------------------
 
@@ -139,38 +138,6 @@ class Body:
         return "the base is blocked"
 
     # --- looking ahead -------------------------------------------------------------------------
-
-    def predict(self, path: np.ndarray, yaw: float | None) -> np.ndarray:
-        """Base poses [T, 3] of a drive, by the follower on a base with a lag of 0.1 s."""
-        follower = PathFollower(path, yaw)
-        pose, velocity = np.array(self.sim.base_pose), np.zeros(2)
-        poses = [pose.copy()]
-        blend = CONTROL_DT / (CONTROL_DT + 0.07)
-        for _ in range(MAX_PREDICTION):
-            command = follower.act((pose[0], pose[1], pose[2]))
-            if follower.is_done or follower.is_stuck:
-                break
-            wanted = np.array([fetch.MAX_BASE_SPEED, fetch.MAX_BASE_TURN]) * command
-            velocity += blend * (wanted - velocity)
-            pose[0] += CONTROL_DT * velocity[0] * np.cos(pose[2])
-            pose[1] += CONTROL_DT * velocity[0] * np.sin(pose[2])
-            pose[2] += CONTROL_DT * velocity[1]
-            poses.append(pose.copy())
-        return np.array(poses)
-
-    def is_drive_clear(
-        self, poses: np.ndarray, rows: np.ndarray, delay: int, world: Obstacles, margin=DRIVE_MARGIN
-    ) -> bool:
-        """Whether arm and held object stay clear on a predicted drive with arm rows after `delay`."""
-        held = self.held_spheres()
-        hold = self.sim.arm_target
-        total = max(len(poses), delay + len(rows))
-        for step in range(0, total, 4):
-            pose = poses[min(step, len(poses) - 1)]
-            row = hold if step < delay or not len(rows) else rows[min(step - delay, len(rows) - 1)]
-            if min_clearance(row, near(world, pose), held) < margin:
-                return False
-        return True
 
 
 def near(world: Obstacles, base, reach: float = 1.9) -> Obstacles:

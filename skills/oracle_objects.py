@@ -9,9 +9,10 @@ import numpy as np
 from rearrange.sim import fetch
 from rearrange.sim.objects import ObjectKind
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.body import ARM_MARGIN, Body, near, path_to
+from rearrange.skills.body import ARM_MARGIN, Body, near
 from rearrange.skills.collision import Obstacles, min_clearance
-from rearrange.skills.kinematics import straight_line
+from rearrange.skills.journey import is_clear, plan_journey, run_journey
+from rearrange.skills.kinematics import solve_ik_many, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
 from rearrange.skills.reach import (
     HandPose,
@@ -19,7 +20,6 @@ from rearrange.skills.reach import (
     is_resting,
     plan_reach,
     refine,
-    schedule,
 )
 from rearrange.skills.skill import Program
 
@@ -64,26 +64,24 @@ def navigate(body: Body, point: np.ndarray, standoff: tuple[float, float] = (0.5
     ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
     order = np.argsort(field[iy, ix] + 1.5 * np.abs(away - 0.8), kind="stable")
     world = body.world_obstacles()
-    for choice in order[: 200 : 8]:
+    for choice in order[:200:8]:
         goal = cells[choice]
         yaw = float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))
         local = near(world, (goal[0], goal[1], yaw))
         if min_clearance(sim.arm_target, local, body.held_spheres()) < 0.02:
             continue  # the hand would stand in something
-        path = path_to(plan, here, goal)
-        if path is None:
-            continue
-        return (yield from _drive_safely(body, path, yaw, world))
-    return "no free place near the goal"
-
-
-def _drive_safely(body: Body, path, yaw, world) -> Program:
-    """Drives with the arm as it is if that is clear, else with the arm at rest."""
-    poses = body.predict(path, yaw)
-    nothing = np.empty((0, 7))
-    if not body.is_drive_clear(poses, nothing, 0, world, 0.015):
-        yield from body.move_arm(ARM_REST)
-    return (yield from body.drive(path, yaw))
+        journey = plan_journey(body, plan, goal, yaw, (), world)
+        if journey is not None:
+            return (yield from run_journey(body, journey))
+    # Nowhere with the arm as it is: bring it in and drive where the base alone fits.
+    failure = yield from body.move_arm(ARM_REST)
+    if failure is not None:
+        return failure
+    goal = cells[order[0]]
+    path = plan.shortest_path(np.asarray(sim.base_pose[:2]), goal)
+    if path is None:
+        return "no way to the goal"
+    return (yield from body.drive(path, float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))))
 
 
 def pick(body: Body, index: int, level: bool = False, give_up: int = 3) -> Program:
@@ -114,9 +112,9 @@ def _pick_once(body: Body, index: int, level: bool, attempt: int) -> Program:
             return failure
         failure = yield from _touch(body, reach, index)
         if failure is not None:
-            yield from _back_off(body, reach)
+            yield from back_off(body, reach.hand.approach)
             return failure
-        yield from _back_off(body, reach)
+        yield from back_off(body, reach.hand.approach)
     return (yield from to_rest(body))
 
 
@@ -139,22 +137,28 @@ def _pick_hands(sim: Simulation, index: int, heading: float, level: bool, attemp
 def approach(body: Body, reach: ReachPlan, world: Obstacles) -> Program:
     """Base and arm to the ready posture of a reach plan."""
     sim = body.sim
-    timed = schedule(body, reach, world)
-    if timed is None:
+    body.phase = "driving there"
+    plan = sim.floor_plan()
+    ready = reach.ready_base
+    journey = plan_journey(body, plan, ready, ready[2], reach.motions, world)
+    if journey is None:
         failure = yield from body.move_arm(ARM_REST)
         if failure is not None:
             return failure
-        rows, delay, is_ready = np.empty((0, 7)), 0, False
-    else:
-        rows, delay, is_ready = timed
-    failure = yield from body.drive(reach.drive_path, reach.ready_base[2], rows, delay)
+        journey = plan_journey(body, plan, ready, ready[2], (), world)
+        if journey is None:
+            return "no clear way"
+    is_ready = journey.motion.is_ready
+    failure = yield from run_journey(body, journey)
     if failure is not None:
         return failure
+    body.phase = "getting the arm ready"
     pre = reach.lower_rows[0]
     if not is_ready and np.abs(sim.arm_target - pre).max() > 0.01:
         failure = yield from body.move_arm(pre)
         if failure is not None:
             return failure
+    body.phase = "moving in"
     gap = float(np.hypot(reach.base[0] - sim.base_pose[0], reach.base[1] - sim.base_pose[1]))
     if reach.base != reach.ready_base and gap > 0.02:
         failure = yield from body.reverse(-gap)
@@ -170,6 +174,7 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
     corners = refine(body, reach.hand, reach.lower_rows)
     if corners is None:
         corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+    body.phase = "reaching"
     body.grip_wanted = True
 
     def is_held() -> bool:
@@ -193,12 +198,13 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
     return "no contact" if not sim.is_holding else "wrong object"
 
 
-def _back_off(body: Body, reach: ReachPlan, distance: float = 0.12) -> Program:
+def back_off(body: Body, approach_w: np.ndarray, distance: float = 0.12) -> Program:
     """Straight back along the approach; straight up if that is not possible."""
     sim = body.sim
     c, s = np.cos(sim.base_pose[2]), np.sin(sim.base_pose[2])
     turn = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
-    back = -(turn @ reach.hand.approach)
+    back = -(turn @ approach_w)
+    body.phase = "backing off"
     now, here = sim.arm_target, sim.ee_pos_b
     world = body.world_obstacles()
     local, held = near(world, sim.base_pose), body.held_spheres()
@@ -222,6 +228,7 @@ def _back_off(body: Body, reach: ReachPlan, distance: float = 0.12) -> Program:
 def to_rest(body: Body) -> Program:
     """Brings the hand to the resting point, backing off from furniture where there is no room."""
     sim = body.sim
+    body.phase = "to rest"
     for _ in range(3):
         if is_resting(sim.arm_qpos, REST_RADIUS) and is_resting(sim.arm_target, REST_RADIUS):
             return None
@@ -232,24 +239,19 @@ def to_rest(body: Body) -> Program:
         best = None
         for back in (0.0, 0.15, 0.3, 0.45, 0.6, -0.2):
             steps = np.arange(0.0, abs(back) + 1e-9, 0.05) * np.sign(back)
-            poses = [(x - b * np.cos(yaw), y - b * np.sin(yaw), yaw) for b in steps] or [(x, y, yaw)]
+            poses = [(x - b * np.cos(yaw), y - b * np.sin(yaw), yaw) for b in steps]
             if back and not all(plan.is_free(p[0], p[1]) for p in poses[1:]):
                 continue
-            local = near(world, poses[-1])
-            if min_clearance(ARM_REST, local, held) < ARM_MARGIN:
+            rows = _rest_rows(now, near(world, poses[-1]), held)
+            if rows is None:
                 continue
-            path = plan_arm(now, ARM_REST, local, held, ARM_MARGIN, max_iterations=800)
-            if path is None:
-                continue
-            rows = time_parametrise(path)
             if back == 0.0:
                 best = (0.0, rows, rows[:0])
                 break
             low = min(min_clearance(now, near(world, p), held) for p in poses)
-            floor = min(0.008, min_clearance(now, near(world, poses[0]), held) - 0.004)
-            if low < floor:
+            if low < min(0.008, min_clearance(now, near(world, poses[0]), held) - 0.004):
                 continue  # backing off with this posture would hit something
-            start = body.is_drive_clear(np.array(poses), rows, 0, world, 0.015)
+            start = is_clear(body, np.array(poses), rows, 0, world, 0.015)
             best = (back, rows[:0] if start else rows, rows if start else rows[:0])
             break
         if best is None:
@@ -268,6 +270,22 @@ def to_rest(body: Body) -> Program:
             yield from body.follow_arm(rows, until=lambda: _at_rest(sim))
         yield from body.settle(3)
     return None if _at_rest(sim) else "no way to rest"
+
+
+def _rest_rows(now: np.ndarray, local: Obstacles, held) -> np.ndarray | None:
+    """The shortest clear arm motion [T, 7] to a posture with the hand at the resting point, or None."""
+    near_by = solve_ik_many(
+        fetch.EE_REST_B, None, now, num_solutions=3, preferred=now, posture_gain=0.2, num_restarts=6
+    )
+    postures = [ARM_REST, *near_by]
+    postures.sort(key=lambda q: float(np.abs(q - now).max()))
+    for posture in postures:
+        if min_clearance(posture, local, held) < ARM_MARGIN:
+            continue
+        path = plan_arm(now, posture, local, held, ARM_MARGIN, max_iterations=500)
+        if path is not None:
+            return time_parametrise(path)
+    return None
 
 
 def _at_rest(sim: Simulation) -> bool:
@@ -309,7 +327,7 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
         action = body.action(target)
         action[7] = -1.0
         yield action
-    yield from _back_off(body, reach)
+    yield from back_off(body, reach.hand.approach)
     return (yield from to_rest(body))
 
 

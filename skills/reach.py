@@ -15,8 +15,9 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.sim.navigation import FloorPlan
-from rearrange.skills.body import ARM_MARGIN, DRIVE_MARGIN, Body, near, path_to
+from rearrange.skills.body import ARM_MARGIN, Body, near
 from rearrange.skills.collision import Obstacles, min_clearance
+from rearrange.skills.journey import ArmMotion
 from rearrange.skills.kinematics import ee_pose, solve_ik, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
 
@@ -25,8 +26,9 @@ HEADINGS = np.linspace(-np.pi, np.pi, 24, endpoint=False)
 SIDES = (0.0, 0.4, -0.4)  # rad, how far the hand is to the side of where the base faces
 BACK_OFFS = (0.0, 0.2, 0.35, 0.5)  # m, from where the arm is got ready when there is no room at the place
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
-MAX_CANDIDATES = 500
-MAX_PLANS = 8
+MAX_CANDIDATES = 400
+ENOUGH = 8  # postures that hold, of which the quickest is taken
+STEPS_PER_METRE, STEPS_PER_RADIAN, STEPS_PER_ARM_RADIAN = 33.0, 18.0, 80.0
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,11 @@ class HandPose:
 
 @dataclass(frozen=True)
 class ReachPlan:
-    """A checked way to reach: drive to `ready_base`, arm to `pre`, on to `base`, along `lower` to the thing."""
+    """A checked way to reach: drive to `ready_base`, arm ready, on to `base`, down to the thing."""
 
     base: tuple[float, float, float]
-    ready_base: tuple[float, float, float]
-    drive_path: np.ndarray  # [n, 2] to ready_base
-    carry_rows: np.ndarray  # [T, 7] arm to the posture for driving
-    pre_rows: np.ndarray  # [T, 7] arm from there to the ready posture, at ready_base
+    ready_base: tuple[float, float, float]  # where the arm gets ready, straight behind `base`
+    motions: tuple[ArmMotion, ...]  # what the arm may do on the way, best first
     lower_rows: np.ndarray  # [n, 7] corner points from the ready posture to the thing
     hand: HandPose
 
@@ -75,6 +75,7 @@ def plan_reach(
     """
     here = body.sim.base_pose
     island = plan.island(*plan.snap(here[0], here[1]))
+    field = plan.geodesic_field(here[0], here[1])
     candidates = []
     for heading in headings:
         for hand in hands(heading):
@@ -83,42 +84,54 @@ def plan_reach(
                 y = hand.pos[1] - distance * np.sin(heading)
                 if plan.island(x, y) != island:
                     continue
-                drive = np.hypot(x - here[0], y - here[1])
-                turn = abs(_wrapped(heading - here[2])) * 0.25
+                iy = int((y - plan.bounds[1]) / plan.cell)
+                ix = int((x - plan.bounds[0]) / plan.cell)
+                drive = float(field[iy, ix]) + hand.penalty + 0.2 * abs(distance - 0.62)
+                steps = STEPS_PER_METRE * drive + STEPS_PER_RADIAN * abs(_wrapped(heading - here[2]))
                 for side in SIDES:
-                    cost = drive + turn + hand.penalty + 0.15 * abs(side) + 0.3 * abs(distance - 0.62)
-                    candidates.append((cost, len(candidates), x, y, heading - side, hand))
+                    candidates.append((steps + 8.0 * abs(side), len(candidates), x, y, heading - side, hand))
     candidates.sort(key=lambda c: c[:2])
-    held = body.held_spheres()
-    tried = 0
-    for _, _, x, y, yaw, hand in candidates[:MAX_CANDIDATES]:
+    held, now = body.held_spheres(), body.sim.arm_target
+    found = []
+    for steps, number, x, y, yaw, hand in candidates[:MAX_CANDIDATES]:
         base = (x, y, _wrapped(yaw))
-        postures = _postures(base, hand, touchable, held, pre_offset, pre_distance)
+        postures = _postures(base, hand, touchable, held, pre_offset, pre_distance, now)
         if postures is None:
             continue
-        found = _approach_plan(body, plan, base, hand, postures, world, touchable, held, carry)
-        if found is not None:
-            return found
-        tried += 1
-        if tried >= MAX_PLANS:
-            break
+        arm = STEPS_PER_ARM_RADIAN * float(np.abs(postures[0] - now).max())
+        found.append((max(steps, arm) + 0.3 * min(steps, arm), number, base, hand, postures))
+        if len(found) % ENOUGH == 0:
+            reach = _first_workable(body, plan, found[-ENOUGH:], world, touchable, held, carry)
+            if reach is not None:
+                return reach
+            if len(found) >= 3 * ENOUGH:
+                return None
+    rest = found[len(found) - len(found) % ENOUGH :]
+    return _first_workable(body, plan, rest, world, touchable, held, carry)
+
+
+def _first_workable(body, plan, found, world, touchable, held, carry) -> ReachPlan | None:
+    for _, _, base, hand, postures in sorted(found, key=lambda f: f[:2]):
+        reach = _approach_plan(body, plan, base, hand, postures, world, touchable, held, carry)
+        if reach is not None:
+            return reach
     return None
 
 
-def _postures(base, hand, touchable, held, pre_offset, pre_distance) -> np.ndarray | None:
+def _postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.ndarray | None:
     """Corner points [n, 7] from before the thing to the thing, clear of all but the thing, or None."""
     turn = _turn(base[2])
     pos_b = turn @ (hand.pos - (base[0], base[1], 0.0))
     approach_b = turn @ hand.approach
     rotation_b = None if hand.rotation is None else turn @ hand.rotation
     local = near(touchable, base)
-    for restart in range(2):
+    for start in (now, ARM_REST):
         q = solve_ik(
-            pos_b, approach_b, ARM_REST, rotation_b=rotation_b, preferred=ARM_REST, posture_gain=0.1,
-            num_restarts=4, random_seed=restart,
+            pos_b, approach_b, start, rotation_b=rotation_b, preferred=start, posture_gain=0.1,
+            num_restarts=3,
         )  # fmt: skip
         if q is None:
-            return None
+            continue
         if min_clearance(q, local, held) < HAND_MARGIN:
             continue
         offset = -pre_distance * approach_b if pre_offset is None else turn @ pre_offset
@@ -133,67 +146,42 @@ def _postures(base, hand, touchable, held, pre_offset, pre_distance) -> np.ndarr
 def _approach_plan(body, plan, base, hand, postures, world, touchable, held, carry) -> ReachPlan | None:
     """How base and arm get to the first of `postures`, or None."""
     pre = postures[0]
-    here, now = body.sim.base_pose, body.sim.arm_target.copy()
+    now = body.sim.arm_target.copy()
     for back in BACK_OFFS:
         ready = (base[0] - back * np.cos(base[2]), base[1] - back * np.sin(base[2]), base[2])
         if not plan.is_free(ready[0], ready[1]):
             return None
+        if back and not _slides_in(ready, base, back, pre, touchable, held):
+            continue
         local = near(world, ready)
-        for posture in (carry, now):
+        motions = []
+        for posture in (now, carry):
             if min_clearance(posture, local, held) < ARM_MARGIN:
                 continue
             path = plan_arm(posture, pre, local, held, ARM_MARGIN, max_iterations=400)
             if path is None:
                 continue
-            steps = np.arange(0.0, back + 0.04, 0.05)
-            slide = [(ready[0] + s * np.cos(base[2]), ready[1] + s * np.sin(base[2]), base[2]) for s in steps]
-            if back and any(min_clearance(pre, near(touchable, p), held) < HAND_MARGIN for p in slide):
-                break
-            drive = path_to(plan, here, ready)
-            if drive is None:
-                return None
-            carry_path = _carry_path(body, now, posture, world, held)
-            if carry_path is None:
+            rows = time_parametrise(path)
+            if posture is now:
+                motions.append(ArmMotion(rows, True))
                 continue
-            return ReachPlan(
-                base, ready, drive, carry_path, time_parametrise(path), postures, hand
-            )
+            first = plan_arm(now, carry, near(world, body.sim.base_pose), held, ARM_MARGIN, max_iterations=600)
+            if first is not None:
+                carried = time_parametrise(first)
+                motions.append(ArmMotion(np.concatenate([carried, rows]), True))
+                motions.append(ArmMotion(carried, False))
+        if motions:
+            return ReachPlan(base, ready, tuple(motions), postures, hand)
     return None
 
 
-def _carry_path(body, now, posture, world, held) -> np.ndarray | None:
-    """Arm rows from the present posture to the one for driving, planned where the robot stands."""
-    if np.abs(posture - now).max() < 1e-6:
-        return np.empty((0, 7))
-    path = plan_arm(now, posture, near(world, body.sim.base_pose), held, ARM_MARGIN, max_iterations=800)
-    return None if path is None else time_parametrise(path)
-
-
-def schedule(body: Body, reach: ReachPlan, world: Obstacles) -> tuple[np.ndarray, int, bool] | None:
-    """Arm rows to play while driving, after how many steps, and whether they already end ready.
-
-    The best that is clear along the predicted drive: arm straight to its ready posture, starting as early as
-    possible; else to the carrying posture; None if neither is clear.
-    """
-    poses = body.predict(reach.drive_path, reach.ready_base[2])
-    now = body.sim.arm_target
-    if np.abs(now - reach.lower_rows[0]).max() < 2.0:
-        direct = time_parametrise(np.stack([now, reach.lower_rows[0]]))
-        late = max(0, len(poses) - len(direct))
-        for delay in sorted({0, late // 2, late, max(0, len(poses) - len(direct) // 2), len(poses)}):
-            if body.is_drive_clear(poses, direct, delay, world):
-                return direct, delay, True
-    both = np.concatenate([reach.carry_rows, reach.pre_rows])
-    late = max(0, len(poses) - len(reach.pre_rows))
-    for delay in (late // 2, late, len(poses)):
-        if len(reach.carry_rows) == 0 and body.is_drive_clear(poses, both, delay, world):
-            return both, delay, True
-    for delay in (0, 15, 30):
-        if body.is_drive_clear(poses, reach.carry_rows, delay, world):
-            return reach.carry_rows, delay, False
-    if body.is_drive_clear(poses, np.empty((0, 7)), 0, world, DRIVE_MARGIN / 2):
-        return np.empty((0, 7)), 0, False
-    return None
+def _slides_in(ready, base, back, pre, touchable, held) -> bool:
+    """Whether the ready posture stays clear while the base drives straight from `ready` to `base`."""
+    for s in np.arange(0.0, back + 0.04, 0.05):
+        pose = (ready[0] + s * np.cos(base[2]), ready[1] + s * np.sin(base[2]), base[2])
+        if min_clearance(pre, near(touchable, pose), held) < HAND_MARGIN:
+            return False
+    return True
 
 
 def refine(body: Body, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:

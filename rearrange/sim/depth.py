@@ -1,8 +1,9 @@
 """The robot's depth camera: planar depth of MuJoCo primitives, rendered on the CPU, without OpenGL.
 
-A 128 x 128 image of a furnished apartment takes a fraction of a millisecond on one core. The value is the distance
-along the optical axis (as Habitat's sensor and an OpenGL depth buffer have it), not along the pixel's ray. What is
-seen equals MuJoCo's `mj_multiRay`, sampled at pixel centres: also from inside a solid, whose far wall is then seen.
+A 128 x 128 image of a furnished apartment takes a fraction of a millisecond on one core. The value
+is the distance along the optical axis (as Habitat's sensor and an OpenGL depth buffer have it), not
+along the pixel's ray. What is seen equals MuJoCo's `mj_multiRay`, sampled at pixel centres: also
+from inside a solid, whose far wall is then seen.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ import math
 import mujoco
 import numpy as np
 
-from rearrange.sim.depth_kernel import BLOCK, SUPPORTED_TYPES, VIEW_SIZE, WORK_SIZE, rasterise, to_depth
+from rearrange.sim.depth_kernel import (
+    BLOCK,
+    SUPPORTED_TYPES,
+    VIEW_SIZE,
+    WORK_SIZE,
+    rasterise,
+    to_depth,
+)
 
 VISIBLE_GROUPS = (0, 1, 2, 3)  # geom groups: house, articulated parts, objects, robot
 
@@ -27,7 +35,8 @@ class DepthCamera:
         geomgroups: the geom groups that are seen; transparency is ignored.
 
     Raises:
-        ValueError: no such camera, a size or depth that is not positive, or a visible geom that is no primitive.
+        ValueError: no such camera, a size or depth that is not positive, or a visible geom that is
+        no primitive.
     """
 
     def __init__(
@@ -54,10 +63,11 @@ class DepthCamera:
         self._view = np.empty(VIEW_SIZE)
 
     def render(self, data: mujoco.MjData, out: np.ndarray | None = None) -> np.ndarray:
-        """Depth divided by `max_depth`, [size, size, 1] float32 in [0, 1]; row 0 is the top, column 0 the left.
+        """Depth divided by `max_depth`, [size, size, 1] float32 in [0, 1]; row 0 is the top, column
+        0 the left.
 
-        `data` needs current kinematics (`mj_kinematics` and `mj_camlight`, part of every step). `out`, if given, is
-        a C-contiguous float32 array of that shape and is filled.
+        `data` needs current kinematics (`mj_kinematics` and `mj_camlight`, part of every step).
+        `out`, if given, is a C-contiguous float32 array of that shape and is filled.
         """
         if data is not self._data:
             self._data = data
@@ -66,12 +76,13 @@ class DepthCamera:
         if out is None:
             out = np.empty((self.size, self.size, 1), np.float32)
         fill_view(
-            self._view, self._eye, self._axes, self._fovy[self.camera], self.size, self.size, self.max_depth
+            self._view, self._eye, self._axes, self._fovy[self.camera], self.size, self.size,
+            self.max_depth
         )
         self._nearness.fill(1.0 / self.max_depth)
         rasterise(
-            self._view, False, self.size, self._types, self._sizes, self._positions, self._matrices, self._drawn,
-            self._nearness, self._no_ids, self._spans, self._work,
+            self._view, False, self.size, self._types, self._sizes, self._positions, self._matrices,
+            self._drawn, self._nearness, self._no_ids, self._spans, self._work,
         )  # fmt: skip
         to_depth(self._nearness, self.max_depth, out[:, :, 0])
         return out
@@ -82,7 +93,8 @@ def camera_index(model: mujoco.MjModel, camera: str | int) -> int:
     index = camera if isinstance(camera, int) else mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
     if not 0 <= index < model.ncam:
         known = [model.cam(i).name for i in range(model.ncam)]
-        raise ValueError(f"camera must be one of {known} or an index below {model.ncam}, got {camera!r}")
+        raise ValueError(f"camera must be one of {known} or an index below {model.ncam}, got
+        {camera!r}")
     return index
 
 
@@ -91,11 +103,13 @@ def check_primitives(model: mujoco.MjModel, drawn: np.ndarray) -> None:
     for index in np.flatnonzero(drawn):
         if model.geom_type[index] not in SUPPORTED_TYPES:
             kind = mujoco.mjtGeom(int(model.geom_type[index])).name
-            raise ValueError(f"visible geoms must be primitives, got {kind} for {model.geom(index).name!r}")
+            raise ValueError(f"visible geoms must be primitives, got {kind} for
+            {model.geom(index).name!r}")
 
 
 def fill_view(
-    view: np.ndarray, eye: np.ndarray, axes: np.ndarray, fovy: float, width: int, height: int, far: float
+    view: np.ndarray, eye: np.ndarray, axes: np.ndarray, fovy: float, width: int, height: int, far:
+    float
 ) -> None:
     """Write a perspective camera into `view`.
 

@@ -1,18 +1,20 @@
 """Rasteriser of MuJoCo primitives: which surface is nearest in each pixel, and how near. No OpenGL.
 
-Each pixel holds a *nearness* w that every surface tries to raise; w is chosen so that flat faces are affine in
-the pixel's column and row:
+Each pixel holds a *nearness* w that every surface tries to raise; w is chosen so that flat faces
+are affine in the pixel's column and row:
 
     perspective  ray = eye + t D(col, row)         w = 1 / t   (t: planar depth, along the optical axis)
     parallel     ray = O(col, row) + t forward     w = -t
 
 A convex solid is entered at w = min over its front surfaces and left at w = max over its back surfaces. Its box
-(itself, or the oriented box around a round solid) bounds the columns of every row: each silhouette edge of the box
-and the eye span a half-plane of pixels, which holds without clipping even when the box reaches behind the eye.
-Inside those columns short loops without branches, in float32, become SIMD code.
+(itself, or the oriented box around a round solid) bounds the columns of every row: each silhouette
+edge of the box and the eye span a half-plane of pixels, which holds without clipping even when the
+box reaches behind the eye. Inside those columns short loops without branches, in float32, become
+SIMD code.
 
-Round surfaces solve  A w^2 - 2 B w + E = 0  with A constant and B affine; the discriminant B^2 - A E is written as
-r^2 |D|^2 - |D x C|^2 (Lagrange's identity), where float32 loses little to cancellation.
+Round surfaces solve  A w^2 - 2 B w + E = 0  with A constant and B affine; the discriminant B^2 - A
+E is written as r^2 |D|^2 - |D x C|^2 (Lagrange's identity), where float32 loses little to
+cancellation.
 
 Legend: G geoms, H rows, W columns (stored rows are padded to a multiple of BLOCK).
 """
@@ -41,7 +43,9 @@ _AXES = 18  # 3 x 3: half axes of that box along the camera's right, up, forward
 _FORM = 27  # up to 5 x affine: the surfaces of the geom being filled
 WORK_SIZE = _FORM + 18
 
-_NEAR = 1e-3  # m: a box wholly beyond this is bounded by its corners, a nearer one by its edges alone
+_NEAR = (
+    1e-3  # m: a box wholly beyond this is bounded by its corners, a nearer one by its edges alone
+)
 _TINY = 1e-30
 _NEVER = 1e30  # a nearness that no surface reaches
 _ZERO = np.float32(0.0)
@@ -49,14 +53,16 @@ _LOWEST = np.float32(-_NEVER)
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def rasterise(view, is_parallel, width, types, sizes, positions, matrices, drawn, nearness, ids, spans, work):
+def rasterise(
+    view, is_parallel, width, types, sizes, positions, matrices, drawn, nearness, ids, spans, work
+):
     """Draw the geoms with `drawn[g] != 0` into `nearness`.
 
     Args:
-        view: [VIEW_SIZE] eye, right, up, forward (unit vectors), u = u0 + du col, v = v0 + dv row, far (m).
-        types, sizes, positions, matrices: [G], [G, 3], [G, 3], [G, 9] as MuJoCo keeps them.
-        nearness: [H, padded W] float32; the caller has filled it with the background's.
-        ids: [H, padded W] int32, receives the index of the nearest geom; [0, 0] when nobody wants it.
+        view: [VIEW_SIZE] eye, right, up, forward (unit vectors), u = u0 + du col, v = v0 + dv row,
+        far (m). types, sizes, positions, matrices: [G], [G, 3], [G, 3], [G, 9] as MuJoCo keeps
+        them. nearness: [H, padded W] float32; the caller has filled it with the background's. ids:
+        [H, padded W] int32, receives the index of the nearest geom; [0, 0] when nobody wants it.
         spans, work: scratch, [2, H] and [WORK_SIZE] float64.
     """
     for g in range(types.shape[0]):
@@ -85,7 +91,9 @@ def rasterise(view, is_parallel, width, types, sizes, positions, matrices, drawn
                 half_z = sizes[g, 1] if part == 0 else half_x
                 offset = 0.0 if part == 0 else (sizes[g, 1] if part == 1 else -sizes[g, 1])
             work[_HALF], work[_HALF + 1], work[_HALF + 2] = half_x, half_y, half_z
-            first, last = _place(view, is_parallel, width, positions, matrices, g, offset, spans, work)
+            first, last = _place(
+                view, is_parallel, width, positions, matrices, g, offset, spans, work
+            )
             if first > last:
                 continue
             if kind == BOX:
@@ -185,7 +193,9 @@ def _bound_columns(is_parallel, width, first, last, spans, work):
         right[row] = width - 1.0
     if work[_SIGN] == 0.0 and work[_SIGN + 1] == 0.0 and work[_SIGN + 2] == 0.0:
         return  # the eye is inside
-    for k in range(3):  # the edges along axis k, where face `si` of axis i meets face `sj` of axis j
+    for k in range(
+        3
+    ):  # the edges along axis k, where face `si` of axis i meets face `sj` of axis j
         i, j = (k + 1) % 3, (k + 2) % 3
         for corner in range(4):
             si = 1.0 if corner & 1 else -1.0
@@ -291,7 +301,9 @@ def _draw_box_from_inside(width, first, last, g, nearness, ids, work):
         for col in range(width):
             w = 0.0
             for k in range(3):
-                ray = work[_RAY + 3 * k] + work[_RAY + 3 * k + 1] * col + work[_RAY + 3 * k + 2] * row
+                ray = (
+                    work[_RAY + 3 * k] + work[_RAY + 3 * k + 1] * col + work[_RAY + 3 * k + 2] * row
+                )
                 gap = work[_HALF + k] + (work[_CENTRE + k] if ray > 0.0 else -work[_CENTRE + k])
                 w = max(w, abs(ray) / max(gap, _TINY))
             if w > nearness[row, col]:
@@ -319,7 +331,8 @@ def _draw_ellipsoid(is_parallel, width, first, last, g, nearness, ids, spans, wo
             i, j = (k + 1) % 3, (k + 2) % 3
             work[_FORM + n] += work[_RAY + 3 * k + n] * work[_CENTRE + k]
             work[_FORM + 3 + 3 * k + n] = (
-                work[_RAY + 3 * i + n] * work[_CENTRE + j] - work[_RAY + 3 * j + n] * work[_CENTRE + i]
+                work[_RAY + 3 * i + n] * work[_CENTRE + j]
+                - work[_RAY + 3 * j + n] * work[_CENTRE + i]
             )
     sign = np.float32(1.0 if a > 0.0 else -1.0)  # from inside, the far root
     inverse = np.float32(1.0 / a)
@@ -366,7 +379,8 @@ def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, wor
     for n in range(3):  # D . C and D x C
         work[_FORM + n] = work[_RAY + n] * cx + work[_RAY + 3 + n] * cy
         work[_FORM + 3 + n] = work[_RAY + n] * cy - work[_RAY + 3 + n] * cx
-    # The ends: entered through `front` (or no condition), left through the greater of `back` and `side`.
+    # The ends: entered through `front` (or no condition), left through the greater of `back` and
+    # `side`.
     sign = work[_SIGN + 2]
     front, back, side = _FORM + 6, _FORM + 9, _FORM + 12
     for n in range(9):
@@ -389,7 +403,11 @@ def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, wor
         inverse, leave_offset, enter_inverse, enter_offset = 0.0, -_NEVER, 0.0, _NEVER
         for n in range(3):
             work[_FORM + 3 + n] = 0.0
-    share, constant, radius_squared = np.float32(share), np.float32(constant), np.float32(radius * radius)
+    share, constant, radius_squared = (
+        np.float32(share),
+        np.float32(constant),
+        np.float32(radius * radius),
+    )
     inverse, leave_offset = np.float32(inverse), np.float32(leave_offset)
     enter_inverse, enter_offset = np.float32(enter_inverse), np.float32(enter_offset)
     slope_x, slope_y = np.float32(work[_RAY + 1]), np.float32(work[_RAY + 4])
@@ -415,7 +433,11 @@ def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, wor
                 b = base_b + slope_b * col
                 enter = (b + root) * enter_inverse + enter_offset
                 leave = (b - root) * inverse + leave_offset
-                face, end_k, end_s = base_f + slope_f * col, base_k + slope_k * col, base_s + slope_s * col
+                face, end_k, end_s = (
+                    base_f + slope_f * col,
+                    base_k + slope_k * col,
+                    base_s + slope_s * col,
+                )
                 enter = enter if enter < face else face
                 leave = leave if leave > end_k else end_k
                 leave = leave if leave > end_s else end_s

@@ -1,13 +1,13 @@
 """Colours for the pixels of a rasterised picture: sun with soft shadows, ambient light, occlusion.
 
-The rasteriser has left, for 2 x 2 samples of every pixel, the nearest geom and its nearness. A pixel
-whose samples lie on one flat surface is shaded once, any other four times and averaged: smooth edges
-at the price of few.
+The rasteriser has left, for 2 x 2 samples of every pixel, the nearest geom and its nearness. A
+pixel whose samples lie on one flat surface is shaded once, any other four times and averaged:
+smooth edges at the price of few.
 
     colour = base (ambient(normal) (1 - hidden) + sun max(0, normal . to_sun) lit)
 
-`lit` reads a map of depths seen from the sun, `hidden` one seen from straight above (how much of the
-sky the surroundings keep away). Both come from the same rasteriser, in parallel projection.
+`lit` reads a map of depths seen from the sun, `hidden` one seen from straight above (how much of
+the sky the surroundings keep away). Both come from the same rasteriser, in parallel projection.
 
 A row of pixels goes through the stages below one after the other (numba counts references to every
 array at every call, which per pixel would cost more than the shading).
@@ -52,9 +52,8 @@ def paint(
     """Fill `out`, [H, W, 3] uint8, from the samples.
 
     Args:
-        view: of the samples, as `rasterise` takes it; likewise `sun_view`, `sky_view` of their maps.
-        colours: [G, 3] in [0, 1].
-        is_cut: [G] uint8; the top of such a geom is a section.
+        view: of the samples, as `rasterise` takes it; likewise `sun_view`, `sky_view` of their
+        maps. colours: [G, 3] in [0, 1]. is_cut: [G] uint8; the top of such a geom is a section.
         ids: geom of each sample, -1 for none.
     """
     width = out.shape[1]

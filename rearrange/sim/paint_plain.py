@@ -1,11 +1,11 @@
-"""The "plain" renderer: rasteriser and shading of our own, on one core, with numba and nothing else.
+"""The "plain" renderer: rasteriser and shading of our own, on one core, with numba and nothing
+else.
 
-A picture takes three passes of the rasteriser: the sun's view of the house and the view from straight above (for
-the shadows), then the picture itself with 2 x 2 samples a pixel.
+A picture takes three passes of the rasteriser: the sun's view of the house and the view from
+straight above (for the shadows), then the picture itself with 2 x 2 samples a pixel.
 """
 
 from __future__ import annotations
-
 
 import numpy as np
 
@@ -53,11 +53,11 @@ class PlainRenderer:
         sun_view, sky_view = self._draw_maps(shapes)
         self._nearness.fill(-FAR if is_parallel else 1.0 / FAR)
         self._ids.fill(-1)
-        self._rasterise(shapes, shapes.drawn, view, is_parallel, 2 * self.width, self._nearness, self._ids)
-        picture = np.empty((self.height, self.width, 3), np.uint8)
-        paint(
-            view, is_parallel, shapes.types, shapes.sizes, shapes.positions, shapes.matrices, shapes.colours,
-            shapes.is_cut, self._nearness, self._ids, sun_view, self._sun_map, sky_view, self._sky_map, picture,
+        self._rasterise(shapes, shapes.drawn, view, is_parallel, 2 * self.width, self._nearness,
+        self._ids) picture = np.empty((self.height, self.width, 3), np.uint8) paint(
+            view, is_parallel, shapes.types, shapes.sizes, shapes.positions, shapes.matrices,
+            shapes.colours, shapes.is_cut, self._nearness, self._ids, sun_view, self._sun_map,
+            sky_view, self._sky_map, picture,
         )  # fmt: skip
         return picture
 
@@ -82,8 +82,9 @@ class PlainRenderer:
             2 * float(np.abs(right) @ corners) + 0.2, 2 * float(np.abs(up) @ corners) + 0.2, SUN_TEXELS, SUN_TEXELS,
         )  # fmt: skip
         sky_view = _parallel_view(
-            np.array([centre[0], centre[1], high[2] + 1.0]), np.array([0.0, 0.0, -1.0]), np.array([1.0, 0.0, 0.0]),
-            2 * corners[0] + 0.2, 2 * corners[1] + 0.2, SKY_TEXELS, SKY_TEXELS,
+            np.array([centre[0], centre[1], high[2] + 1.0]), np.array([0.0, 0.0, -1.0]),
+            np.array([1.0, 0.0, 0.0]), 2 * corners[0] + 0.2, 2 * corners[1] + 0.2, SKY_TEXELS,
+            SKY_TEXELS,
         )  # fmt: skip
         drawn = casts.astype(np.uint8)
         for view, texels, depths in ((sun_view, SUN_TEXELS, self._sun_map), (sky_view, SKY_TEXELS, self._sky_map)):
@@ -96,13 +97,14 @@ class PlainRenderer:
 
     def _rasterise(self, shapes, drawn, view, is_parallel, width, nearness, ids) -> None:
         rasterise(
-            view, is_parallel, width, shapes.types, shapes.sizes, shapes.positions, shapes.matrices, drawn,
-            nearness, ids, self._spans[:, : nearness.shape[0]], self._work,
+            view, is_parallel, width, shapes.types, shapes.sizes, shapes.positions, shapes.matrices,
+            drawn, nearness, ids, self._spans[:, : nearness.shape[0]], self._work,
         )  # fmt: skip
 
 
 def _parallel_view(
-    eye: np.ndarray, forward: np.ndarray, right: np.ndarray, width: float, height: float, columns: int, rows: int
+    eye: np.ndarray, forward: np.ndarray, right: np.ndarray, width: float, height: float, columns:
+    int, rows: int
 ) -> np.ndarray:
     """View of a rectangle of width x height (m) centred on `eye`."""
     view = np.empty(VIEW_SIZE)

@@ -1,4 +1,5 @@
-"""What a picture shows: the geoms as arrays, without those that would hide the room, and free cameras.
+"""What a picture shows: the geoms as arrays, without those that would hide the room, and free
+cameras.
 
 Legend: G geoms, marks included.
 """

@@ -1,4 +1,5 @@
-"""Pictures for people, [H, W, 3] uint8: third person, through a camera of the model, and a map from above.
+"""Pictures for people, [H, W, 3] uint8: third person, through a camera of the model, and a map from
+above.
 
 `Painter` draws with one of three renderers:
 
@@ -6,8 +7,8 @@
     "warp"   MuJoCo Warp's ray tracer on the CPU, if `mujoco-warp` is installed
     "egl"    MuJoCo's own OpenGL renderer, if the machine has a working EGL
 
-What hides the room can be left out: geoms by name, all of the house above a height, and walls that stand between a
-free camera and the point it looks at.
+What hides the room can be left out: geoms by name, all of the house above a height, and walls that
+stand between a free camera and the point it looks at.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class Painter:
 
     Args:
         width, height: of the picture, pixels.
-        backend: one of BACKENDS; "auto" is "plain", which always works and is the fastest without a GPU.
-        cut_height: m; the house is drawn up to there only (robot and objects in full).
-        hide_geoms: names or indices of geoms to leave out.
-        see_through: leave out tall parts of the house between a FreeCamera and the point it looks at.
+        backend: one of BACKENDS; "auto" is "plain", which always works and is the fastest without a
+        GPU. cut_height: m; the house is drawn up to there only (robot and objects in full).
+        hide_geoms: names or indices of geoms to leave out. see_through: leave out tall parts of the
+        house between a FreeCamera and the point it looks at.
 
     Raises:
         UserError: an unknown backend, one that does not work here, or an unknown geom.
@@ -75,14 +76,19 @@ class Painter:
         else:  # loaded only when asked for: these bring libraries that are not always installed
             from rearrange.sim import paint_libraries
 
-            self._renderer = paint_libraries.start(self.backend, model, width, height)
+            self._renderer = paint_libraries.start(self.backend, width, height)
 
     def render(
         self, data: mujoco.MjData, camera: str | int | FreeCamera, marks: Sequence[Mark] = ()
     ) -> np.ndarray:
         """Picture of `data` through a camera of the model or a free one, [height, width, 3] uint8."""
         shapes = collect_shapes(
-            self.model, data, geomgroups=self._geomgroups, hidden=self._hidden, cut_height=self.cut_height, marks=marks
+            self.model,
+            data,
+            geomgroups=self._geomgroups,
+            hidden=self._hidden,
+            cut_height=self.cut_height,
+            marks=marks,
         )
         if isinstance(camera, FreeCamera):
             eye, axes = camera.pose()
@@ -103,15 +109,22 @@ class Painter:
         marks: Sequence[Mark] = (),
         cut_height: float = MAP_CUT,
     ) -> np.ndarray:
-        """Map of `bounds` (xmin, ymin, xmax, ymax), m, from above, [h, width, 3] uint8; +x right, +y up.
+        """Map of `bounds` (xmin, ymin, xmax, ymax), m, from above, [h, width, 3] uint8; +x right,
+        +y up.
 
-        Always drawn by "plain". The house is cut at `cut_height`; h keeps the proportions and is even.
+        Always drawn by "plain". The house is cut at `cut_height`; h keeps the proportions and is
+        even.
         """
         size = (width, map_height(bounds, width))
         if size not in self._maps:
             self._maps[size] = PlainRenderer(*size)
         shapes = collect_shapes(
-            self.model, data, geomgroups=self._geomgroups, hidden=self._hidden, cut_height=cut_height, marks=marks
+            self.model,
+            data,
+            geomgroups=self._geomgroups,
+            hidden=self._hidden,
+            cut_height=cut_height,
+            marks=marks,
         )
         return self._maps[size].from_above(shapes, bounds, cut_height + 1.0)
 
@@ -126,11 +139,15 @@ def top_down(
 ) -> np.ndarray:
     """One map from above, as `Painter.top_down`."""
     shapes = collect_shapes(model, data, cut_height=cut_height, marks=marks)
-    return PlainRenderer(width, map_height(bounds, width)).from_above(shapes, bounds, cut_height + 1.0)
+    return PlainRenderer(width, map_height(bounds, width)).from_above(
+        shapes, bounds, cut_height + 1.0
+    )
 
 
 def _geom_index(model: mujoco.MjModel, geom: str | int) -> int:
-    index = geom if isinstance(geom, int) else mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_GEOM, geom)
+    index = (
+        geom if isinstance(geom, int) else mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_GEOM, geom)
+    )
     if not 0 <= index < model.ngeom:
         raise UserError(f"hide_geoms must name geoms of the model, got {geom!r}")
     return index

@@ -1,0 +1,127 @@
+"""Typed reading of decoded JSON: each value is what it must be, or one line says what came instead.
+
+    node = Node(json_value, "home.json.gz: episode 3: ")
+    node["rearrange"]["base_yaw"].number()    -> float, finite
+    node["targets"].items()                   -> (key, Node) pairs
+
+A `Node` is a value and the path to it, so that the line names file, episode and field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from typing import Any, NoReturn
+
+from rearrange.errors import UserError
+
+_WORDS = {dict: "an object", list: "a list", str: "a string"}
+_LONGEST_QUOTE = 60  # characters of a wrong value that a line repeats
+
+
+def quoted(value: Any) -> str:
+    """A wrong value, short enough for a line and without line breaks."""
+    text = ascii(value) if not isinstance(value, (dict, list)) else _outline(value)
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
+
+
+def _outline(value: dict | list) -> str:
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return f"an object of {len(value)} keys"
+
+
+class Node:
+    """A decoded JSON value with the path that leads to it. All readers raise UserError."""
+
+    __slots__ = ("path", "value", "where")
+
+    def __init__(self, value: Any, where: str, path: str = "") -> None:
+        self.value, self.where, self.path = value, where, path
+
+    def fail(self, must: str, came: str | None = None) -> NoReturn:
+        """Raises the line: `path` must be `must`, `came` (by default the value) came."""
+        field = self.path or "the value"
+        line = f"{self.where}{field} must {must}, got {came or quoted(self.value)}"
+        raise UserError(line.replace("\n", " "))
+
+    def _typed(self, kind: type) -> Any:
+        if type(self.value) is not kind:
+            self.fail(f"be {_WORDS[kind]}")
+        return self.value
+
+    def __getitem__(self, key: str) -> Node:
+        """A member of an object, which must be there."""
+        members = self._typed(dict)
+        if key not in members:
+            name = f"{self.path}.{key}" if self.path else key
+            raise UserError(f"{self.where}{name} is missing".replace("\n", " "))
+        return Node(members[key], self.where, f"{self.path}.{key}" if self.path else key)
+
+    def items(self) -> Iterator[tuple[str, Node]]:
+        """Members of an object."""
+        for key, value in self._typed(dict).items():
+            yield key, Node(value, self.where, f"{self.path}[{quoted(key)}]")
+
+    def list(self, most: int, least: int = 0) -> list[Node]:  # noqa: A003
+        """Elements of a list that is not too long or short."""
+        elements = self._typed(list)
+        if not least <= len(elements) <= most:
+            count = str(most) if least == most else f"{least} to {most}"
+            self.fail(f"hold {count} elements", f"{len(elements)}")
+        return [Node(e, self.where, f"{self.path}[{i}]") for i, e in enumerate(elements)]
+
+    def text(self, known: Collection[str] | None = None) -> str:
+        """A string, one of `known` if given."""
+        text = self._typed(str)
+        if known is not None and text not in known:
+            self.fail(f"be one of {', '.join(known)}" if len(known) < 25 else "be a known name")
+        return text
+
+    def text_or_null(self, known: Collection[str]) -> str | None:
+        """A known string, or null."""
+        return None if self.value is None else self.text(known)
+
+    def boolean(self) -> bool:
+        """true or false."""
+        if type(self.value) is not bool:
+            self.fail("be true or false")
+        return self.value
+
+    def integer(self, low: int, high: int) -> int:
+        """A whole number from `low` to `high`."""
+        if type(self.value) is not int:
+            self.fail("be a whole number")
+        if not low <= self.value <= high:
+            self.fail(f"lie in [{low}, {high}]")
+        return self.value
+
+    def number(self, low: float = -math.inf, high: float = math.inf) -> float:
+        """A finite number from `low` to `high`."""
+        value = self.value
+        if type(value) is not float and type(value) is not int:
+            self.fail("be a number")
+        try:
+            value = float(value)
+        except OverflowError:
+            self.fail("be a number of usual size")
+        if not math.isfinite(value):
+            self.fail("be finite")
+        if not low <= value <= high:
+            self.fail(f"lie in [{low:g}, {high:g}]")
+        return value
+
+    def numbers(self, count: int) -> tuple[float, ...]:
+        """A list of `count` finite numbers."""
+        values = self._typed(list)
+        if len(values) != count:
+            self.fail(f"hold {count} numbers", f"{len(values)}")
+        for i, value in enumerate(values):
+            if type(value) is not float or not math.isfinite(value):
+                Node(value, self.where, f"{self.path}[{i}]").number()
+        return tuple(float(value) for value in values)
+
+    def equal(self, expected: Any) -> None:
+        """Exactly `expected`."""
+        if type(self.value) is not type(expected) or self.value != expected:
+            self.fail(f"be {quoted(expected)}")

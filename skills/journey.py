@@ -1,0 +1,145 @@
+"""Getting the base somewhere with the arm kept clear: which way, with which arm motion, from when on.
+
+    goal pose, arm motions that would be welcome  ->  ways (direct, wide, after backing off)
+        ->  predicted base poses  ->  arm clear at each?  ->  the first that is
+
+The arm reaches out 0.6 m; a way that is free for the base alone is not free for the robot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearrange.sim import fetch
+from rearrange.sim.navigation import FloorPlan
+from rearrange.sim.simulation import CONTROL_DT
+from rearrange.skills.body import Body, near
+from rearrange.skills.collision import Obstacles, min_clearance
+from rearrange.skills.driving import PathFollower
+from rearrange.skills.skill import Program
+
+MARGIN = 0.03  # m kept by the arm on the way: the base follows its path to 3 cm
+END_MARGIN = 0.01  # m kept where the way begins and ends
+WIDE_RADIUS = 0.55  # m, a way around which the arm at rest can turn
+BACKS = (0.0, 0.35)  # m of backing off before the way proper
+MAX_PREDICTION = 900  # control steps
+NO_ROWS = np.empty((0, 7))
+
+
+@dataclass(frozen=True)
+class ArmMotion:
+    """Arm rows [T, 7] to play on the way. `is_ready`: the last row is where the arm is wanted."""
+
+    rows: np.ndarray
+    is_ready: bool
+
+
+@dataclass(frozen=True)
+class Journey:
+    """A way that was found clear."""
+
+    back: float
+    path: np.ndarray
+    yaw: float | None
+    motion: ArmMotion
+    delay: int
+
+
+def plan_journey(
+    body: Body, plan: FloorPlan, goal, yaw: float | None, motions: Sequence[ArmMotion], world: Obstacles
+) -> Journey | None:
+    """The first clear combination of way, arm motion and its start; None when nothing is clear.
+
+    Motions come in order of preference; doing nothing with the arm is tried last.
+    """
+    motions = [*motions, ArmMotion(NO_ROWS, False)]
+    for back in BACKS:
+        for poses, path in _ways(body, plan, goal, yaw, back):
+            for motion in motions:
+                for delay in _delays(len(poses), len(motion.rows)):
+                    if is_clear(body, poses, motion.rows, delay, world):
+                        return Journey(back, path, yaw, motion, delay)
+    return None
+
+
+def run_journey(body: Body, journey: Journey) -> Program:
+    """Carries it out."""
+    if journey.back:
+        failure = yield from body.reverse(journey.back)
+        if failure is not None:
+            return failure
+    return (yield from body.drive(journey.path, journey.yaw, journey.motion.rows, journey.delay))
+
+
+def _delays(num_poses: int, num_rows: int) -> list[int]:
+    if not num_rows:
+        return [0]
+    late = max(0, num_poses - num_rows)
+    return sorted({0, late // 2, late, max(0, num_poses - num_rows // 2), max(0, num_poses - 10)})
+
+
+def _ways(body: Body, plan: FloorPlan, goal, yaw, back):
+    """Predicted base poses [T, 3] and corner points [n, 2]: the direct way, then one with room to turn."""
+    x, y, heading = body.sim.base_pose
+    start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
+    backing = np.linspace((x, y, heading), start, 2 + int(back / 0.02))[1:-1] if back else np.empty((0, 3))
+    if back and not all(plan.is_free(*pose[:2]) for pose in [*backing[3:], start]):
+        return
+    path = plan.shortest_path(np.array(start[:2]), np.asarray(goal[:2]))
+    if path is None:
+        return
+    yield np.concatenate([backing, predict(start, path, yaw)]), path
+    if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
+        return
+    wide = body.sim.floor_plan(WIDE_RADIUS)
+    if wide.largest < 0:
+        return
+    detour = wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
+    if detour is not None:
+        path = np.concatenate([[start[:2]], detour, [goal[:2]]])
+        yield np.concatenate([backing, predict(start, path, yaw)]), path
+
+
+def predict(start, path: np.ndarray, yaw: float | None) -> np.ndarray:
+    """Base poses [T, 3] of a drive, by the follower on a base with a lag of 0.1 s."""
+    follower = PathFollower(path, yaw)
+    pose, velocity = np.array(start, dtype=float), np.zeros(2)
+    poses = [pose.copy()]
+    blend = CONTROL_DT / (CONTROL_DT + 0.07)
+    for _ in range(MAX_PREDICTION):
+        command = follower.act((pose[0], pose[1], pose[2]))
+        if follower.is_done or follower.is_stuck:
+            break
+        wanted = np.array([fetch.MAX_BASE_SPEED, fetch.MAX_BASE_TURN]) * command
+        velocity += blend * (wanted - velocity)
+        pose[0] += CONTROL_DT * velocity[0] * np.cos(pose[2])
+        pose[1] += CONTROL_DT * velocity[0] * np.sin(pose[2])
+        pose[2] += CONTROL_DT * velocity[1]
+        poses.append(pose.copy())
+    return np.array(poses)
+
+
+def is_clear(
+    body: Body, poses: np.ndarray, rows: np.ndarray, delay: int, world: Obstacles, margin: float = MARGIN
+) -> bool:
+    """Whether arm and held object stay clear on predicted base poses, arm rows starting after `delay`.
+
+    Where the way begins, what is already nearer than the margin may stay as near as it is.
+    """
+    held = body.held_spheres()
+    hold = body.sim.arm_target
+    first = min_clearance(hold, near(world, poses[0]), held)
+    total = max(len(poses), delay + len(rows))
+    for step in range(0, total + 3, 4):
+        pose = poses[min(step, len(poses) - 1)]
+        row = hold if step < delay or not len(rows) else rows[min(step - delay, len(rows) - 1)]
+        to_end = np.hypot(*(pose[:2] - poses[-1, :2]))
+        from_start = np.hypot(*(pose[:2] - poses[0, :2])) + 0.1 * abs(pose[2] - poses[0, 2])
+        wanted = min(margin, END_MARGIN + 0.1 * to_end)
+        wanted = min(wanted, max(first, 0.0) - 0.004 + 0.15 * from_start)
+        if min_clearance(row, near(world, pose), held) < wanted:
+            return False
+    return True

@@ -1,0 +1,299 @@
+"""Oracle skills for drawers and the fridge: open by the handle, close by pushing.
+
+    open    hand to the handle -> suction -> along the handle's path, arm and base together -> let go -> rest
+    close   hand to the outside of the front -> along the same path backwards, pushing -> rest
+
+The path of a point of a drawer is a line, of a door an arc; both follow from the joint's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rearrange.sim import furniture as fur
+from rearrange.sim.layout import piece_to_world
+from rearrange.sim.simulation import Simulation
+from rearrange.skills.body import Body
+from rearrange.skills.kinematics import MAX_BASE_FORWARD, MAX_BASE_TURN, whole_body_step
+from rearrange.skills.motion import ARM_REST, time_parametrise
+from rearrange.skills.oracle_objects import approach, back_off, to_rest
+from rearrange.skills.reach import HEADINGS, HandPose, plan_reach, refine
+from rearrange.skills.skill import GRIP, Program
+
+OPEN_VALUE = {"drawer": 0.455, "fridge": 1.27}  # m, rad: a little beyond what counts as open
+CLOSED_VALUE = 0.02
+HANDLE_HALF = 0.015  # m
+PRESS = 0.012  # m
+PITCHES = (0.0, 0.35, 0.7)  # rad below level
+HAND_SPEED = 0.022  # m a control step along the path
+# Cost of moving, for dragging: seven joints, forward, turn. The base does the long way.
+DRAG_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.5, 1.5])
+STRAIGHT_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.3, 20.0])
+
+
+def _kind(joint: str) -> str:
+    return "drawer" if joint in fur.DRAWERS else "fridge"
+
+
+def _pose(sim: Simulation, joint: str) -> tuple[float, float, float]:
+    return sim.layout.pieces["counter" if _kind(joint) == "drawer" else "fridge"]
+
+
+def _carried(sim: Simulation, joint: str, point: np.ndarray, value: float) -> np.ndarray:
+    """Where a point of the drawer or door, given now [3] world, is when the joint has `value`."""
+    pose = _pose(sim, joint)
+    change = value - sim.joint_position(joint)
+    if _kind(joint) == "drawer":
+        return point + change * np.array([np.cos(pose[2]), np.sin(pose[2]), 0.0])
+    hx, hy = piece_to_world(pose, *fur.FRIDGE_HINGE)
+    c, s = np.cos(change), np.sin(change)
+    dx, dy = point[0] - hx, point[1] - hy
+    return np.array([hx + c * dx - s * dy, hy + s * dx + c * dy, point[2]])
+
+
+def _outward(sim: Simulation, joint: str) -> np.ndarray:
+    """Outer normal of the front, [3] world."""
+    yaw = _pose(sim, joint)[2]
+    if _kind(joint) == "fridge":
+        yaw += sim.joint_position(joint)
+    return np.array([np.cos(yaw), np.sin(yaw), 0.0])
+
+
+def _part_geoms(sim: Simulation, joint: str) -> tuple[int, ...]:
+    body = sim.model.body(joint).id
+    return tuple(int(g) for g in np.flatnonzero(sim.model.geom_bodyid == body))
+
+
+def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
+    """Opens the drawer or door behind `marker` and brings the hand to rest."""
+    joint = fur.MARKERS[marker]
+    failure: str | None = None
+    for _ in range(give_up):
+        failure = yield from _open_once(body, marker, joint)
+        if failure is None:
+            return None
+    return failure
+
+
+def _open_once(body: Body, marker: str, joint: str) -> Program:
+    sim = body.sim
+    wanted = OPEN_VALUE[_kind(joint)]
+    if sim.joint_position(joint) < wanted - 0.05:
+        world = body.world_obstacles()
+        handle = sim.model.geom(f"{joint}_handle").id
+        touchable = body.world_obstacles((handle,))
+        inward = -_outward(sim, joint)
+        facing = float(np.arctan2(inward[1], inward[0]))
+        spread = (0.0, 0.25, -0.25, 0.5, -0.5) if _kind(joint) == "drawer" else (0.0, 0.3, -0.3, 0.6, -0.6)
+        reach = plan_reach(
+            body, sim.floor_plan(), sim.marker_pos_w(marker),
+            lambda heading: _handle_hands(sim, marker, joint, heading), world, touchable,
+            headings=np.array([facing + extra for extra in spread]), pre_distance=0.08,
+        )  # fmt: skip
+        if reach is None:
+            return "no reach"
+        failure = yield from approach(body, reach, world)
+        if failure is not None:
+            return failure
+        failure = yield from _grip_handle(body, reach, marker)
+        if failure is None:
+            failure = yield from _drag(body, joint, wanted)
+        yield from _let_go(body)
+        yield from back_off(body, reach.hand.approach, 0.08)
+        if failure is not None and sim.joint_position(joint) < wanted - 0.05:
+            return failure
+    return (yield from to_rest(body))
+
+
+def _handle_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Iterable[HandPose]:
+    point, outward = sim.marker_pos_w(marker), _outward(sim, joint)
+    for number, pitch in enumerate(PITCHES):
+        approach_w = np.array(
+            [np.cos(pitch) * np.cos(heading), np.cos(pitch) * np.sin(heading), -np.sin(pitch)]
+        )
+        yield HandPose(point + (HANDLE_HALF - PRESS) * outward, approach_w, penalty=0.1 * number)
+
+
+def _grip_handle(body: Body, reach, marker: str) -> Program:
+    sim = body.sim
+    body.phase = "reaching the handle"
+    body.grip_wanted = True
+    corners = refine(body, reach.hand, reach.lower_rows)
+    if corners is None:
+        corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+    yield from body.follow_arm(time_parametrise(corners), lambda: sim.is_holding)
+    for _ in range(15):
+        if sim.is_holding:
+            break
+        step, _ = whole_body_step(sim.arm_target, _to_base(sim, 0.004 * reach.hand.approach), False)
+        yield body.action(sim.arm_target + step)
+    body.grip_wanted = False
+    return None if sim.held_marker == marker else "no grip on the handle"
+
+
+def _drag(body: Body, joint: str, wanted: float) -> Program:
+    """Moves the hand along the path of what it holds, until the joint has `wanted`."""
+    sim = body.sim
+    body.phase = "opening"
+    plan = sim.floor_plan(0.28)
+    is_drawer = _kind(joint) == "drawer"
+    radius = 1.0 if is_drawer else fur.FRIDGE_DOOR_WIDTH
+    best, stalled = sim.joint_position(joint), 0
+    for _ in range(160):
+        value = sim.joint_position(joint)
+        if value >= wanted:
+            return None
+        if not sim.is_holding:
+            return "the handle slipped"
+        ahead = min(value + HAND_SPEED / radius * 1.6, wanted + 0.03)
+        step_w = _carried(sim, joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
+        dq, base = whole_body_step(
+            sim.arm_target, _to_base(sim, step_w), True, q_preferred=ARM_REST,
+            weights=STRAIGHT_WEIGHTS if is_drawer else DRAG_WEIGHTS,
+        )  # fmt: skip
+        base = _allowed(sim, plan, base)
+        yield body.action(sim.arm_target + dq, base)
+        stalled = 0 if value > best + 0.002 else stalled + 1
+        best = max(best, value)
+        if stalled > 40:
+            return "the handle does not move"
+    return "the handle moves too slowly"
+
+
+def _allowed(sim: Simulation, plan, motion: np.ndarray) -> tuple[float, float]:
+    """Base action of a motion (m, rad a control step), without driving into furniture."""
+    x, y, yaw = sim.base_pose
+    forward = float(motion[0])
+    reach = np.sign(forward) * 0.08
+    ahead = (x + reach * np.cos(yaw), y + reach * np.sin(yaw))
+    if plan.is_free(x, y) and not plan.is_free(*ahead):
+        forward = 0.0
+    return forward / MAX_BASE_FORWARD, float(motion[1]) / MAX_BASE_TURN
+
+
+def _let_go(body: Body) -> Program:
+    target = body.sim.arm_target.copy()
+    for _ in range(3):
+        action = body.action(target)
+        action[GRIP] = -1.0
+        yield action
+    return None
+
+
+def _to_base(sim: Simulation, vector: np.ndarray) -> np.ndarray:
+    yaw = sim.base_pose[2]
+    c, s = np.cos(yaw), np.sin(yaw)
+    return np.array([c * vector[0] + s * vector[1], -s * vector[0] + c * vector[1], vector[2]])
+
+
+def close_container(body: Body, marker: str, give_up: int = 3) -> Program:
+    """Pushes the drawer or door behind `marker` shut and brings the hand to rest."""
+    joint = fur.MARKERS[marker]
+    failure: str | None = None
+    for _ in range(give_up):
+        failure = yield from _close_once(body, marker, joint)
+        if failure is None:
+            return None
+    return failure
+
+
+def _close_once(body: Body, marker: str, joint: str) -> Program:
+    sim = body.sim
+    if sim.joint_position(joint) > 0.04:
+        world = body.world_obstacles()
+        inward = -_outward(sim, joint)
+        facing = float(np.arctan2(inward[1], inward[0]))
+        is_drawer = _kind(joint) == "drawer"
+        headings = np.array([facing + e for e in (0.0, 0.25, -0.25, 0.5, -0.5)]) if is_drawer else HEADINGS
+        reach = plan_reach(
+            body, sim.floor_plan(), sim.marker_pos_w(marker),
+            lambda heading: _push_hands(sim, marker, joint, heading), world, world,
+            headings=headings, pre_distance=0.06,
+        )  # fmt: skip
+        if reach is None:
+            return "no reach"
+        failure = yield from approach(body, reach, world)
+        if failure is not None:
+            return failure
+        body.phase = "reaching the front"
+        corners = refine(body, reach.hand, reach.lower_rows)
+        if corners is None:
+            corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+        yield from body.follow_arm(time_parametrise(corners))
+        failure = yield from _push(body, joint)
+        if failure is not None:
+            yield from back_off(body, reach.hand.approach, 0.08)
+            return failure
+        yield from back_off(body, -_outward(sim, joint), 0.10)
+    return (yield from to_rest(body))
+
+
+def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Iterable[HandPose]:
+    """Places for the hand just outside the front: of a drawer at its handle, of a door near its free edge."""
+    outward = _outward(sim, joint)
+    if _kind(joint) == "drawer":
+        point = sim.marker_pos_w(marker) + (HANDLE_HALF + 0.02) * outward
+        for number, pitch in enumerate(PITCHES):
+            yield HandPose(point, _direction(heading, pitch), penalty=0.1 * number)
+        return
+    # cos of the angle between the hand's approach and the push: from behind, or along the door past its edge.
+    align = float(-np.dot(outward[:2], (np.cos(heading), np.sin(heading))))
+    if align < -0.35:
+        return
+    hinge = piece_to_world(_pose(sim, joint), *fur.FRIDGE_HINGE)
+    along = np.array([outward[1], -outward[0], 0.0])  # from hinge to free edge
+    for height in (1.05, 1.2, 0.95):
+        for radius, gap in ((0.55, 0.03), (0.62, 0.05), (0.62, 0.09), (0.64, 0.13)):
+            point = np.array([*hinge, height]) + radius * along
+            point = point + (fur.FRIDGE_DOOR_THICKNESS + gap) * outward
+            yield HandPose(point, _direction(heading, 0.0), penalty=0.25 * (1.0 - align) + gap)
+
+
+def _direction(heading: float, pitch: float) -> np.ndarray:
+    return np.array([np.cos(pitch) * np.cos(heading), np.cos(pitch) * np.sin(heading), -np.sin(pitch)])
+
+
+def _push(body: Body, joint: str) -> Program:
+    """Moves the hand along the front's path until the joint is shut, whatever part of the hand pushes."""
+    sim = body.sim
+    body.phase = "closing"
+    plan = sim.floor_plan(0.28)
+    is_drawer = _kind(joint) == "drawer"
+    hinge = np.array(piece_to_world(_pose(sim, joint), *fur.FRIDGE_HINGE))
+    virtual = sim.joint_position(joint)  # where the hand is along the path, in the joint's measure
+    hand = sim.ee_pos_w
+    radius = 1.0 if is_drawer else float(np.linalg.norm(hand[:2] - hinge))
+    start = virtual
+    best, stalled = start, 0
+    for _ in range(200):
+        value = sim.joint_position(joint)
+        if value <= CLOSED_VALUE:
+            return None
+        # The target point runs ahead of the hand, never by more than a few steps.
+        lead = 0.0 if is_drawer else 0.1
+        virtual = max(virtual - HAND_SPEED / radius, -0.12 if is_drawer else -0.25)
+        target = _along(sim, joint, hand, start, virtual)
+        step_w = target - sim.ee_pos_w
+        length = float(np.linalg.norm(step_w))
+        if length > 3.0 * HAND_SPEED:
+            virtual += HAND_SPEED / radius  # wait for the hand
+        step_w *= min(1.0, 1.4 * HAND_SPEED / max(length, 1e-6))
+        dq, base = whole_body_step(
+            sim.arm_target, _to_base(sim, step_w), True, q_preferred=ARM_REST,
+            weights=STRAIGHT_WEIGHTS if is_drawer else DRAG_WEIGHTS,
+        )  # fmt: skip
+        base = _allowed(sim, plan, base)
+        yield body.action(sim.arm_target + dq, base)
+        stalled = 0 if value < best - 0.003 else stalled + 1
+        best = min(best, value)
+        if stalled > 60 + 100 * lead:
+            return "the front does not move"
+    return "the front moves too slowly"
+
+
+def _along(sim: Simulation, joint: str, hand: np.ndarray, start: float, value: float) -> np.ndarray:
+    """Where the hand, at `hand` when the joint had `start`, has to be for `value`."""
+    now = sim.joint_position(joint)
+    return _carried(sim, joint, hand, now + value - start)
