@@ -1,7 +1,7 @@
 """GroundTask -> plan: breadth-first search, or A*.
 
 `bfs` is blind and gives a shortest plan. `astar` runs twice at most:
-1. A* with h_add, which never looks back for long: a good plan, but not surely a shortest one;
+1. A* with h_FF, which sometimes estimates too high: a good plan, but not surely a shortest one;
 2. LM-cut of the start state is a length no plan can undercut. If the plan is longer, A* with LM-cut
    looks for a shorter one for a while and otherwise leaves the first.
 Among equals, actions that serve an earlier goal come first, so plans follow the order of the goals.
@@ -58,7 +58,7 @@ def search(
     if algorithm == "bfs":
         plan = _breadth_first(task, encoded, operators, limit)
     else:
-        plan = _a_star(task, encoded, operators, relaxed.additive, limit, bound=INFINITE)
+        plan = _a_star(task, encoded, operators, relaxed.relaxed_plan, limit, bound=INFINITE)
         least = relaxed.landmark_cut(encoded.init)
         if len(plan) > least:
             limit = min(limit, max(MIN_STATES // 10, SHORTEN_WORK // max(1, len(operators))))

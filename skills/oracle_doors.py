@@ -22,11 +22,12 @@ from rearrange.skills.oracle_objects import approach, back_off, to_rest
 from rearrange.skills.reach import HEADINGS, HandPose, plan_reach, refine
 from rearrange.skills.skill import GRIP, Program
 
-OPEN_VALUE = {"drawer": 0.455, "fridge": 1.27}  # m, rad: a little beyond what counts as open
+OPEN_VALUE = {"drawer": 0.455, "fridge": 1.38}  # m, rad: what the hand aims at
+IS_OPEN = {"drawer": 0.41, "fridge": 1.19}  # m, rad: what is left must still count as open
 CLOSED_VALUE = 0.02
 HANDLE_HALF = 0.015  # m
 PRESS = 0.012  # m
-PITCHES = (0.0, 0.35, 0.7)  # rad below level
+PITCHES = (0.9, 0.6, 1.2, 0.3, 0.0)  # rad below level: the hand points down at rest
 HAND_SPEED = 0.022  # m a control step along the path
 # Cost of moving, for dragging: seven joints, forward, turn. The base does the long way.
 DRAG_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.5, 1.5])
@@ -80,7 +81,7 @@ def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
 def _open_once(body: Body, marker: str, joint: str) -> Program:
     sim = body.sim
     wanted = OPEN_VALUE[_kind(joint)]
-    if sim.joint_position(joint) < wanted - 0.05:
+    if sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
         world = body.world_obstacles()
         handle = sim.model.geom(f"{joint}_handle").id
         touchable = body.world_obstacles((handle,))
@@ -102,18 +103,21 @@ def _open_once(body: Body, marker: str, joint: str) -> Program:
             failure = yield from _drag(body, joint, wanted)
         yield from _let_go(body)
         yield from back_off(body, reach.hand.approach, 0.08)
-        if failure is not None and sim.joint_position(joint) < wanted - 0.05:
+        if failure is not None and sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
             return failure
-    return (yield from to_rest(body))
+    failure = yield from to_rest(body)
+    if failure is None and sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
+        return "it swung back"
+    return failure
 
 
 def _handle_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Iterable[HandPose]:
-    point, outward = sim.marker_pos_w(marker), _outward(sim, joint)
+    geom = sim.model.geom(f"{joint}_handle").id
+    centre, axes = sim.data.geom_xpos[geom], sim.data.geom_xmat[geom].reshape(3, 3)
     for number, pitch in enumerate(PITCHES):
-        approach_w = np.array(
-            [np.cos(pitch) * np.cos(heading), np.cos(pitch) * np.sin(heading), -np.sin(pitch)]
-        )
-        yield HandPose(point + (HANDLE_HALF - PRESS) * outward, approach_w, penalty=0.1 * number)
+        approach_w = _direction(heading, pitch)
+        depth = float(np.min(sim.model.geom_size[geom] / (np.abs(axes.T @ approach_w) + 1e-9)))
+        yield HandPose(centre - approach_w * (depth - PRESS), approach_w, penalty=0.05 * number)
 
 
 def _grip_handle(body: Body, reach, marker: str) -> Program:
@@ -226,8 +230,10 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
         if failure is not None:
             yield from back_off(body, reach.hand.approach, 0.08)
             return failure
-        yield from back_off(body, -_outward(sim, joint), 0.10)
-    return (yield from to_rest(body))
+    failure = yield from to_rest(body)
+    if failure is None and sim.joint_position(joint) > 0.045:
+        return "it came open again"
+    return failure
 
 
 def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Iterable[HandPose]:
@@ -236,7 +242,7 @@ def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Ite
     if _kind(joint) == "drawer":
         point = sim.marker_pos_w(marker) + (HANDLE_HALF + 0.02) * outward
         for number, pitch in enumerate(PITCHES):
-            yield HandPose(point, _direction(heading, pitch), penalty=0.1 * number)
+            yield HandPose(point, _direction(heading, pitch), penalty=0.05 * number)
         return
     # cos of the angle between the hand's approach and the push: from behind, or along the door past its edge.
     align = float(-np.dot(outward[:2], (np.cos(heading), np.sin(heading))))

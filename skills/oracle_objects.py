@@ -28,6 +28,8 @@ PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
 PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth
 PRESS = 0.012  # m that the hand presses on after first contact would be
 RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
+PLACE_TILTS = (0.0, 0.35, 0.7, 1.05, 1.3)  # rad
+QUICK = 60  # control steps; a way to rest this quick is not bettered
 REST_RADIUS = 0.12  # m, within the 0.15 m that tasks ask for
 
 
@@ -236,7 +238,7 @@ def to_rest(body: Body) -> Program:
         plan = sim.floor_plan(0.28)
         x, y, yaw = sim.base_pose
         now = sim.arm_target.copy()
-        best = None
+        best, best_cost = None, np.inf
         for back in (0.0, 0.15, 0.3, 0.45, 0.6, -0.2):
             steps = np.arange(0.0, abs(back) + 1e-9, 0.05) * np.sign(back)
             poses = [(x - b * np.cos(yaw), y - b * np.sin(yaw), yaw) for b in steps]
@@ -245,15 +247,16 @@ def to_rest(body: Body) -> Program:
             rows = _rest_rows(now, near(world, poses[-1]), held)
             if rows is None:
                 continue
-            if back == 0.0:
-                best = (0.0, rows, rows[:0])
-                break
             low = min(min_clearance(now, near(world, p), held) for p in poses)
             if low < min(0.008, min_clearance(now, near(world, poses[0]), held) - 0.004):
                 continue  # backing off with this posture would hit something
-            start = is_clear(body, np.array(poses), rows, 0, world, 0.015)
-            best = (back, rows[:0] if start else rows, rows if start else rows[:0])
-            break
+            together = back == 0.0 or is_clear(body, np.array(poses), rows, 0, world, 0.015)
+            cost = max(len(rows), 45 * abs(back)) if together else len(rows) + 45 * abs(back)
+            if cost < best_cost:
+                best_cost = cost
+                best = (back, rows, rows[:0]) if back == 0.0 or not together else (back, rows[:0], rows)
+            if best_cost < QUICK:
+                break
         if best is None:
             failure = yield from body.move_arm(ARM_REST, until=lambda: _at_rest(sim))
             if failure is not None:
@@ -334,22 +337,43 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
 def _place_hands(
     sim: Simulation, index: int, goal: np.ndarray, heading: float, attempt: int
 ) -> Iterable[HandPose]:
-    """Hand poses that hold the object upright at its goal, for a fan of turns about the vertical."""
+    """Hand poses that hold the object at its goal: upright where the arm can, tilted where it cannot.
+
+    The object's turn about the vertical is free. A tilted object is let go just above the surface and lies
+    down there, within its own height of the goal.
+    """
     ee = sim.ee_rot_w
     in_hand = ee.T @ object_rotation(sim, index)  # the object's axes in the hand
     offset = sim.world_to_ee(sim.object_pos_w(index))
-    up = in_hand[:, 2]
-    # The object's own turn about the vertical is free: turn the hand so that it points away from the base.
-    upright = _rotation_between(ee @ up, np.array([0.0, 0.0, 1.0])) @ ee
-    azimuth = float(np.arctan2(upright[1, 0], upright[0, 0]))
-    tilt = float(np.hypot(upright[0, 0], upright[1, 0]))
-    fan = (0.0, 0.5, -0.5, 1.0, -1.0) if tilt > 0.2 else np.linspace(-np.pi, np.pi, 8, endpoint=False)
-    lift = RELEASE_HEIGHT * (1 + attempt)
-    for number, extra in enumerate(fan):
-        turn = _about_z((heading - azimuth if tilt > 0.2 else 0.0) + extra)
-        rotation = turn @ upright
-        pos = goal + (0.0, 0.0, lift) - rotation @ offset
-        yield HandPose(pos, rotation[:, 0], rotation, penalty=0.05 * number if tilt > 0.2 else 0.0)
+    kind = sim.object_kind(index)
+    upright = _rotation_between(ee @ in_hand[:, 2], np.array([0.0, 0.0, 1.0])) @ ee
+    level = float(np.hypot(upright[0, 0], upright[1, 0]))
+    if level > 0.2:  # the hand comes from the side: turn it so that it comes from the base
+        azimuth = heading - float(np.arctan2(upright[1, 0], upright[0, 0]))
+        turns = azimuth + np.array([0.0, 0.5, -0.5, 1.0, -1.0])
+    else:
+        turns = np.linspace(-np.pi, np.pi, 6, endpoint=False)
+    surface = goal[2] - kind.half_height
+    for tilt in PLACE_TILTS:
+        lean = np.array([np.sin(tilt) * np.cos(heading), np.sin(tilt) * np.sin(heading), -np.cos(tilt)])
+        leaning = _rotation_between(np.array([0.0, 0.0, -1.0]), lean)
+        for number, turn in enumerate(turns):
+            rotation = leaning @ _about_z(turn) @ upright
+            height = half_extent(kind, (rotation @ in_hand)[2]) + RELEASE_HEIGHT * (1 + attempt)
+            centre = np.array([goal[0], goal[1], surface + height])
+            pos = centre - rotation @ offset
+            penalty = 1.5 * tilt + (0.05 * number if level > 0.2 else 0.0)
+            yield HandPose(pos, rotation[:, 0], rotation, penalty)
+
+
+def half_extent(kind: ObjectKind, up_o: np.ndarray) -> float:
+    """How far an object reaches from its centre along a unit vector of its own frame, m."""
+    u = np.abs(up_o)
+    if kind.shape == "box":
+        return float(np.dot(u, kind.size))
+    if kind.shape == "cylinder":
+        return float(kind.size[0] * np.hypot(u[0], u[1]) + kind.size[1] * u[2])
+    return kind.size[0]
 
 
 def _about_z(angle: float) -> np.ndarray:

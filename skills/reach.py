@@ -8,6 +8,7 @@ Candidates are tried in the order of what they cost; the first that passes every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -21,13 +22,15 @@ from rearrange.skills.journey import ArmMotion
 from rearrange.skills.kinematics import ee_pose, solve_ik, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
 
-DISTANCES = (0.62, 0.55, 0.70, 0.48, 0.78, 0.86, 0.94)  # m from base to hand, best first
-HEADINGS = np.linspace(-np.pi, np.pi, 24, endpoint=False)
-SIDES = (0.0, 0.4, -0.4)  # rad, how far the hand is to the side of where the base faces
+DISTANCES = (0.62, 0.54, 0.70, 0.47, 0.78, 0.86)  # m from base to hand
+HEADINGS = np.linspace(-np.pi, np.pi, 16, endpoint=False)
+SIDES = (0.0, 0.45, -0.45)  # rad, how far the hand is to the side of where the base faces
+SLANTS = (0.0, 0.5, -0.5)  # rad, between the hand's approach and the line from the base, seen from above
 BACK_OFFS = (0.0, 0.2, 0.35, 0.5)  # m, from where the arm is got ready when there is no room at the place
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
-MAX_CANDIDATES = 400
-ENOUGH = 8  # postures that hold, of which the quickest is taken
+AHEAD = (0.0, 0.1, 0.2, 0.35, 0.5, -0.1, -0.2, -0.3)  # m along the present heading
+MAX_CANDIDATES = 600
+ENOUGH = 20  # postures that hold, of which the quickest is taken
 STEPS_PER_METRE, STEPS_PER_RADIAN, STEPS_PER_ARM_RADIAN = 33.0, 18.0, 80.0
 
 
@@ -79,22 +82,21 @@ def plan_reach(
     candidates = []
     for heading in headings:
         for hand in hands(heading):
-            for distance in distances:
-                x = hand.pos[0] - distance * np.cos(heading)
-                y = hand.pos[1] - distance * np.sin(heading)
-                if plan.island(x, y) != island:
+            for x, y in _places(here, hand.pos, heading, distances):
+                iy, ix = plan.index(x, y)
+                if iy < 0 or plan.labels[iy, ix] != island:
                     continue
-                iy = int((y - plan.bounds[1]) / plan.cell)
-                ix = int((x - plan.bounds[0]) / plan.cell)
-                drive = float(field[iy, ix]) + hand.penalty + 0.2 * abs(distance - 0.62)
-                steps = STEPS_PER_METRE * drive + STEPS_PER_RADIAN * abs(_wrapped(heading - here[2]))
+                bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
+                way = float(field[iy, ix])
                 for side in SIDES:
-                    candidates.append((steps + 8.0 * abs(side), len(candidates), x, y, heading - side, hand))
+                    yaw = _wrapped(bearing - side)
+                    steps = STEPS_PER_METRE * (way + hand.penalty) + _turning(here, x, y, yaw)
+                    candidates.append((steps, len(candidates), x, y, yaw, hand))
     candidates.sort(key=lambda c: c[:2])
     held, now = body.held_spheres(), body.sim.arm_target
     found = []
     for steps, number, x, y, yaw, hand in candidates[:MAX_CANDIDATES]:
-        base = (x, y, _wrapped(yaw))
+        base = (x, y, yaw)
         postures = _postures(base, hand, touchable, held, pre_offset, pre_distance, now)
         if postures is None:
             continue
@@ -104,10 +106,37 @@ def plan_reach(
             reach = _first_workable(body, plan, found[-ENOUGH:], world, touchable, held, carry)
             if reach is not None:
                 return reach
-            if len(found) >= 3 * ENOUGH:
+            if len(found) >= 2 * ENOUGH:
                 return None
     rest = found[len(found) - len(found) % ENOUGH :]
     return _first_workable(body, plan, rest, world, touchable, held, carry)
+
+
+def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
+    """Where the base may stand for a hand at a place: at arm's length around it, or near where it is now."""
+    for slant in SLANTS:
+        c, s = math.cos(heading + slant), math.sin(heading + slant)
+        for distance in distances:
+            yield hand[0] - distance * c, hand[1] - distance * s
+    c, s = math.cos(here[2]), math.sin(here[2])
+    for ahead in AHEAD:
+        x, y = here[0] + ahead * c, here[1] + ahead * s
+        if 0.40 < math.hypot(hand[0] - x, hand[1] - y) < 0.92:
+            yield x, y
+
+
+def _turning(here, x: float, y: float, yaw: float) -> float:
+    """Control steps of turning on a drive to (x, y, yaw): towards the place, then to the yaw; or in reverse."""
+    dx, dy = x - here[0], y - here[1]
+    away = math.hypot(dx, dy)
+    if away < 0.03:
+        return STEPS_PER_RADIAN * abs(_wrapped(yaw - here[2]))
+    travel = math.atan2(dy, dx)
+    turn = abs(_wrapped(travel - here[2])) + abs(_wrapped(yaw - travel))
+    if away < 0.5:
+        back = travel + math.pi
+        turn = min(turn, abs(_wrapped(back - here[2])) + abs(_wrapped(yaw - back)))
+    return STEPS_PER_RADIAN * turn
 
 
 def _first_workable(body, plan, found, world, touchable, held, carry) -> ReachPlan | None:

@@ -51,10 +51,11 @@ class DepthCamera:
             raise ValueError(f"size and max_depth must be positive, got {size} and {max_depth}")
         self.camera = camera_index(model, camera)
         self.size, self.max_depth = size, max_depth
-        self._drawn = np.isin(model.geom_group, geomgroups).astype(np.uint8)
+        self._is_seen = np.isin(np.arange(mujoco.mjNGROUP), geomgroups).astype(np.uint8)
+        self._drawn = self._is_seen[model.geom_group]
         check_primitives(model, self._drawn)
-        # Views of the model's own memory: types and sizes may change between two images.
-        self._types, self._sizes = model.geom_type, model.geom_size
+        # Views of the model's own memory: all of it may change between two images.
+        self._types, self._sizes, self._groups = model.geom_type, model.geom_size, model.geom_group
         self._fovy = model.cam_fovy
         self._data: mujoco.MjData | None = None
         self._nearness = np.empty((size, padded(size)), np.float32)
@@ -76,9 +77,15 @@ class DepthCamera:
         if out is None:
             out = np.empty((self.size, self.size, 1), np.float32)
         fill_view(
-            self._view, self._eye, self._axes, self._fovy[self.camera], self.size, self.size,
-            self.max_depth
+            self._view,
+            self._eye,
+            self._axes,
+            self._fovy[self.camera],
+            self.size,
+            self.size,
+            self.max_depth,
         )
+        np.take(self._is_seen, self._groups, out=self._drawn, mode="clip")
         self._nearness.fill(1.0 / self.max_depth)
         rasterise(
             self._view, False, self.size, self._types, self._sizes, self._positions, self._matrices,
@@ -90,11 +97,14 @@ class DepthCamera:
 
 def camera_index(model: mujoco.MjModel, camera: str | int) -> int:
     """Index of the model's camera of that name (or the index itself, checked)."""
-    index = camera if isinstance(camera, int) else mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
+    index = camera
+    if isinstance(camera, str):
+        index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
     if not 0 <= index < model.ncam:
         known = [model.cam(i).name for i in range(model.ncam)]
-        raise ValueError(f"camera must be one of {known} or an index below {model.ncam}, got
-        {camera!r}")
+        raise ValueError(
+            f"camera must be one of {known} or an index below {model.ncam}, got {camera!r}"
+        )
     return index
 
 
@@ -103,13 +113,18 @@ def check_primitives(model: mujoco.MjModel, drawn: np.ndarray) -> None:
     for index in np.flatnonzero(drawn):
         if model.geom_type[index] not in SUPPORTED_TYPES:
             kind = mujoco.mjtGeom(int(model.geom_type[index])).name
-            raise ValueError(f"visible geoms must be primitives, got {kind} for
-            {model.geom(index).name!r}")
+            name = model.geom(index).name
+            raise ValueError(f"visible geoms must be primitives, got {kind} for {name!r}")
 
 
 def fill_view(
-    view: np.ndarray, eye: np.ndarray, axes: np.ndarray, fovy: float, width: int, height: int, far:
-    float
+    view: np.ndarray,
+    eye: np.ndarray,
+    axes: np.ndarray,
+    fovy: float,
+    width: int,
+    height: int,
+    far: float,
 ) -> None:
     """Write a perspective camera into `view`.
 

@@ -3,18 +3,18 @@
 Each pixel holds a *nearness* w that every surface tries to raise; w is chosen so that flat faces
 are affine in the pixel's column and row:
 
-    perspective  ray = eye + t D(col, row)         w = 1 / t   (t: planar depth, along the optical axis)
-    parallel     ray = O(col, row) + t forward     w = -t
+    perspective  ray = eye + t D(col, row)       w = 1 / t    (t: depth along the optical axis)
+    parallel     ray = O(col, row) + t forward   w = -t
 
-A convex solid is entered at w = min over its front surfaces and left at w = max over its back surfaces. Its box
-(itself, or the oriented box around a round solid) bounds the columns of every row: each silhouette
-edge of the box and the eye span a half-plane of pixels, which holds without clipping even when the
-box reaches behind the eye. Inside those columns short loops without branches, in float32, become
-SIMD code.
+A convex solid is entered at w = min over its front surfaces and left at w = max over its back
+surfaces. Its box (itself, or the oriented box around a round solid) bounds the columns of every
+row: each silhouette edge of the box and the eye span a half-plane of pixels, which holds without
+clipping even when the box reaches behind the eye. Inside those columns short loops without
+branches, in float32, become SIMD code.
 
-Round surfaces solve  A w^2 - 2 B w + E = 0  with A constant and B affine; the discriminant B^2 - A
-E is written as r^2 |D|^2 - |D x C|^2 (Lagrange's identity), where float32 loses little to
-cancellation.
+Round surfaces solve  A w^2 - 2 B w + E = 0  with A constant and B affine. The discriminant
+B^2 - A E is written as  r^2 |D|^2 - |D x C|^2  (Lagrange's identity; C: from eye to centre), where
+float32 loses little to cancellation.
 
 Legend: G geoms, H rows, W columns (stored rows are padded to a multiple of BLOCK).
 """
@@ -60,9 +60,10 @@ def rasterise(
 
     Args:
         view: [VIEW_SIZE] eye, right, up, forward (unit vectors), u = u0 + du col, v = v0 + dv row,
-        far (m). types, sizes, positions, matrices: [G], [G, 3], [G, 3], [G, 9] as MuJoCo keeps
-        them. nearness: [H, padded W] float32; the caller has filled it with the background's. ids:
-        [H, padded W] int32, receives the index of the nearest geom; [0, 0] when nobody wants it.
+            far (m).
+        types, sizes, positions, matrices: [G], [G, 3], [G, 3], [G, 9] as MuJoCo keeps them.
+        nearness: [H, padded W] float32; the caller has filled it with the background's.
+        ids: [H, padded W] int32, receives the index of the nearest geom; [0, 0] if nobody wants it.
         spans, work: scratch, [2, H] and [WORK_SIZE] float64.
     """
     for g in range(types.shape[0]):
@@ -80,6 +81,15 @@ def rasterise(
         elif kind == CYLINDER:
             half_y, half_z = half_x, half_y
         elif kind == CAPSULE:
+            work[_HALF], work[_HALF + 1], work[_HALF + 2] = half_x, half_x, half_y + half_x
+            first, last = _place(view, is_parallel, width, positions, matrices, g, 0.0, spans, work)
+            if first > last:
+                continue
+            if not is_parallel and _is_in_capsule(half_x, half_y, work):
+                _draw_capsule_from_inside(
+                    width, first, last, half_x, half_y, g, nearness, ids, work
+                )
+                continue
             parts = 3
         elif kind != BOX and kind != ELLIPSOID:
             continue
@@ -186,7 +196,7 @@ def _place(view, is_parallel, width, positions, matrices, g, offset, spans, work
 
 @njit(cache=True, fastmath=True, nogil=True)
 def _bound_columns(is_parallel, width, first, last, spans, work):
-    """spans[0, row] .. spans[1, row]: the columns (as reals) between the silhouette edges of the box."""
+    """spans[0, row] .. spans[1, row]: the columns (as reals) between the box's silhouette edges."""
     left, right = spans[0], spans[1]
     for row in range(first, last + 1):
         left[row] = 0.0
@@ -235,7 +245,10 @@ def _bound_columns(is_parallel, width, first, last, spans, work):
 
 @njit(cache=True, fastmath=True, nogil=True)
 def _columns(spans, row, width):
-    """First and last column of a row. Clamped as integers: a pose that is not a number must not write outside."""
+    """First and last column of a row.
+
+    Clamped as integers: a pose that is not a number must not write outside the picture.
+    """
     return max(int(math.ceil(spans[0, row])), 0), min(int(math.floor(spans[1, row])), width - 1)
 
 
@@ -256,7 +269,7 @@ def _set_face(is_parallel, k, sign, form, work):
 
 @njit(cache=True, fastmath=True, nogil=True)
 def _draw_box(is_parallel, width, first, last, g, nearness, ids, spans, work):
-    """Nearness is the least of the one to three front faces; inside the outline the ray does enter."""
+    """Nearness is the least of the one to three front faces; inside the outline rays do enter."""
     faces = 0
     for k in range(3):
         if work[_SIGN + k] != 0.0:
@@ -314,7 +327,7 @@ def _draw_box_from_inside(width, first, last, g, nearness, ids, work):
 
 @njit(cache=True, fastmath=True, nogil=True)
 def _draw_ellipsoid(is_parallel, width, first, last, g, nearness, ids, spans, work):
-    """A unit ball after dividing each axis by its half size: w = (B +- sqrt(|D|^2 - |D x C|^2)) / A."""
+    """With axes divided by the half sizes, a ball: w = (B +- sqrt(|D|^2 - |D x C|^2)) / A."""
     centre_squared = 0.0
     for k in range(3):
         scale = 1.0 / max(work[_HALF + k], 1e-9)
@@ -369,7 +382,7 @@ def _draw_ellipsoid(is_parallel, width, first, last, g, nearness, ids, spans, wo
 
 @njit(cache=True, fastmath=True, nogil=True)
 def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, work):
-    """Meets an endless cylinder (as the ellipsoid, without z) with the slab between the two ends."""
+    """An endless cylinder (as the ellipsoid, without z) cut with the slab between its two ends."""
     radius = max(work[_HALF], 1e-9)
     cx, cy = work[_CENTRE], work[_CENTRE + 1]
     centre_squared = cx * cx + cy * cy
@@ -451,6 +464,43 @@ def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, wor
 
 
 @njit(cache=True, fastmath=True, nogil=True)
+def _is_in_capsule(radius, half, work):
+    """Whether the eye of a perspective view is inside."""
+    x, y, z = work[_CENTRE], work[_CENTRE + 1], max(abs(work[_CENTRE + 2]) - half, 0.0)
+    return x * x + y * y + z * z < radius * radius
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _draw_capsule_from_inside(width, first, last, radius, half, g, nearness, ids, work):
+    """Each pixel sees where its ray leaves: the tube, or beyond its end the ball that closes it."""
+    cx, cy, cz = work[_CENTRE], work[_CENTRE + 1], work[_CENTRE + 2]
+    for row in range(first, last + 1):
+        for col in range(width):
+            x = work[_RAY] + work[_RAY + 1] * col + work[_RAY + 2] * row
+            y = work[_RAY + 3] + work[_RAY + 4] * col + work[_RAY + 5] * row
+            z = work[_RAY + 6] + work[_RAY + 7] * col + work[_RAY + 8] * row
+            t = _NEVER
+            if x * x + y * y > 1e-18:
+                t = _far_root(x * x + y * y, x * cx + y * cy, cx * cx + cy * cy - radius * radius)
+            end = t * z - cz
+            if abs(end) > half:
+                to = cz + (half if end > 0.0 else -half)  # the ball's centre
+                constant = cx * cx + cy * cy + to * to - radius * radius
+                t = _far_root(x * x + y * y + z * z, x * cx + y * cy + z * to, constant)
+            w = 1.0 / max(t, _TINY)
+            if w > nearness[row, col]:
+                nearness[row, col] = w
+                if ids.shape[0] > 0:
+                    ids[row, col] = g
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _far_root(a, b, c):
+    """Greater solution of a t^2 - 2 b t + c = 0."""
+    return (b + math.sqrt(max(b * b - a * c, 0.0))) / a
+
+
+@njit(cache=True, fastmath=True, nogil=True)
 def _at(work, form, col, row):
     """Value of the affine form at work[form:form + 3], float32."""
     return np.float32(work[form] + work[form + 1] * col + work[form + 2] * row)
@@ -458,7 +508,7 @@ def _at(work, form, col, row):
 
 @njit(cache=True, fastmath=True, nogil=True)
 def to_depth(nearness, far, out):
-    """out[row, col] = t / far of a perspective image, clipped to [0, 1]; `nearness` was filled with 1 / far."""
+    """out[row, col] = t / far, clipped to [0, 1]; `nearness` had been filled with 1 / far."""
     scale, one = np.float32(1.0 / far), np.float32(1.0)
     for row in range(out.shape[0]):
         for col in range(out.shape[1]):

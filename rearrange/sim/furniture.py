@@ -93,6 +93,7 @@ DRAWER_HALF_WIDTH = 0.38
 DRAWER_MASS = 3.0  # kg
 DRAWER_FLOOR = 0.02  # m, surface of the drawer's floor above its bottom edge
 DRAWER_BACK, DRAWER_FRONT = -0.25, 0.28  # m, inside of the drawer along x when closed
+DRAWER_HANDLE_X = 0.375  # m, bar of the handle in front of the counter, closed
 SINK_DEPTH = 0.10
 
 _TOP = COUNTER_HEIGHT - 0.02
@@ -141,6 +142,7 @@ FRIDGE_DOORS: dict[str, tuple[float, float, float]] = {
 FRIDGE_DOOR_WIDTH = 0.68
 FRIDGE_DOOR_THICKNESS = 0.06
 FRIDGE_DOOR_RANGE = 2.3  # rad, the fridge in habitat-sim's test assets
+FRIDGE_HANDLE_Z = 1.05  # m, a knob: a hand that holds it can pivot while the door turns
 _FRIDGE_BOXES = (
     Box((-0.305, 0, 0.92), (0.015, 0.35, 0.92), STEEL),
     Box((0, 0.335, 0.92), (0.32, 0.015, 0.92), STEEL),

@@ -121,7 +121,7 @@ def _add_drawer(counter, name: str) -> None:
     for part, pos, half in parts:
         rgb = fur.WHITE if part == "front" else fur.WOOD
         _add_box(drawer, f"{name}_{part}", pos, half, rgb, GROUP_ARTICULATED, fur.DRAWER_MASS / 6)
-    _add_handle(drawer, name, (0.355, 0, 0), (0.015, 0.12, 0.02))
+    _add_handle(drawer, name, (fur.DRAWER_HANDLE_X, 0, 0), (0.015, 0.12, 0.02))
 
 
 def _add_door(fridge, name: str) -> None:
@@ -138,7 +138,7 @@ def _add_door(fridge, name: str) -> None:
     pos = (half[0], -half[1], 0)
     _add_box(door, f"{name}_panel", pos, half, fur.WHITE, GROUP_ARTICULATED, mass)
     if name == "fridge_top_door":  # the bottom door is never used, as in HAB
-        _add_handle(door, name, (0.115, -0.61, 1.05 - middle), (0.015, 0.02, 0.14))
+        _add_handle(door, name, (0.10, -0.61, fur.FRIDGE_HANDLE_Z - middle), (0.035, 0.02, 0.03))
 
 
 def _add_handle(body, name: str, pos, half) -> None:

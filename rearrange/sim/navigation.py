@@ -68,12 +68,12 @@ class FloorPlan:
 
     def is_free(self, x: float, y: float) -> bool:
         """Whether the robot fits with its centre in this cell."""
-        iy, ix = self._index(x, y)
+        iy, ix = self.index(x, y)
         return iy >= 0 and bool(self.free[iy, ix])
 
     def island(self, x: float, y: float) -> int:
         """Number of this cell's connected region, -1 where blocked; `largest` is the biggest's."""
-        iy, ix = self._index(x, y)
+        iy, ix = self.index(x, y)
         return int(self.labels[iy, ix]) if iy >= 0 else -1
 
     def clearance_at(self, x: float, y: float) -> float:
@@ -109,7 +109,7 @@ class FloorPlan:
         A blocked goal counts as the nearest free cell.
         """
         self._require_floor()
-        iy, ix = self._index(*self.snap(x, y))
+        iy, ix = self.index(*self.snap(x, y))
         distance, _ = _dijkstra(self.free, np.ones(self.shape), 1.0, iy, ix, -1, -1)
         ny, nx = self.shape
         return distance.reshape(ny + 4, nx + 4)[2:-2, 2:-2] * self.cell
@@ -126,7 +126,7 @@ class FloorPlan:
             < np.inf
         ):
             return float(np.hypot(*(a - b)))
-        start, goal = self._index(*a), self._index(*b)
+        start, goal = self.index(*a), self.index(*b)
         distance, _ = _dijkstra(self.free, np.ones(self.shape), 1.0, *goal, *start)
         return float(distance[(start[0] + 2) * (self.shape[1] + 4) + start[1] + 2] * self.cell)
 
@@ -161,7 +161,7 @@ class FloorPlan:
         """(iy, ix) as real numbers; a cell's centre has whole ones."""
         return (y - self.bounds[1]) / self.cell - 0.5, (x - self.bounds[0]) / self.cell - 0.5
 
-    def _index(self, x: float, y: float) -> tuple[int, int]:
+    def index(self, x: float, y: float) -> tuple[int, int]:
         """(iy, ix) of the cell that holds a point, (-1, -1) outside the grid."""
         ny, nx = self.free.shape
         fx, fy = (x - self.bounds[0]) / self.cell, (y - self.bounds[1]) / self.cell

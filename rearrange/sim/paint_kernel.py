@@ -52,8 +52,9 @@ def paint(
     """Fill `out`, [H, W, 3] uint8, from the samples.
 
     Args:
-        view: of the samples, as `rasterise` takes it; likewise `sun_view`, `sky_view` of their
-        maps. colours: [G, 3] in [0, 1]. is_cut: [G] uint8; the top of such a geom is a section.
+        view: of the samples, as `rasterise` takes it; likewise `sun_view` and `sky_view`, of maps.
+        colours: [G, 3] in [0, 1].
+        is_cut: [G] uint8; the top of such a geom is a section.
         ids: geom of each sample, -1 for none.
     """
     width = out.shape[1]
@@ -76,7 +77,7 @@ def paint(
 
 @njit(cache=True, fastmath=True, nogil=True)
 def _take_samples(view, is_parallel, row, nearness, ids, samples, owners, line):
-    """Points to shade in a row of pixels; the background goes straight into `line`. Their number."""
+    """Points to shade in a row, and how many; the background goes straight into `line`."""
     count = 0
     r = 2 * row
     for col in range(line.shape[0]):
@@ -244,7 +245,7 @@ def _add_light(
 
 @njit(cache=True, fastmath=True, nogil=True)
 def _boards(x, y, footprint):
-    """Brightness of a floor of boards along x; plain where a pixel covers `footprint` m and more."""
+    """Brightness of a floor of boards along x; plain where a pixel covers many (`footprint`, m)."""
     lane = math.floor(y / PLANK_WIDTH)
     place = x / PLANK_LENGTH + 0.37 * lane
     number = math.floor(place)
@@ -261,7 +262,7 @@ def _boards(x, y, footprint):
 
 @njit(cache=True, fastmath=True, nogil=True)
 def soften(heights, scratch):
-    """Blur a map of heights in place (weights 1 2 3 2 1, both ways), so that `hidden` has no steps."""
+    """Blur a map of heights in place (weights 1 2 3 2 1, both ways): no steps in `hidden`."""
     rows, cols = heights.shape
     for i in range(rows):
         for j in range(cols):

@@ -42,7 +42,10 @@ def egl_works() -> bool:
     environment = {**os.environ, "MUJOCO_GL": "egl", "PYOPENGL_PLATFORM": "egl"}
     try:
         probe = subprocess.run(
-            [sys.executable, "-c", _PROBE], env=environment, capture_output=True, timeout=PROBE_TIMEOUT
+            [sys.executable, "-c", _PROBE],
+            env=environment,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT,
         )
     except (subprocess.TimeoutExpired, OSError):
         return False
@@ -96,8 +99,7 @@ class EglRenderer:
 
     def __init__(self, width: int, height: int) -> None:
         if not egl_works():
-            raise UserError("renderer egl needs a working EGL (Mesa or a GPU driver); use renderer
-            plain")
+            raise UserError("renderer egl needs a working EGL (Mesa or a GPU); use renderer plain")
         from mujoco.egl import GLContext
 
         self._gl = GLContext(width, height)
@@ -110,13 +112,16 @@ class EglRenderer:
     def _load(self, shapes: Shapes) -> None:
         self._stage = Stage(shapes)
         visual = self._stage.model.vis
-        visual.global_.offwidth, visual.global_.offheight = self._rectangle.width, self._rectangle.height
+        visual.global_.offwidth = self._rectangle.width
+        visual.global_.offheight = self._rectangle.height
         visual.quality.offsamples = 4
         self._context = mujoco.MjrContext(self._stage.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(self._stage.model, maxgeom=len(shapes.types) + 100)
 
-    def perspective(self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float) -> np.ndarray:
+    def perspective(
+        self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
+    ) -> np.ndarray:
         """Picture as `PlainRenderer.perspective`."""
         self._gl.make_current()
         if self._stage is None or not self._stage.fits(shapes):
@@ -139,8 +144,9 @@ class WarpRenderer:
             import mujoco_warp
             import warp
         except ImportError:
-            raise UserError("renderer warp needs: pip install mujoco-warp; or use renderer plain")
-            from None
+            raise UserError(
+                "renderer warp needs: pip install mujoco-warp; or use renderer plain"
+            ) from None
         warp.config.quiet = True
         self._warp, self._mujoco_warp = warp, mujoco_warp
         self._size = (width, height)
@@ -158,7 +164,9 @@ class WarpRenderer:
         )  # fmt: skip
         self._picture = self._warp.zeros((1, height, width), dtype=self._warp.vec3)
 
-    def perspective(self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float) -> np.ndarray:
+    def perspective(
+        self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
+    ) -> np.ndarray:
         """Picture as `PlainRenderer.perspective`."""
         with self._warp.ScopedDevice("cpu"):
             if self._stage is None or not self._stage.fits(shapes):

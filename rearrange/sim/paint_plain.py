@@ -15,7 +15,7 @@ from rearrange.sim.paint_kernel import paint, soften
 from rearrange.sim.picture_scene import Shapes
 
 FAR = 60.0  # m
-TO_SUN = np.array([0.40, -0.28, 0.87]) / np.linalg.norm([0.40, -0.28, 0.87])  # high, so shadows stay short
+TO_SUN = np.array([0.40, -0.28, 0.87]) / np.linalg.norm([0.40, -0.28, 0.87])  # high: short shadows
 MAX_HOUSE = 40.0  # m: parts further than half of this from the house's middle cast no shadow
 SUN_TEXELS, SKY_TEXELS = 1024, 320  # per side of the two maps
 _NO_IDS = np.empty((0, 0), np.int32)
@@ -34,14 +34,18 @@ class PlainRenderer:
         self._spans = np.empty((2, max(2 * height, SUN_TEXELS)))
         self._work = np.empty(WORK_SIZE)
 
-    def perspective(self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float) -> np.ndarray:
+    def perspective(
+        self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
+    ) -> np.ndarray:
         """Picture of a camera at `eye` [3] with MuJoCo camera matrix `axes` [9]."""
         view = np.empty(VIEW_SIZE)
         fill_view(view, eye, axes, fovy_deg, 2 * self.width, 2 * self.height, FAR)
         return self._draw(shapes, view, is_parallel=False)
 
-    def from_above(self, shapes: Shapes, bounds: tuple[float, float, float, float], height: float) -> np.ndarray:
-        """Map of `bounds` (xmin, ymin, xmax, ymax), m, seen from `height`; +x to the right, +y up."""
+    def from_above(
+        self, shapes: Shapes, bounds: tuple[float, float, float, float], height: float
+    ) -> np.ndarray:
+        """Map of `bounds` (xmin, ymin, xmax, ymax), m, seen from `height`; +x right, +y up."""
         centre = np.array([(bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2, height])
         view = _parallel_view(
             centre, np.array([0.0, 0.0, -1.0]), np.array([1.0, 0.0, 0.0]),
@@ -53,8 +57,11 @@ class PlainRenderer:
         sun_view, sky_view = self._draw_maps(shapes)
         self._nearness.fill(-FAR if is_parallel else 1.0 / FAR)
         self._ids.fill(-1)
-        self._rasterise(shapes, shapes.drawn, view, is_parallel, 2 * self.width, self._nearness,
-        self._ids) picture = np.empty((self.height, self.width, 3), np.uint8) paint(
+        self._rasterise(
+            shapes, shapes.drawn, view, is_parallel, 2 * self.width, self._nearness, self._ids
+        )
+        picture = np.empty((self.height, self.width, 3), np.uint8)
+        paint(
             view, is_parallel, shapes.types, shapes.sizes, shapes.positions, shapes.matrices,
             shapes.colours, shapes.is_cut, self._nearness, self._ids, sun_view, self._sun_map,
             sky_view, self._sky_map, picture,
@@ -70,7 +77,8 @@ class PlainRenderer:
         is_near = np.abs(positions - middle).max(axis=1) < MAX_HOUSE / 2
         low = (positions - reach[:, None])[is_near].min(axis=0)
         high = (positions + reach[:, None])[is_near].max(axis=0)
-        low, high = np.maximum(low, middle - MAX_HOUSE / 2), np.minimum(high, middle + MAX_HOUSE / 2)
+        low = np.maximum(low, middle - MAX_HOUSE / 2)
+        high = np.minimum(high, middle + MAX_HOUSE / 2)
         centre, corners = (low + high) / 2, (high - low) / 2
 
         # The rectangle across the sun's rays that holds the house's box.
@@ -79,7 +87,8 @@ class PlainRenderer:
         up = np.cross(right, -TO_SUN)
         sun_view = _parallel_view(
             centre + 0.5 * MAX_HOUSE * TO_SUN, -TO_SUN, right,
-            2 * float(np.abs(right) @ corners) + 0.2, 2 * float(np.abs(up) @ corners) + 0.2, SUN_TEXELS, SUN_TEXELS,
+            2 * float(np.abs(right) @ corners) + 0.2, 2 * float(np.abs(up) @ corners) + 0.2,
+            SUN_TEXELS, SUN_TEXELS,
         )  # fmt: skip
         sky_view = _parallel_view(
             np.array([centre[0], centre[1], high[2] + 1.0]), np.array([0.0, 0.0, -1.0]),
@@ -87,7 +96,10 @@ class PlainRenderer:
             SKY_TEXELS,
         )  # fmt: skip
         drawn = casts.astype(np.uint8)
-        for view, texels, depths in ((sun_view, SUN_TEXELS, self._sun_map), (sky_view, SKY_TEXELS, self._sky_map)):
+        for view, texels, depths in (
+            (sun_view, SUN_TEXELS, self._sun_map),
+            (sky_view, SKY_TEXELS, self._sky_map),
+        ):
             depths.fill(-FAR)
             self._rasterise(shapes, drawn, view, True, texels, depths, _NO_IDS)
         # Where nothing stands: as low as the floor, not endlessly deep, before it is blurred.
@@ -103,8 +115,13 @@ class PlainRenderer:
 
 
 def _parallel_view(
-    eye: np.ndarray, forward: np.ndarray, right: np.ndarray, width: float, height: float, columns:
-    int, rows: int
+    eye: np.ndarray,
+    forward: np.ndarray,
+    right: np.ndarray,
+    width: float,
+    height: float,
+    columns: int,
+    rows: int,
 ) -> np.ndarray:
     """View of a rectangle of width x height (m) centred on `eye`."""
     view = np.empty(VIEW_SIZE)

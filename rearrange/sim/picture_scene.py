@@ -116,7 +116,7 @@ def collect_shapes(
 def hide_between(
     shapes: Shapes, house: np.ndarray, eye: np.ndarray, lookat: np.ndarray, reach: float = 0.35
 ) -> None:
-    """Leave out the tall boxes of the house (indices `house`) between `eye` and the surroundings of `lookat`."""
+    """Leave out tall boxes of the house (indices `house`) between `eye` and about `lookat`."""
     axis = (lookat - eye) / max(float(np.linalg.norm(lookat - eye)), 1e-9)
     side = np.cross(axis, [0.0, 0.0, 1.0])
     length = np.linalg.norm(side)

@@ -1,9 +1,8 @@
-"""Pictures for people, [H, W, 3] uint8: third person, through a camera of the model, and a map from
-above.
+"""Pictures for people: third person, through a camera of the model, and a map from above.
 
 `Painter` draws with one of three renderers:
 
-    "plain"  our rasteriser and shading: needs only numba; smooth edges, soft shadows; what "auto" takes
+    "plain"  our rasteriser and shading: only numba; smooth edges, soft shadows; what "auto" takes
     "warp"   MuJoCo Warp's ray tracer on the CPU, if `mujoco-warp` is installed
     "egl"    MuJoCo's own OpenGL renderer, if the machine has a working EGL
 
@@ -41,10 +40,11 @@ class Painter:
 
     Args:
         width, height: of the picture, pixels.
-        backend: one of BACKENDS; "auto" is "plain", which always works and is the fastest without a
-        GPU. cut_height: m; the house is drawn up to there only (robot and objects in full).
-        hide_geoms: names or indices of geoms to leave out. see_through: leave out tall parts of the
-        house between a FreeCamera and the point it looks at.
+        backend: one of BACKENDS; "auto" is "plain": always there, and the fastest without a GPU.
+        cut_height: m; the house is drawn up to there only (robot and objects in full).
+        hide_geoms: names or indices of geoms to leave out.
+        see_through: leave out tall parts of the house between a FreeCamera and its `lookat`.
+        geomgroups: the geom groups to draw.
 
     Raises:
         UserError: an unknown backend, one that does not work here, or an unknown geom.
@@ -69,7 +69,6 @@ class Painter:
         self.cut_height, self.see_through = cut_height, see_through
         self._geomgroups = tuple(geomgroups)
         self._hidden = [_geom_index(model, geom) for geom in hide_geoms]
-        self._house = np.flatnonzero(np.isin(model.geom_group, HOUSE_GROUPS))
         self._maps: dict[tuple[int, int], PlainRenderer] = {}
         if self.backend == "plain":
             self._renderer = PlainRenderer(width, height)
@@ -81,7 +80,7 @@ class Painter:
     def render(
         self, data: mujoco.MjData, camera: str | int | FreeCamera, marks: Sequence[Mark] = ()
     ) -> np.ndarray:
-        """Picture of `data` through a camera of the model or a free one, [height, width, 3] uint8."""
+        """Picture through a camera of the model or a free one, [height, width, 3] uint8."""
         shapes = collect_shapes(
             self.model,
             data,
@@ -94,7 +93,8 @@ class Painter:
             eye, axes = camera.pose()
             fovy = camera.fovy_deg
             if self.see_through:
-                hide_between(shapes, self._house, eye, np.asarray(camera.lookat, float))
+                house = np.flatnonzero(np.isin(self.model.geom_group, HOUSE_GROUPS))
+                hide_between(shapes, house, eye, np.asarray(camera.lookat, float))
         else:
             index = camera_index(self.model, camera)
             eye, axes = data.cam_xpos[index], data.cam_xmat[index]

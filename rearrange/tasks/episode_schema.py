@@ -38,7 +38,7 @@ LINKS: dict[str, tuple[str, int, str]] = {
     "fridge_top_door": (FRIDGE, 2, "top_door"),
 }
 """Our joint -> HAB's articulated object, link index and link name (hab-spec 2.3)."""
-MARKER_OFFSETS = dict.fromkeys(fur.MARKERS, (0.355, 0.0, 0.0)) | {
+MARKER_OFFSETS = dict.fromkeys(fur.MARKERS, (fur.DRAWER_HANDLE_X, 0.0, 0.0)) | {
     "fridge_push_point": (0.115, -0.61, 0.125)
 }
 """Middle of each handle in its link's frame, m; the links' own frames are z up, as in their URDFs."""

@@ -258,7 +258,7 @@ def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     y0 = fur.DRAWERS[joint][0] if is_drawer else 0.0
     front = 0.0
     if is_drawer:  # distances from the handle
-        front = 0.355 + opening.get(joint, 0.0)
+        front = fur.DRAWER_HANDLE_X + opening.get(joint, 0.0)
     near, far, side = (0.55, 0.80, 0.15) if is_drawer else (1.0, 1.4, 0.3)
 
     def before() -> tuple[float, float, float] | None:

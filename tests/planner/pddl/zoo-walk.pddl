@@ -1,0 +1,5 @@
+(define (problem zoo-walk)
+  (:domain zoo)
+  (:objects rex - dog tom - cat shir - tiger)
+  (:init (hungry rex) (hungry shir))
+  (:goal (and (walked rex) (full rex) (full tom) (full shir))))

@@ -1,0 +1,10 @@
+; A parameter of a type takes the objects of its subtypes, at any depth, and no others.
+(define (domain zoo)
+  (:requirements :strips :typing)
+  (:types dog cat - pet  pet tiger - animal  animal - object)
+  (:predicates (hungry ?a - animal) (full ?a - animal) (walked ?d - dog))
+  (:action feed :parameters (?a - animal) :precondition (hungry ?a)
+    :effect (and (full ?a) (not (hungry ?a))))
+  (:action cuddle :parameters (?p - pet) :effect (hungry ?p))
+  (:action walk :parameters (?d - dog) :precondition (full ?d)
+    :effect (and (walked ?d) (hungry ?d) (not (full ?d)))))
