@@ -27,7 +27,7 @@ IS_OPEN = {"drawer": 0.41, "fridge": 1.19}  # m, rad: what is left must still co
 CLOSED_VALUE = 0.02
 HANDLE_HALF = 0.015  # m
 PRESS = 0.012  # m
-PITCHES = (0.9, 0.6, 1.2, 0.3, 0.0)  # rad below level: the hand points down at rest
+PITCHES = (1.2, 0.9, 1.45, 0.6, 0.3, 0.0)  # rad below level: the hand points down at rest
 HAND_SPEED = 0.022  # m a control step along the path
 # Cost of moving, for dragging: seven joints, forward, turn. The base does the long way.
 DRAG_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.5, 1.5])
@@ -102,7 +102,7 @@ def _open_once(body: Body, marker: str, joint: str) -> Program:
         if failure is None:
             failure = yield from _drag(body, joint, wanted)
         yield from _let_go(body)
-        yield from back_off(body, reach.hand.approach, 0.08)
+        yield from back_off(body, 0.08)
         if failure is not None and sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
             return failure
     failure = yield from to_rest(body)
@@ -228,7 +228,7 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
         yield from body.follow_arm(time_parametrise(corners))
         failure = yield from _push(body, joint)
         if failure is not None:
-            yield from back_off(body, reach.hand.approach, 0.08)
+            yield from back_off(body, 0.08)
             return failure
     failure = yield from to_rest(body)
     if failure is None and sim.joint_position(joint) > 0.045:

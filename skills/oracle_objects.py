@@ -114,9 +114,9 @@ def _pick_once(body: Body, index: int, level: bool, attempt: int) -> Program:
             return failure
         failure = yield from _touch(body, reach, index)
         if failure is not None:
-            yield from back_off(body, reach.hand.approach)
+            yield from back_off(body)
             return failure
-        yield from back_off(body, reach.hand.approach)
+        yield from back_off(body)
     return (yield from to_rest(body))
 
 
@@ -200,27 +200,34 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
     return "no contact" if not sim.is_holding else "wrong object"
 
 
-def back_off(body: Body, approach_w: np.ndarray, distance: float = 0.12) -> Program:
-    """Straight back along the approach; straight up if that is not possible."""
+def back_off(body: Body, distance: float = 0.12) -> Program:
+    """Takes the hand away from what it touched: back along its approach, else to where there is most room."""
     sim = body.sim
-    c, s = np.cos(sim.base_pose[2]), np.sin(sim.base_pose[2])
-    turn = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
-    back = -(turn @ approach_w)
     body.phase = "backing off"
-    now, here = sim.arm_target, sim.ee_pos_b
-    world = body.world_obstacles()
-    local, held = near(world, sim.base_pose), body.held_spheres()
+    now, here = sim.arm_target.copy(), sim.ee_pos_b
+    c, s = np.cos(sim.base_pose[2]), np.sin(sim.base_pose[2])
+    turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
+    back = -(turn @ sim.ee_rot_w[:, 0])
+    local, held = near(body.world_obstacles(), sim.base_pose), body.held_spheres()
+    up = np.array([0.0, 0.0, 1.0])
+    inward = -np.array([here[0], here[1], 0.0]) / np.hypot(here[0], here[1])
+    side = np.array([-inward[1], inward[0], 0.0])
     lift = np.array([0.0, 0.0, 0.02]) if sim.is_holding else np.zeros(3)
-    options = [lift + distance * back, np.array([0, 0, distance]), 0.5 * distance * (back + (0, 0, 1))]
-    best, best_clearance = None, -np.inf
-    for offset in options:
-        line = straight_line(now, here + offset, "approach")
-        if line is None or not len(line):
+    ways = (back, up, 0.7 * (back + up), inward, 0.7 * (inward + up), side, -side)
+    first = min_clearance(now, local, held)
+    best, best_room = None, -np.inf
+    for way in ways:
+        line = straight_line(now, here + lift + distance * way, "approach")
+        if line is None:
+            line = straight_line(now, here + lift + distance * way, "position")
+        if line is None or len(line) < 2:
             continue
-        clearance = min(min_clearance(row, local, held) for row in line[1:] if len(line) > 1) if len(line) > 1 else 0
-        if clearance > best_clearance + 0.01:
-            best, best_clearance = line, clearance
-        if clearance > ARM_MARGIN:
+        if min(min_clearance(row, local, held) for row in line) < min(first, ARM_MARGIN) - 0.012:
+            continue
+        room = min_clearance(line[-1], local, held)
+        if room > best_room + 0.01:
+            best, best_room = line, room
+        if room > 2 * ARM_MARGIN:
             break
     if best is not None:
         yield from body.follow_arm(time_parametrise(np.concatenate([now[None], best])))
@@ -330,7 +337,7 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
         action = body.action(target)
         action[7] = -1.0
         yield action
-    yield from back_off(body, reach.hand.approach)
+    yield from back_off(body)
     return (yield from to_rest(body))
 
 
