@@ -1,0 +1,88 @@
+"""Action vectors: which numbers mean what, checked and clipped.
+
+    slot   0..6              7                   8, 9                             10
+           arm               grip                base                             stop
+           x 0.0125 rad      >= 0 on, < 0 off    forward x 1.0 m/s, yaw x 2 rad/s > 0 stop
+
+Three spaces. `full` has all 11 slots in every task: the VER paper's, in which any skill may drive. `skill`
+has those a skill has in Habitat-lab (hab-spec 1.6). `stationary` is the paper's ablation, as in Habitat
+2.0: no base for Pick, Place and the drawers; their episodes start up to 2 m away, so that not each of them
+can then be solved.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from rearrange.errors import UserError
+
+ACTION_SIZE = 11
+ARM, GRIP, BASE, STOP = slice(0, 7), 7, slice(8, 10), 10
+
+_ALL = tuple(range(ACTION_SIZE))
+_ARM_GRIP = tuple(range(8))
+_BASE_STOP = (8, 9, 10)
+_NO_STOP = tuple(range(10))
+_LIMITED: dict[str, dict[str, tuple[int, ...]]] = {
+    "full": {},
+    "skill": {"navigate": _BASE_STOP, "pick": _NO_STOP, "place": _NO_STOP},
+    "stationary": {
+        "navigate": _BASE_STOP,
+        "pick": _ARM_GRIP,
+        "place": _ARM_GRIP,
+        "open_drawer": (*_ARM_GRIP, STOP),
+        "close_drawer": (*_ARM_GRIP, STOP),
+    },
+}
+ACTION_SPACES: tuple[str, ...] = tuple(_LIMITED)
+
+
+def action_slots(task: str, action_space: str) -> tuple[int, ...]:
+    """Slots of the full vector that the space has, in order.
+
+    Raises UserError for an unknown space.
+    """
+    if action_space not in _LIMITED:
+        known = ", ".join(ACTION_SPACES)
+        raise UserError(f"action_space must be one of {known}; got {action_space!r}")
+    return _LIMITED[action_space].get(task, _ALL)
+
+
+class Command(NamedTuple):
+    """One action, clipped to [-1, 1]."""
+
+    arm: list[float]  # [7]
+    grip: float | None  # None: leave the hold as it is
+    base: list[float]  # [2]
+    stop: bool
+
+
+class ActionReader:
+    """Turns an action of one space into a `Command`. A slot that the space lacks does nothing."""
+
+    def __init__(self, slots: tuple[int, ...]) -> None:
+        self.slots = slots
+        self.space = Box(-1.0, 1.0, (len(slots),), np.float32)
+        self._shape = (len(slots),)
+        self._has_grip = GRIP in slots
+        self._full = [0.0] * ACTION_SIZE
+
+    def read(self, action) -> Command:
+        """The command.
+
+        Raises ValueError for a wrong shape and for what is not a finite number.
+        """
+        values = np.asarray(action, dtype=np.float64)
+        if values.shape != self._shape:
+            raise ValueError(f"action must have shape {self._shape}, got {values.shape}")
+        full = self._full
+        for slot, value in zip(self.slots, values.tolist(), strict=True):
+            if not math.isfinite(value):
+                raise ValueError(f"action must be finite numbers, got {value} in slot {slot}")
+            full[slot] = -1.0 if value < -1.0 else 1.0 if value > 1.0 else value
+        grip = full[GRIP] if self._has_grip else None
+        return Command(full[ARM], grip, full[BASE], full[STOP] > 0.0)

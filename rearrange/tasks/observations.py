@@ -1,0 +1,158 @@
+"""Every observation but the image: names, shapes, frames, units.
+
+    name                        size  content
+    joint                       7     arm angles, rad
+    ee_pos                      3     end effector in the base frame, m
+    is_holding                  1     1 while an object or a handle is held
+    relative_resting_position   3     resting point minus end effector, base frame, m
+    obj_start_sensor            3N    targets' INITIAL positions in the end effector's frame, m
+    obj_goal_sensor             3N    goals in the end effector's frame, m
+    obj_start_gps_compass       2N    (rho, -phi) of the initial positions: m, rad, base frame, phi to the left
+    obj_goal_gps_compass        2N    the same of the goals
+    goal_to_agent_gps_compass   2     the same of where Navigate leads
+    marker_rel_pos              3M    handles in the end effector's frame, m
+    marker_js                   2M    their joints: position and velocity (m, m/s or rad, rad/s)
+
+N targets and M handles of the task. Names and meaning are Habitat-lab's (hab-spec 3.2, 4.2); the marker sensors
+are those of its release 0.2.2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from gymnasium.spaces import Box, Dict
+from numba import njit
+
+from rearrange.sim import fetch
+from rearrange.sim.furniture import MARKERS
+from rearrange.sim.simulation import Simulation
+from rearrange.tasks.episode import EpisodeSpec
+from rearrange.tasks.home import HOME_MARKERS
+from rearrange.tasks.task import Task
+
+BOUND = 100.0  # m, rad: no home is larger, no continuous joint turns further within an episode
+
+
+def sensor_sizes(num_targets: int, num_markers: int) -> dict[str, int]:
+    """Sizes of all sensors, in the order in which the kernel writes them."""
+    n, m = num_targets, num_markers
+    return {
+        "joint": 7, "ee_pos": 3, "is_holding": 1, "relative_resting_position": 3,
+        "obj_start_sensor": 3 * n, "obj_goal_sensor": 3 * n, "obj_start_gps_compass": 2 * n,
+        "obj_goal_gps_compass": 2 * n, "goal_to_agent_gps_compass": 2, "marker_rel_pos": 3 * m,
+        "marker_js": 2 * m,
+    }  # fmt: skip
+
+
+class Sensors:
+    """Reads a task's low-dimensional observations. All are computed; the task's are handed out."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        sizes = sensor_sizes(task.num_targets, task.num_markers)
+        ends = np.cumsum(list(sizes.values())).tolist()
+        self._size = ends[-1]
+        slices = {
+            name: slice(end - size, end)
+            for (name, size), end in zip(sizes.items(), ends, strict=True)
+        }
+        self._slices = [(name, slices[name]) for name in task.sensors]
+        self._sizes = {name: sizes[name] for name in task.sensors}
+        self._starts = np.zeros((task.num_targets, 3))
+        self._goals = np.zeros((task.num_targets, 3))
+        self._nav_goal = np.zeros(3)
+        self._markers: list[tuple[str, str]] = []
+        self._marker_pos = np.zeros((task.num_markers, 3))
+        self._marker_state = np.zeros((task.num_markers, 2))
+        self._base = np.zeros(3)
+
+    def spaces(self) -> dict[str, Box]:
+        """The space of each sensor."""
+        return {
+            name: Box(0.0, 1.0, (size,), np.float32)
+            if name == "is_holding"
+            else Box(-BOUND, BOUND, (size,), np.float32)
+            for name, size in self._sizes.items()
+        }
+
+    def start(self, episode: EpisodeSpec) -> None:
+        """A new episode: where its objects start and belong."""
+        target = episode.targets[episode.target_index]
+        targets = episode.targets if len(self._task.stages) else (target,)
+        for row, one in enumerate(targets):
+            self._starts[row], self._goals[row] = one.start, one.goal
+        self._nav_goal[:] = target.goal if episode.start_holding else target.start
+        names = {0: (), 1: (episode.marker,)}.get(self._task.num_markers, HOME_MARKERS)
+        self._markers = [(name, MARKERS[name]) for name in names]
+
+    def read(self, sim: Simulation) -> dict[str, np.ndarray]:
+        """The observations now; the arrays are new ones."""
+        for row, (marker, joint) in enumerate(self._markers):
+            self._marker_pos[row] = sim.marker_pos_w(marker)
+            self._marker_state[row, 0] = sim.joint_position(joint)
+            self._marker_state[row, 1] = sim.joint_velocity(joint)
+        self._base[:] = sim.base_pose
+        flat = np.empty(self._size, np.float32)
+        _fill(
+            flat, self._base, sim.ee_pos_w, sim.ee_rot_w, sim.arm_qpos, sim.is_holding,
+            self._starts, self._goals, self._nav_goal, self._marker_pos, self._marker_state,
+            fetch.EE_REST_B,
+        )  # fmt: skip
+        return {name: flat[part] for name, part in self._slices}
+
+
+def observation_space(sensors: Sensors, camera_size: int | None) -> Dict:
+    """The space of observations; without `head_depth` for `camera_size` None."""
+    spaces = sensors.spaces()
+    if camera_size is not None:
+        spaces["head_depth"] = Box(0.0, 1.0, (camera_size, camera_size, 1), np.float32)
+    return Dict(spaces)
+
+
+@njit(cache=True, nogil=True)
+def _in_ee(out, at, point, ee_pos, ee_rot):
+    for i in range(3):
+        out[at + i] = (
+            ee_rot[0, i] * (point[0] - ee_pos[0])
+            + ee_rot[1, i] * (point[1] - ee_pos[1])
+            + ee_rot[2, i] * (point[2] - ee_pos[2])
+        )
+    return at + 3
+
+
+@njit(cache=True, nogil=True)
+def _compass(out, at, point, base, cos, sin):
+    dx, dy = point[0] - base[0], point[1] - base[1]
+    out[at] = math.sqrt(dx * dx + dy * dy)
+    out[at + 1] = -math.atan2(cos * dy - sin * dx, cos * dx + sin * dy)
+    return at + 2
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    out, base, ee_pos, ee_rot, arm, is_holding, starts, goals, nav_goal, markers, states, rest
+):
+    """Writes all sensors into `out` (float32), in the order of `sensor_sizes`."""
+    cos, sin = math.cos(base[2]), math.sin(base[2])
+    out[0:7] = arm
+    dx, dy = ee_pos[0] - base[0], ee_pos[1] - base[1]
+    ee = (cos * dx + sin * dy, cos * dy - sin * dx, ee_pos[2])
+    out[10] = 1.0 if is_holding else 0.0
+    for i in range(3):
+        out[7 + i] = ee[i]
+        out[11 + i] = rest[i] - ee[i]
+    at = 14
+    for points in (starts, goals):
+        for row in range(points.shape[0]):
+            at = _in_ee(out, at, points[row], ee_pos, ee_rot)
+    for points in (starts, goals):
+        for row in range(points.shape[0]):
+            at = _compass(out, at, points[row], base, cos, sin)
+    at = _compass(out, at, nav_goal, base, cos, sin)
+    for row in range(markers.shape[0]):
+        at = _in_ee(out, at, markers[row], ee_pos, ee_rot)
+    for row in range(states.shape[0]):
+        out[at], out[at + 1] = states[row, 0], states[row, 1]
+        at += 2

@@ -1,0 +1,35 @@
+"""What rewards are made of."""
+
+from __future__ import annotations
+
+
+def force_penalty(added: float, coef: float, cap: float) -> float:
+    """min(coef x newly accumulated force [N], cap): hab-spec 1.8."""
+    return min(coef * added, cap)
+
+
+class Progress:
+    """Pays for coming closer: the last distance minus this one, so that detours cost what they gain.
+
+    Args:
+        decimals: the difference is rounded to so many places (3: millimetres, as Habitat-lab's Pick and
+            Place do, so that a robot that only trembles earns nothing), or not at all.
+    """
+
+    __slots__ = ("_decimals", "_last")
+
+    def __init__(self, decimals: int | None = None) -> None:
+        self._decimals = decimals
+        self._last: float | None = None
+
+    def forget(self) -> None:
+        """Call where the distance changes its meaning: the next step pays nothing, however it jumps."""
+        self._last = None
+
+    def step(self, distance: float) -> float:
+        """Decrease since the last call, 0 after `forget`."""
+        last, self._last = self._last, distance
+        if last is None:
+            return 0.0
+        decrease = last - distance
+        return decrease if self._decimals is None else round(decrease, self._decimals)
