@@ -37,6 +37,8 @@ class EvaluateCfg:
     """How many episodes: those with the indices 0 to num_episodes - 1."""
     seed: int = 0
     """Seed of the episodes and of the bootstrap intervals."""
+    episodes: str | None = None
+    """Take the episodes from this file, in its order, instead of by split and seed."""
     num_workers: int = 0
     """Worker processes; 0 takes one for each core. The results do not depend on it."""
     output_dir: str = "outputs/evaluate"
@@ -76,6 +78,8 @@ class RecordCfg:
     """Which episode."""
     seed: int = 0
     """Seed of the episodes."""
+    episodes: str | None = None
+    """Take the episode from this file, by its place there, instead of by split and seed."""
     output: str = "outputs/episode.mp4"
     """The video file, ending in .mp4."""
     renderer: str = "auto"

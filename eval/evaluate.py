@@ -21,6 +21,7 @@ from rearrange.eval.files import (
     atomic_write_bytes,
     atomic_write_json,
     atomic_write_text,
+    expand,
     prepare_folder,
     remove_leftovers,
 )
@@ -32,6 +33,7 @@ from rearrange.eval.runner import (
     WorldCfg,
     check_names,
     make_world,
+    reset_options,
     video_path,
 )
 from rearrange.eval.workers import WorkerPool
@@ -48,21 +50,24 @@ def run(cfg: EvaluateCfg) -> int:
 
 def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     """Runs the episodes, writes every file and prints the table; returns the summary."""
-    output_dir = prepare_folder(Path(cfg.output_dir).expanduser())
+    output_dir = Path(cfg.output_dir).expanduser()
     videos = output_dir / "videos"
-    if cfg.record:
-        prepare_folder(videos)
-    _remove_old_results(output_dir, videos)
     world = WorldCfg(
         task=cfg.task.name,
         agent=cfg.agent,
         split=cfg.split,
         seed=cfg.seed,
+        episodes=expand(cfg.episodes),
         record=cfg.record,
         video_dir=str(videos),
         renderer=cfg.renderer,
         title=cfg.task.title,
     )
+    reset_options(world, cfg.num_episodes - 1)  # a wrong file is better said before the work
+    prepare_folder(output_dir)
+    if cfg.record:
+        prepare_folder(videos)
+    _remove_old_results(output_dir, videos)
     num_workers = min(cfg.num_workers or available_cores(), cfg.num_episodes)
     pool = WorkerPool(world, num_workers, make_world, cfg.episode_timeout_s, cfg.max_restarts)
     start = time.perf_counter()
@@ -77,6 +82,7 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
         "split": cfg.split,
         "num_episodes": cfg.num_episodes,
         "seed": cfg.seed,
+        "episodes": cfg.episodes,
         **figures,
         "wall_time_s": round(wall_time_s, 3),
         "steps_per_second": round(figures["control_steps"] / wall_time_s, 1),

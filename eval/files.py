@@ -33,6 +33,11 @@ def why_not(path: Path, error: OSError) -> UserError:
     return UserError(f"cannot write {path}: {error.strerror or error}; {advice}")
 
 
+def expand(path: str | None) -> str | None:
+    """A path with `~` replaced by the home folder; None stays None."""
+    return None if path is None else os.path.expanduser(path)
+
+
 def prepare_folder(folder: Path) -> Path:
     """The folder, made if it was not there and shown to be writable.
 

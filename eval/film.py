@@ -51,7 +51,7 @@ class _Film:
     def end(self) -> None:
         if self._frames is None:
             return
-        reason = self._agent.failure or self._info.get("failure_hint") or "not done"
+        reason = self._agent.failure or self._info.get("failure") or "not done"
         result = "success" if self._info["success"] else str(reason)
         last = self._frames.draw(self._caption(result))
         for _ in range(int(END_S * FPS)):

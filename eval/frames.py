@@ -20,6 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rearrange.sim.depth import DepthCamera
 from rearrange.sim.pictures import FreeCamera, Mark, Painter
+from rearrange.tasks.registry import HOME_TASKS
 
 WIDTH, HEIGHT = 960, 600
 VIEW = (640, 480)  # third person
@@ -45,6 +46,8 @@ class Caption:
 class FrameMaker:
     """Draws frames [600, 960, 3] uint8 of the environment's world as it is now.
 
+    Green: where something has to go; blue, on the map: the objects that the episode is about.
+
     Args:
         world: the unwrapped environment, reset.
         renderer: a name of `rearrange list renderers`.
@@ -56,11 +59,8 @@ class FrameMaker:
         self._depth = DepthCamera(self._sim.model, "head", size=SIDE)
         self._camera_yaw = self._sim.base_pose[2]
         self._path: list[tuple[float, float]] = []
-        episode = world.episode
-        targets = (
-            episode.targets if world.is_long_task else (episode.targets[episode.target_index],)
-        )
-        self._goals = [Mark(target.goal, radius=0.06, rgb=GOAL) for target in targets]
+        self._objects, goals = _aims(world)
+        self._goals = [Mark(goal, radius=0.05, rgb=GOAL) for goal in goals]
 
     def draw(self, caption: Caption) -> np.ndarray:
         """The frame of this moment; call it regularly, since it also keeps the robot's path."""
@@ -107,6 +107,8 @@ class FrameMaker:
             pen.line([at(*point) for point in self._path], fill=(230, 120, 30), width=2)
         for goal in self._goals:
             _ring(pen, at(*goal.pos[:2]), 5, (30, 150, 60))
+        for index in self._objects:
+            _ring(pen, at(*self._sim.object_pos_w(index)[:2]), 4, (40, 90, 220))
         x, y, yaw = self._sim.base_pose
         _ring(pen, at(x, y), 0.3 * scale, (200, 40, 40))
         pen.line(
@@ -137,6 +139,17 @@ class FrameMaker:
             left, upper = (VIEW[0] - width) / 2, 28
             pen.rectangle((left - 16, upper - 8, left + width + 16, upper + 44), fill=PAPER)
             pen.text((left, upper), caption.result, fill=fill, font=_font(30))
+
+
+def _aims(world: Any) -> tuple[list[int], list[tuple[float, float, float]]]:
+    """The objects that the episode is about, and the places (m, world) where something has to go."""
+    episode = world.episode
+    if episode.marker is not None:
+        return [], [tuple(world.sim.marker_pos_w(episode.marker))]
+    if episode.task in HOME_TASKS:
+        return [t.object for t in episode.targets], [t.goal for t in episode.targets]
+    target = episode.targets[episode.target_index]
+    return [target.object], [target.goal] if episode.start_holding else []
 
 
 def _around(plan: Sequence[str], status: str) -> tuple[list[str], int | None]:

@@ -3,9 +3,15 @@
 from pathlib import Path
 
 from rearrange.configs.schema import RecordCfg
-from rearrange.eval.files import prepare_folder
+from rearrange.eval.files import expand, prepare_folder
 from rearrange.eval.film import filming
-from rearrange.eval.runner import WorldCfg, check_names, follow_episode, make_world
+from rearrange.eval.runner import (
+    WorldCfg,
+    check_names,
+    follow_episode,
+    make_world,
+    reset_options,
+)
 
 
 def run(cfg: RecordCfg) -> int:
@@ -13,10 +19,17 @@ def run(cfg: RecordCfg) -> int:
     check_names(cfg.task.name, cfg.agent, cfg.split)
     path = Path(cfg.output).expanduser()
     prepare_folder(path.parent)
-    world = WorldCfg(task=cfg.task.name, agent=cfg.agent, split=cfg.split, seed=cfg.seed)
+    world = WorldCfg(
+        task=cfg.task.name,
+        agent=cfg.agent,
+        split=cfg.split,
+        seed=cfg.seed,
+        episodes=expand(cfg.episodes),
+    )
+    reset_options(world, cfg.index)  # a wrong file or index is better said before the work
     env, agent = make_world(world)
     with filming(env, agent, path, cfg.renderer, cfg.task.title) as watch:
-        record = follow_episode(env, agent, cfg.index, watch)
+        record = follow_episode(env, agent, world, cfg.index, watch)
     result = record.failure or "success"
     print(f"{result} after {record.steps} steps in {record.scene}\nvideo: {path}")
     return 0

@@ -6,6 +6,7 @@ command writes the same `episodes.jsonl` whatever `num_workers` is.
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from math import hypot
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +34,7 @@ class WorldCfg:
     agent: str
     split: str
     seed: int
+    episodes: str | None = None  # a file to take them from; an index is then a place in it
     record: int = 0  # films the episodes with a lower index
     video_dir: str = ""
     renderer: str = "auto"
@@ -104,6 +106,28 @@ def _check(kind: str, name: str, known: Iterable[str]) -> None:
         raise UserError(f"unknown {kind} '{name}': {nearest(name, list(known))}")
 
 
+def reset_options(cfg: WorldCfg, index: int) -> dict[str, Any]:
+    """What tells the environment which episode to start.
+
+    Raises:
+        UserError: if the episode file is not whole, or has no episode of that index.
+    """
+    if cfg.episodes is None:
+        return {"index": index}
+    episodes = _read_episodes(cfg.episodes)
+    if not 0 <= index < len(episodes):
+        have = f"{cfg.episodes} has {len(episodes)} episodes"
+        raise UserError(f"{have}, from index 0: there is no index {index}")
+    return {"episode": episodes[index]}
+
+
+@lru_cache(maxsize=1)
+def _read_episodes(path: str) -> tuple[Any, ...]:
+    from rearrange.tasks.episode_files import read_episodes
+
+    return read_episodes(path)
+
+
 def video_path(cfg: WorldCfg, index: int) -> Path:
     """Where the film of an episode goes."""
     return Path(cfg.video_dir) / f"episode_{index:04d}.mp4"
@@ -112,18 +136,18 @@ def video_path(cfg: WorldCfg, index: int) -> Path:
 def run_episode(env: Any, agent: Agent, cfg: WorldCfg, index: int) -> EpisodeRecord:
     """Runs one episode to its end, filming it if `cfg.record` covers its index."""
     if index >= cfg.record:
-        return follow_episode(env, agent, index, lambda info: None)
+        return follow_episode(env, agent, cfg, index, lambda info: None)
     from rearrange.eval.film import filming  # imports the renderer, which only films need
 
     with filming(env, agent, video_path(cfg, index), cfg.renderer, cfg.title) as watch:
-        return follow_episode(env, agent, index, watch)
+        return follow_episode(env, agent, cfg, index, watch)
 
 
 def follow_episode(
-    env: Any, agent: Agent, index: int, watch: Callable[[dict[str, Any]], None]
+    env: Any, agent: Agent, cfg: WorldCfg, index: int, watch: Callable[[dict[str, Any]], None]
 ) -> EpisodeRecord:
     """Runs an episode; `watch(info)` is called after the reset and after every step."""
-    observation, info = env.reset(options={"index": index})
+    observation, info = env.reset(options=reset_options(cfg, index))
     agent.reset(observation, info)
     world = env.unwrapped
     x, y = world.sim.base_pose[:2]
@@ -153,5 +177,5 @@ def follow_episode(
 
 
 def _failure(agent: Agent, info: dict[str, Any], truncated: bool) -> str:
-    hint = agent.failure or info.get("failure_hint")
+    hint = agent.failure or info.get("failure")
     return str(hint or ("out of time" if truncated else "stopped too early"))

@@ -111,7 +111,7 @@ def _show_episode(env: Any, agent: Agent, server: ViewServer, cfg: ViewCfg, inde
                 is_over = terminated or truncated
         clock = time.monotonic() if due > MAX_STEPS_A_PICTURE else clock + due * CONTROL_DT
         if is_over and not result:
-            reason = agent.failure or info.get("failure_hint") or "over"
+            reason = agent.failure or info.get("failure") or "over"
             result = "success" if info["success"] else str(reason)
             ended = time.monotonic()
         server.publish(_jpeg(frames.draw(_caption(env, agent, cfg, info, result))))

@@ -2,9 +2,9 @@
 
     bit i of a state = fact i holds
 
-Only facts that some precondition or goal asks for, and that can change, get a number. A fact that is
-asked for negatively gets a second number that holds when the first does not, so that the search and
-its heuristics know positive preconditions only.
+Only facts that can change and that the goals ask for, or the preconditions of an action that leads
+towards them, get a number. A fact that is asked for negatively gets a second number that holds when
+the first does not, so that the search and its heuristics know positive preconditions only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from rearrange.planner.pddl import Fact, GroundAction, State, atom_text
 
 Literal = tuple[Fact, bool]
 """A fact, and whether it is wanted true."""
+Step = tuple[GroundAction, list[Literal]]
+"""An action, and what it needs that may change."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,7 @@ def facts_of(state: int) -> list[int]:
 def encode(task: GroundTask) -> EncodedTask:
     """The task in numbers, without actions that can never run or never help."""
     added = {fact for action in task.actions for fact in action.add_effects}
-    deleted = {
-        fact for action in task.actions for fact in action.del_effects - action.add_effects
-    }
+    deleted = {fact for action in task.actions for fact in _gone(action)}
 
     def fixed(literal: Literal) -> bool | None:
         """Whether the literal is always true (True), always false (False), or may change (None)."""
@@ -84,6 +84,7 @@ def encode(task: GroundTask) -> EncodedTask:
         needs += [(fact, False) for fact in sorted(action.preconditions_neg)]
         if all(fixed(literal) is not False for literal in needs):
             possible.append((action, [need for need in needs if fixed(need) is None]))
+    possible = _relevant(possible, wishes)
     asked = dict.fromkeys(wishes)
     asked.update(dict.fromkeys(need for _, needs in possible for need in needs))
     number = {literal: index for index, literal in enumerate(asked)}
@@ -98,14 +99,35 @@ def encode(task: GroundTask) -> EncodedTask:
     )
 
 
-def _operators(
-    possible: Sequence[tuple[GroundAction, list[Literal]]], number: dict[Literal, int]
-) -> Iterable[Operator]:
+def _gone(action: GroundAction) -> State:
+    """What is false afterwards: an action deletes before it adds."""
+    return action.del_effects - action.add_effects
+
+
+def _relevant(possible: Sequence[Step], wishes: Sequence[Literal]) -> list[Step]:
+    """The actions that bring about a goal, or what an action needs that does, and so on."""
+    makers: dict[Literal, list[int]] = {}
+    for index, (action, _) in enumerate(possible):
+        for fact in action.add_effects:
+            makers.setdefault((fact, True), []).append(index)
+        for fact in _gone(action):
+            makers.setdefault((fact, False), []).append(index)
+    stack, asked, kept = list(wishes), set(wishes), set()
+    while stack:
+        for index in makers.get(stack.pop(), ()):
+            if index not in kept:
+                kept.add(index)
+                new = [need for need in possible[index][1] if need not in asked]
+                asked.update(new)
+                stack.extend(new)
+    return [possible[index] for index in sorted(kept)]
+
+
+def _operators(possible: Sequence[Step], number: dict[Literal, int]) -> Iterable[Operator]:
     everything = (1 << len(number)) - 1
     seen = set()
     for action, needs in possible:
-        gone: State = action.del_effects - action.add_effects
-        changes = [(f, True) for f in action.add_effects] + [(f, False) for f in gone]
+        changes = [(f, True) for f in action.add_effects] + [(f, False) for f in _gone(action)]
         adds = {number[change] for change in changes if change in number}
         dels = {number[f, not v] for f, v in changes if (f, not v) in number}
         preconditions = tuple(number[need] for need in needs)

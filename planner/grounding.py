@@ -1,9 +1,9 @@
 """Domain and Problem -> GroundTask: only the actions that some plan might reach.
 
 Facts are discovered as if nothing were ever deleted. A newly found fact is matched with each
-precondition it fits, and the action's other preconditions are joined against the facts found so far,
-the one with the fewest candidates first. Facts that no action changes are in the start state or
-nowhere, so the same join prunes by static predicates. Source: Helmert, Concise finite-domain
+precondition it fits, and the action's other preconditions are joined against the facts found so
+far, the one with the fewest candidates first. Facts that no action changes are in the start state
+or nowhere, so the same join prunes by static predicates. Source: Helmert, Concise finite-domain
 representations for PDDL planning tasks, AIJ 173, 2009, section 6 (relaxed reachability).
 """
 
@@ -115,12 +115,11 @@ class _Grounder:
         extended = dict(binding)
         types = dict(schema.parameters)
         for term, argument in zip(atom[1:], fact[1:], strict=True):
-            if term[0] != "?":
-                if term != argument:
+            if term[0] == "?":
+                if argument not in self._member_sets[types[term]]:
                     return None
-            elif extended.setdefault(term, argument) != argument:
-                return None
-            elif argument not in self._member_sets[types[term]]:
+                term = extended.setdefault(term, argument)
+            if term != argument:
                 return None
         return extended if self._allowed(schema, extended) else None
 
@@ -131,8 +130,8 @@ class _Grounder:
                 continue
             if len(self.found) >= MAX_ACTIONS:
                 raise UserError(
-                    f"the problem may have at most {MAX_ACTIONS:,} ground actions; {schema.name} goes"
-                    " beyond: give it fewer objects, or its actions fewer parameters"
+                    f"the problem may have at most {MAX_ACTIONS:,} ground actions, {schema.name}"
+                    " goes beyond: give it fewer objects, or its actions fewer parameters"
                 )
             action = _instantiate(schema, full)
             self.found[key] = action

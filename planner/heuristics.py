@@ -1,14 +1,15 @@
 """How far a state is from the goals when actions never delete anything.
 
-    h_add(fact) = 0 if it holds, else 1 + least over the actions that add it of the sum over their preconditions
+    h_add(fact) = 0 if the fact holds, else
+                  1 + least over the actions that add it of the sum over their preconditions
     h_max       the same with the maximum for the sum; never too high
     h_FF        actions of a plan built from h_add's choices, each counted once
     LM-cut      h_max's zones cut into disjunctive landmarks, one after another; never too high
 
-h_FF guides well: in the home it is nearly always the true distance. LM-cut is slower and tells whether
-a plan is shortest. Sources: Bonet and Geffner, Planning as heuristic search, AIJ 129, 2001 (h_add,
-h_max); Hoffmann and Nebel, The FF planning system, JAIR 14, 2001 (h_FF); Helmert and Domshlak,
-Landmarks, critical paths and abstractions: what's the difference anyway?, ICAPS 2009 (LM-cut).
+h_FF guides well: in the home it is nearly always the true distance. LM-cut is slower and tells
+whether a plan is shortest. Sources: Bonet and Geffner, Planning as heuristic search, AIJ 129, 2001
+(h_add, h_max); Hoffmann and Nebel, The FF planning system, JAIR 14, 2001 (h_FF); Helmert and
+Domshlak, Landmarks, critical paths and abstractions: what's the difference anyway?, ICAPS 2009.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class RelaxedTask:
         costs, reached_by = self.additive_costs(state, stop_at_goals=True)
         if any(costs[goal] >= INFINITE for goal in self.goals):
             return INFINITE
-        # The goals first, then the dearest: what their actions bring along need not be had otherwise.
+        # The goals first, then the dearest: what their actions bring along is not sought again.
         queue = [(-INFINITE, goal) for goal in self.goals]
         chosen: set[int] = set()
         achieved: set[int] = set()
@@ -167,9 +168,7 @@ class RelaxedTask:
                         stack.append(fact)
         return cut
 
-    def _near(
-        self, goal: int, supporters: Sequence[int], action_costs: Sequence[int]
-    ) -> set[int]:
+    def _near(self, goal: int, supporters: Sequence[int], action_costs: Sequence[int]) -> set[int]:
         """Facts from which supporters lead to the goal through actions that cost nothing."""
         free_ways: dict[int, list[int]] = {}
         for operator, fact in enumerate(supporters):

@@ -1,9 +1,9 @@
 """PDDL text -> Domain and Problem: STRIPS with typing, negative preconditions and equality.
 
-pddlpy parses (`syntax.py`); this module reads its tree and checks every name against its declaration.
-pddlpy's own listeners are not used: they lose supertypes, predicate declarations and `not` in goals.
-All names are lower case afterwards, as PDDL does not mind the case. A name beginning with `?` is a
-variable. Source of the language: Fox and Long, PDDL 2.1, JAIR 20, 2003, level 1.
+pddlpy parses (`syntax.py`); this module reads its tree and checks each name against its
+declaration. pddlpy's own listeners are not used: they lose supertypes, declared predicates and
+`not` in goals. All names are lower case afterwards, as PDDL does not mind the case. A name beginning
+with `?` is a variable. Source of the language: Fox and Long, PDDL 2.1, JAIR 20, 2003, level 1.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def parse_domain(text: str, source: str = "domain") -> Domain:
 
 
 def parse_problem(text: str, domain: Domain, source: str = "problem") -> Problem:
-    """The problem in the text, checked against its domain. Raises UserError with `source` and line."""
+    """The problem in the text, checked against its domain. Raises UserError as parse_domain."""
     tree = parse_tree(text, "problem", source)
     domain_name = tree.problemDomain().name().getText()
     if domain_name != domain.name:
@@ -239,8 +239,7 @@ class _Reader:
             known = ", ".join(self.predicates) or "none"
             fail(self.source, tree, f"predicate {name} is not declared; known predicates: {known}")
         if len(terms) != len(types):
-            what = f"{name} takes {len(types)} arguments, {atom_text((name, *terms))} has {len(terms)}"
-            fail(self.source, tree, what)
+            fail(self.source, tree, f"{name} takes {len(types)} arguments, here are {len(terms)}")
         for term, type_name in zip(terms, types, strict=True):
             self._check_term(term, type_name, variables, tree)
         return (name, *terms)
@@ -258,9 +257,7 @@ class _Reader:
             fail(self.source, tree, f"{term} in {_text(tree)} must be a {wanted}, it is a {got}")
 
 
-def _typed(
-    names: ParserRuleContext, source: str
-) -> Iterable[tuple[str, str, ParserRuleContext]]:
+def _typed(names: ParserRuleContext, source: str) -> Iterable[tuple[str, str, ParserRuleContext]]:
     """(name, type, place) of a list such as `a b - t c`, where c is an object."""
     is_variables = hasattr(names, "VARIABLE")
     groups = names.singleTypeVarList() if is_variables else names.singleTypeNameList()

@@ -1,6 +1,6 @@
 """From PDDL text or files to a plan, and a plan to lines for people.
 
-    text -- parse --> Domain, Problem -- ground --> GroundTask -- search --> plan -- validate --> plan
+text - parse -> Domain, Problem - ground -> GroundTask - search -> plan - validate -> plan
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def solve_home(problem_text: str, max_nodes: int | None = None) -> list[GroundAc
 def format_plan(
     plan: Sequence[GroundAction], names: Mapping[str, str] | None = None, *, is_home: bool = False
 ) -> str:
-    """One numbered line a step: `1  navigate(apple)` for the home, `1  (move a b)` for other domains.
+    """One numbered line a step: `1  navigate(apple)` for the home, else `1  (move a b)`.
 
     `names`: PDDL name -> the name to print, as of `entity_names`.
     """

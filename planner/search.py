@@ -1,9 +1,10 @@
 """GroundTask -> plan: breadth-first search, or A*.
 
-`bfs` is blind and gives a shortest plan. `astar` runs twice at most:
+`bfs` is blind and gives a shortest plan. `astar` goes on until it has a plan known as shortest:
 1. A* with h_FF, which sometimes estimates too high: a good plan, but not surely a shortest one;
-2. LM-cut of the start state is a length no plan can undercut. If the plan is longer, A* with LM-cut
-   looks for a shorter one for a while and otherwise leaves the first.
+2. if that needs too many states, the same with h_FF counted five times: any plan, found in a hurry;
+3. LM-cut of the start state is a length that no plan can undercut. If the plan is longer, A* with
+   LM-cut looks for a shorter one for a while, and otherwise leaves the plan as it is.
 Among equals, actions that serve an earlier goal come first, so plans follow the order of the goals.
 Everything is deterministic: limits count states, never seconds.
 """
@@ -22,12 +23,15 @@ from rearrange.planner.pddl import GroundAction
 
 ALGORITHMS = ("astar", "bfs")
 
-# Limits when the caller gives none. The time of a state grows with the actions, its memory does not:
-# on a 2020s core some 30 s and 150 MB for the search, about 1 s for the second search.
+# Limits when the caller gives none. A state's time grows with the actions, its memory does not:
+# on a core of 2020 some 30 s and 150 MB to find a plan, and about 1 s to look for a shorter one.
 MAX_STATES = 300_000
 MAX_WORK = 20_000_000  # states x actions
-SHORTEN_WORK = 40_000  # states x actions, each many times as dear with LM-cut
 MIN_STATES = 1_000
+SHORTEN_WORK = 40_000  # states x actions, each many times as dear with LM-cut
+MIN_SHORTEN_STATES = 100
+HURRY_AFTER = 4  # A* may use a quarter of the states before the hurried search
+HURRY_WEIGHT = 5  # usual for weighted A*; it may make a plan five times too long, and rarely does
 
 
 class NoPlanError(UserError):
@@ -43,7 +47,7 @@ def search(
 ) -> list[GroundAction]:
     """A plan for the task: shortest with "bfs", mostly shortest with "astar".
 
-    `max_nodes` limits the states kept in memory; by default the limit falls with the number of actions.
+    `max_nodes` limits the states kept in memory; the default falls with the number of actions.
     Raises NoPlanError when there is no plan, SearchLimitError when the limit is reached before.
     """
     if algorithm not in ALGORITHMS:
@@ -54,25 +58,35 @@ def search(
     relaxed = RelaxedTask(encoded)
     _check_reachable(task, encoded, relaxed)
     operators = _by_goal(encoded, relaxed)
-    limit = max_nodes or _limit(MAX_WORK, operators)
+    limit = max_nodes or min(MAX_STATES, max(MIN_STATES, MAX_WORK // max(1, len(operators))))
     if algorithm == "bfs":
         plan = _breadth_first(task, encoded, operators, limit)
     else:
-        plan = _a_star(task, encoded, operators, relaxed.relaxed_plan, limit, bound=INFINITE)
-        least = relaxed.landmark_cut(encoded.init)
-        if len(plan) > least:
-            limit = min(limit, max(MIN_STATES // 10, SHORTEN_WORK // max(1, len(operators))))
-            try:
-                plan = _a_star(
-                    task, encoded, operators, relaxed.landmark_cut, limit, bound=len(plan)
-                )
-            except (NoPlanError, SearchLimitError):
-                pass  # nothing shorter, or not found in time: the plan stands
+        guide = relaxed.relaxed_plan
+        try:
+            plan = _a_star(task, encoded, operators, guide, max(1, limit // HURRY_AFTER))
+        except SearchLimitError:
+            plan = _a_star(task, encoded, operators, guide, limit, weight=HURRY_WEIGHT)
+        if len(plan) > relaxed.landmark_cut(encoded.init):
+            plan = _shorten(task, encoded, operators, relaxed, limit, plan)
     return [operator.action for operator in plan]
 
 
-def _limit(work: int, operators: Sequence[Operator]) -> int:
-    return min(MAX_STATES, max(MIN_STATES, work // max(1, len(operators))))
+def _shorten(
+    task: GroundTask,
+    encoded: EncodedTask,
+    operators: Sequence[Operator],
+    relaxed: RelaxedTask,
+    limit: int,
+    plan: list[Operator],
+) -> list[Operator]:
+    """A shortest plan if one is found soon that is shorter than `plan`, else `plan`."""
+    limit = min(limit, max(MIN_SHORTEN_STATES, SHORTEN_WORK // max(1, len(operators))))
+    guide = relaxed.landmark_cut
+    try:
+        return _a_star(task, encoded, operators, guide, limit, bound=len(plan))
+    except (NoPlanError, SearchLimitError):
+        return plan
 
 
 def _check_reachable(task: GroundTask, encoded: EncodedTask, relaxed: RelaxedTask) -> None:
@@ -87,7 +101,7 @@ def _check_reachable(task: GroundTask, encoded: EncodedTask, relaxed: RelaxedTas
 
 
 def _by_goal(encoded: EncodedTask, relaxed: RelaxedTask) -> list[Operator]:
-    """The actions that add what the first goal needs, then those for the second, ..., then others."""
+    """The actions that add what the first goal needs, then the second, ..., then all others."""
     _, reached_by = relaxed.additive_costs(encoded.init)
     rank: dict[int, int] = {}  # fact -> the first goal whose relaxed plan passes through it
     for index, goal in enumerate(encoded.goals):
@@ -128,7 +142,8 @@ def _a_star(
     operators: Sequence[Operator],
     heuristic: Callable[[int], int],
     limit: int,
-    bound: int,
+    weight: int = 1,
+    bound: int = INFINITE,
 ) -> list[Operator]:
     """A plan shorter than `bound`. States are opened again when a shorter way to them turns up."""
     lengths = {encoded.init: 0}
@@ -158,7 +173,8 @@ def _a_star(
             lengths[successor] = length + 1
             came_from[successor] = (state, operator)
             count += 1
-            heappush(queue, (length + 1 + estimate, estimate, count, length + 1, successor))
+            priority = length + 1 + weight * estimate
+            heappush(queue, (priority, estimate, count, length + 1, successor))
     raise _exhausted(task, len(estimates))
 
 
@@ -173,12 +189,13 @@ def _path(came_from: dict[int, tuple[int, Operator] | None], state: int) -> list
 def _check_limit(task: GroundTask, num_states: int, limit: int) -> None:
     if num_states >= limit:
         raise SearchLimitError(
-            f"{task.name}: no plan within {limit:,} states; there may be one, but not within the limit:"
-            " give a larger max_nodes or a smaller problem"
+            f"{task.name}: no plan within {limit:,} states, though there may be one: give a larger"
+            " max_nodes or a smaller problem"
         )
 
 
 def _exhausted(task: GroundTask, num_states: int) -> NoPlanError:
     return NoPlanError(
-        f"{task.name}: no plan exists, the goals cannot hold together (tried all {num_states:,} states)"
+        f"{task.name}: no plan exists, the goals cannot hold together"
+        f" (tried all {num_states:,} states)"
     )

@@ -1,6 +1,6 @@
 """PDDL text -> pddlpy's parse tree, or one clear line about what is wrong with the text.
 
-    text -- pddlpy's lexer --> tokens -- checks, small repairs --> tokens -- pddlpy's parser --> tree
+    text - pddlpy's lexer -> tokens - checks, small repairs -> tokens - pddlpy's parser -> tree
 
 pddlpy 0.3.3 prints its complaints to stderr and goes on with whatever it understood. Here its error
 listeners raise instead, and the tokens are looked at in between, because its grammar (PDDL 3.1)
@@ -57,7 +57,7 @@ def parse_tree(text: str, kind: str, source: str) -> ParserRuleContext:
     """
     if len(text) > MAX_CHARACTERS:
         raise UserError(
-            f"{source}: a PDDL file may have {MAX_CHARACTERS:,} characters, this one has {len(text):,}"
+            f"{source}: PDDL text may have {MAX_CHARACTERS:,} characters, this has {len(text):,}"
         )
     tokens = _tokens(text, source)
     _check_parentheses(tokens, source)
@@ -166,6 +166,6 @@ def _sort_sections(tokens: Sequence[Token]) -> list[Token]:
         word = section[1].text if len(section) > 1 else ""
         return _SECTIONS.index(word) if word in _SECTIONS else -1
 
-    # The first two are `define` and the name; unknown sections go first, where the parser meets them.
+    # `define` and the name stay in front; then unknown sections, of which the parser complains.
     body = sorted(sections[2:], key=rank)
     return [tokens[0], *(t for section in sections[:2] + body for t in section), tokens[-1]]

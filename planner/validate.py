@@ -1,7 +1,7 @@
 """Replays a plan step by step on sets of facts, straight from the domain's action schemas.
 
-It shares no code with grounding, encoding and search, and believes nothing of a step but its name and
-arguments, so that a mistake there cannot hide here.
+It shares no code with grounding, encoding and search, and believes nothing of a step but its name
+and arguments, so that a mistake there cannot hide here.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ def validate(domain: Domain, problem: Problem, plan: Sequence[GroundAction]) -> 
             facts.discard((atom[0], *(value[term] for term in atom[1:])))
         for atom in schema.add_effects:
             facts.add((atom[0], *(value[term] for term in atom[1:])))
-    for fact in problem.goal_pos:
-        if fact not in facts:
-            raise PlanError(f"after {len(plan)} steps the goal {atom_text(fact)} does not hold")
-    for fact in problem.goal_neg:
-        if fact in facts:
-            raise PlanError(f"after {len(plan)} steps the goal (not {atom_text(fact)}) does not hold")
+    for wanted, goals in ((True, problem.goal_pos), (False, problem.goal_neg)):
+        for fact in goals:
+            if (fact in facts) != wanted:
+                goal = atom_text(fact) if wanted else f"(not {atom_text(fact)})"
+                raise PlanError(f"after {len(plan)} steps the goal {goal} does not hold")

@@ -25,6 +25,7 @@ from rearrange.skills.skill import Program
 
 PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
+PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does not reach from above
 PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth
 PRESS = 0.012  # m that the hand presses on after first contact would be
 RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
@@ -86,11 +87,11 @@ def navigate(body: Body, point: np.ndarray, standoff: tuple[float, float] = (0.5
     return (yield from body.drive(path, float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))))
 
 
-def pick(body: Body, index: int, level: bool = False, give_up: int = 3) -> Program:
-    """Drives to an object, grips it and brings the hand to rest. `level`: approach from the side."""
+def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: int = 3) -> Program:
+    """Drives to an object, grips it and brings the hand to rest. `pitches`: approaches, best first."""
     failure = None
     for attempt in range(give_up):
-        failure = yield from _pick_once(body, index, level, attempt)
+        failure = yield from _pick_once(body, index, pitches, attempt)
         if failure is None:
             return None
         if body.sim.held_object is not None and body.sim.held_object != index:
@@ -98,14 +99,14 @@ def pick(body: Body, index: int, level: bool = False, give_up: int = 3) -> Progr
     return failure
 
 
-def _pick_once(body: Body, index: int, level: bool, attempt: int) -> Program:
+def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
     sim = body.sim
     if sim.held_object != index:
         world = body.world_obstacles()
         touchable = body.world_obstacles((sim.object_geom(index),))
         reach = plan_reach(
             body, sim.floor_plan(), sim.object_pos_w(index),
-            lambda heading: _pick_hands(sim, index, heading, level, attempt), world, touchable,
+            lambda heading: _pick_hands(sim, index, heading, pitches, attempt), world, touchable,
         )  # fmt: skip
         if reach is None:
             return "no reach"
@@ -120,11 +121,13 @@ def _pick_once(body: Body, index: int, level: bool, attempt: int) -> Program:
     return (yield from to_rest(body))
 
 
-def _pick_hands(sim: Simulation, index: int, heading: float, level: bool, attempt: int) -> Iterable[HandPose]:
+def _pick_hands(
+    sim: Simulation, index: int, heading: float, pitches: tuple[float, ...], attempt: int
+) -> Iterable[HandPose]:
     """Approaches of an object's centre from the heading's side, steep ones first."""
     centre, rotation = sim.object_pos_w(index), object_rotation(sim, index)
     kind = sim.object_kind(index)
-    for number, pitch in enumerate(PITCHES_LEVEL if level else PITCHES):
+    for number, pitch in enumerate(pitches):
         approach = np.array(
             [np.sin(pitch) * np.cos(heading), np.sin(pitch) * np.sin(heading), -np.cos(pitch)]
         )

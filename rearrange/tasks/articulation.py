@@ -1,4 +1,4 @@
-"""Open and close: a drawer or the fridge door, end effector back at rest, then stop (hab-spec 4.6)."""
+"""Open and close: move a drawer or the fridge door, hand back to rest, then stop (hab-spec 4.6)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Articulation:
     target: float
     """m or rad."""
     is_opening: bool
-    """Opening: the handle may be gripped and more than the target is as good. Closing: pushed only."""
+    """Opening: the handle may be gripped, and further open is as good. Closing: pushed only."""
     joint_coef: float
     rest_coef: float
 
@@ -61,7 +61,7 @@ ARTICULATIONS: dict[str, Articulation] = {
 
 
 class ArticulationTask(Task):
-    """Success: joint where wanted, end effector within 0.15 m of rest, nothing held, stop called."""
+    """Success: joint as wanted, end effector within 0.15 m of rest, nothing held, stop called."""
 
     def __init__(self, name: str) -> None:
         self._spec = ARTICULATIONS[name]

@@ -1,11 +1,12 @@
 """The long tasks: several objects, each to its goal, then stop (hab-spec section 3).
 
-The reward leads through the targets one by one, in order: to the object, with it to its goal. Once all are
-placed it pays nothing more (the released code wraps around and pays for ever). Success is the PDDL goal: every
-object within 0.3 m of its goal and nothing held on the step that calls stop.
+The reward leads through the targets one by one, in order: to the object, with it to its goal.
+Once all are placed it pays nothing more (the released code wraps around and pays for ever).
+Success is the PDDL goal: every object within 0.3 m of its goal and nothing held on the step that
+calls stop.
 
-Time limits are those of the VER paper's time (Habitat-lab 0.2.2), not Habitat-lab's present 3000: there the
-base drives 2.5 m/s, ours Fetch's 1.0 m/s.
+Time limits are those of the VER paper's time (Habitat-lab 0.2.2), not Habitat-lab's present 3000:
+there the base drives 2.5 m/s, ours Fetch's 1.0 m/s.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ HOMES: dict[str, tuple[int, int]] = {
 
 
 class HomeTask(Task):
-    """Stages, sticky: `stage_k_5` holds target k with all before it placed; `stage_k` has the first k
-    placed and nothing held."""
+    """Stages, sticky: at `stage_k_5` target k is held and all before it are placed; at `stage_k`
+    the first k are placed and nothing is held."""
 
     def __init__(self, name: str) -> None:
         num_targets, max_steps = HOMES[name]

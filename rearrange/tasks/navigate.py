@@ -1,9 +1,10 @@
 """Navigate: come near the target and face it, then call stop (hab-spec 4.3).
 
-One episode in six starts with the object in the gripper; the way then leads to its goal. The gripper keeps its
-state. Two things differ from Habitat-lab on purpose: penalties for force and for a broken hold are applied
-(the VER paper's change; the released reward forgets them), and the heading reward starts anew each time
-the robot comes within 3 m (the released one remembers the heading it left with).
+One episode in six starts with the object in the gripper; the way then leads to its goal. The
+gripper keeps its state. Two things differ from Habitat-lab on purpose: penalties for force and
+for a broken hold are applied (the VER paper's change; the released reward forgets them), and the
+heading reward starts anew each time the robot comes within 3 m (the released one remembers the
+heading it left with).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SENSORS = ("joint", "goal_to_agent_gps_compass")
 
 
 class NavigateTask(Task):
-    """Success: planar distance below 1.5 m and heading error below 15 degrees when stop is called."""
+    """Success: planar distance below 1.5 m and heading error below 15 degrees at the stop."""
 
     def __init__(self) -> None:
         super().__init__("navigate", RULES, SENSORS)

@@ -7,14 +7,14 @@
     relative_resting_position   3     resting point minus end effector, base frame, m
     obj_start_sensor            3N    targets' INITIAL positions in the end effector's frame, m
     obj_goal_sensor             3N    goals in the end effector's frame, m
-    obj_start_gps_compass       2N    (rho, -phi) of the initial positions: m, rad, base frame, phi to the left
+    obj_start_gps_compass       2N    (rho, -phi) of the initial positions: m, rad, base frame
     obj_goal_gps_compass        2N    the same of the goals
     goal_to_agent_gps_compass   2     the same of where Navigate leads
     marker_rel_pos              3M    handles in the end effector's frame, m
     marker_js                   2M    their joints: position and velocity (m, m/s or rad, rad/s)
 
-N targets and M handles of the task. Names and meaning are Habitat-lab's (hab-spec 3.2, 4.2); the marker sensors
-are those of its release 0.2.2.
+N targets and M handles of the task. Names and meaning are Habitat-lab's (hab-spec 3.2, 4.2); the
+marker sensors are those of its release 0.2.2.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sensors:
     def start(self, episode: EpisodeSpec) -> None:
         """A new episode: where its objects start and belong."""
         target = episode.targets[episode.target_index]
-        targets = episode.targets if len(self._task.stages) else (target,)
+        targets = episode.targets if self._task.num_targets > 1 else (target,)
         for row, one in enumerate(targets):
             self._starts[row], self._goals[row] = one.start, one.goal
         self._nav_goal[:] = target.goal if episode.start_holding else target.start

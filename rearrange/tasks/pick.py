@@ -1,7 +1,8 @@
 """Pick: take the target object and bring the end effector back to rest (hab-spec 4.4).
 
-Release commands are ignored once something is held. Success ends the episode; there is no stop: its slot is
-ignored. A handle counts as a wrong object (Habitat-lab holds on to it for the rest of the episode).
+Release commands are ignored once something is held. Success ends the episode; there is no stop:
+its slot is ignored. A handle counts as a wrong object (Habitat-lab holds on to it for the rest of
+the episode).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Place: leave the held object at its goal and bring the end effector back to rest (hab-spec 4.5).
 
-Grasp commands are ignored once the object is released. Success ends the episode; there is no stop: its slot is
-ignored. The force penalty is that of Pick: the released configuration sets its cap to 0 and so has none.
+Grasp commands are ignored once the object is released. Success ends the episode; there is no
+stop: its slot is ignored. The force penalty is that of Pick: the released configuration sets its
+cap to 0 and so has none.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SENSORS = ("joint", "is_holding", "relative_resting_position", "obj_goal_sensor"
 
 
 class PlaceTask(Task):
-    """Success: nothing held, object within 0.15 m of the goal, end effector within 0.15 m of rest."""
+    """Success: nothing held, object within 0.15 m of its goal, end effector as near to rest."""
 
     def __init__(self) -> None:
         super().__init__("place", RULES, SENSORS)

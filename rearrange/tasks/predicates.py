@@ -1,4 +1,4 @@
-"""What is true in the world, as pure functions of the simulation: HAB's PDDL predicates (hab-spec 3.3)."""
+"""What is true in the world: HAB's PDDL predicates as pure functions (hab-spec 3.3)."""
 
 from __future__ import annotations
 

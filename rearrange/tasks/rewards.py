@@ -9,11 +9,11 @@ def force_penalty(added: float, coef: float, cap: float) -> float:
 
 
 class Progress:
-    """Pays for coming closer: the last distance minus this one, so that detours cost what they gain.
+    """Pays for coming closer: last distance minus this one, so that detours cost what they gain.
 
     Args:
-        decimals: the difference is rounded to so many places (3: millimetres, as Habitat-lab's Pick and
-            Place do, so that a robot that only trembles earns nothing), or not at all.
+        decimals: places to which the difference is rounded, None for not at all. 3: millimetres,
+            as Habitat-lab's Pick and Place do, so that one that only trembles earns nothing.
     """
 
     __slots__ = ("_decimals", "_last")
@@ -23,7 +23,7 @@ class Progress:
         self._last: float | None = None
 
     def forget(self) -> None:
-        """Call where the distance changes its meaning: the next step pays nothing, however it jumps."""
+        """For when the distance changes its meaning: the next step pays nothing."""
         self._last = None
 
     def step(self, distance: float) -> float:

@@ -1,9 +1,9 @@
 """The part that all tasks share: time and force limits, broken holds, and what a step is worth.
 
-    reward = slack - force penalty - penalties of the step + the task's own progress + success reward
+    reward = slack - force penalty - other penalties + the task's own progress + success reward
 
-A task is one object per environment, reset for each episode. It reads the simulation after a control step;
-the only thing it does to it is to let go of a broken hold.
+A task is one object per environment, reset for each episode. It reads the simulation after a
+control step; the only thing it does to it is to let go of a broken hold.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Task:
         raise NotImplementedError
 
     def progress(self, sim: Simulation) -> tuple[float, str | None]:
-        """The task's own reward of this step, and the mishap that ends the episode, if one happened."""
+        """The task's own reward of this step, and the mishap that ends the episode, if any."""
         raise NotImplementedError
 
     def is_goal_reached(self, sim: Simulation) -> bool:

@@ -45,7 +45,7 @@ class FakeEnv:
             "success": placed and self.steps >= 5,
             "stages": {"stage_0_5": picked, "stage_1": placed and self.steps >= 5},
             "force_accum": 2.5 * self.steps,
-            "failure_hint": None,
+            "failure": None,
         }
 
 

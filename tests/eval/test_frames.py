@@ -15,9 +15,8 @@ from rearrange.sim.simulation import Simulation
 def world():
     sim = Simulation()
     sim.reset(Scene("v3_sc3_staging_03", (), (5.0, 3.5, 0.0), tuple(fetch.ARM_START)))
-    targets = (SimpleNamespace(goal=(1.9, 4.5, 0.8)),)
-    episode = SimpleNamespace(targets=targets, target_index=0)
-    return SimpleNamespace(sim=sim, episode=episode, is_long_task=True)
+    episode = SimpleNamespace(task="tidy_house", targets=(), marker=None)
+    return SimpleNamespace(sim=sim, episode=episode)
 
 
 def test_frame_holds_its_parts_and_words_change_only_their_place(world):

@@ -51,7 +51,7 @@ def mutate(text, random):
         case 6:
             del words[spot]
         case 7:
-            words[spot] = random.choice(["nonsense", "?z", "object", ":goal", "and", "not", "=", "-"])
+            words[spot] = random.choice(["nonsense", "?z", "object", ":goal", "and", "=", "-"])
         case 8:
             random.shuffle(lines)
             return "\n".join(lines)

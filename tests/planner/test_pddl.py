@@ -60,7 +60,8 @@ def test_words_that_pddlpy_keeps_for_itself_are_names():
     domain = parse_domain(
         """(define (domain start) (:types number end) (:constants all - end over - number)
         (:predicates (at ?x - end) (always))
-        (:action within :parameters (?duration - end) :precondition (at ?duration) :effect (always)))"""
+        (:action within :parameters (?duration - end) :precondition (at ?duration)
+          :effect (always)))"""
     )
     assert domain.constants == {"all": "end", "over": "number"}
     assert domain.actions["within"].preconditions_pos == (("at", "?duration"),)
@@ -76,7 +77,8 @@ def test_sections_in_another_order_are_the_same():
 def test_empty_preconditions_and_effects_are_read():
     domain = parse_domain(
         """(define (domain d) (:predicates (r))
-        (:action a :parameters () :effect (r)) (:action b :parameters () :precondition () :effect ())
+        (:action a :parameters () :effect (r))
+        (:action b :parameters () :precondition () :effect ())
         (:action c :parameters () :precondition (and) :effect (and)) (:action e :parameters ()))"""
     )
     assert list(domain.actions) == ["a", "b", "c", "e"]
@@ -86,7 +88,7 @@ def test_empty_preconditions_and_effects_are_read():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("(p ?x ?y) (not (q", "(z ?x ?y) (not (q", "line 9: predicate z is not declared; known.* p, q, r"),
+        ("(p ?x ?y) (not (q", "(z ?x ?y) (not (q", "line 9: predicate z is not .*: p, q, r"),
         ("(and (p ?x ?y)", "(and (p ?x)", "line 9: p takes 2 arguments"),
         ("(and (q ?x)", "(and (q ?z)", r"line 10: \?z in \(q \?z\) is not a parameter"),
         ("(and (q ?x)", "(and (q k2)", "line 10: k2 .* is not a declared object"),
@@ -126,7 +128,7 @@ def test_what_is_wrong_with_a_domain_is_said_with_its_line(old, new, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("(:domain d)", "(:domain e)", "line 2: the problem is for domain e, the domain given is d"),
+        ("(:domain d)", "(:domain e)", "line 2: the problem is for domain e, .* is d"),
         ("(q b2)", "(q b3)", "line 4: b3 in .q b3. is not a declared object"),
         ("(q b2)", "(q c1)", "line 4: c1 .* must be a b, it is a c"),
         ("(q b2)", "(q free)", "line 4: free .* must be a b, it is a object"),

@@ -1,0 +1,110 @@
+"""Agents by name: what turns observations into actions over a whole episode.
+
+oracle   plans from the world's state, carries the plan out with oracle skills, replans when a fact is lost
+random   uniform random actions, the floor under every figure
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.planner.chain import ChainProgram
+from rearrange.skills.body import Body
+from rearrange.skills.oracle import skill_program
+from rearrange.skills.skill import ACTION_SIZE, STOP
+
+
+class RandomAgent:
+    """Acts at random, the same way in the same episode, and never stops on purpose."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env.unwrapped
+        self.attempts: list[tuple[str, bool]] = []
+        self.status, self.plan_lines, self.failure = "random actions", [], None
+
+    def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
+        """Seeds itself with the episode's own numbers."""
+        episode = self._env.episode
+        self._rng = np.random.default_rng([episode.seed, episode.index, 11])
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """A uniform action; stop is left alone, else every episode would end at once."""
+        action = self._rng.uniform(-1.0, 1.0, self._env.action_space.shape).astype(np.float32)
+        if len(action) == ACTION_SIZE:
+            action[STOP] = -1.0
+        return action
+
+
+class OracleAgent:
+    """Runs an oracle program, of one skill or of a whole task, and stops when it is through."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env.unwrapped
+        if self._env.action_space.shape != (ACTION_SIZE,):
+            raise UserError(
+                f"the oracle needs the full action space of {ACTION_SIZE} numbers, got "
+                f"{self._env.action_space.shape[0]}; use action_space=full"
+            )
+
+    def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
+        """Starts the program of the episode's task."""
+        episode, sim = self._env.episode, self._env.sim
+        self._body = Body(sim)
+        self._chain: ChainProgram | None = None
+        self._skill = ""
+        self.failure: str | None = None
+        self._attempts: list[tuple[str, bool]] = []
+        if info.get("stages"):
+            self._chain = ChainProgram(self._body, episode)
+            self._program = self._chain.run()
+        else:
+            self._skill = episode.task
+            self._program = skill_program(self._body, episode)
+        self._is_done = False
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """The program's next action; after its end, stop."""
+        if not self._is_done:
+            try:
+                return next(self._program)
+            except StopIteration as end:
+                self._is_done, self.failure = True, end.value
+                if self._skill:
+                    self._attempts.append((self._skill, end.value is None))
+        action = self._body.action()
+        action[STOP] = 1.0
+        return action
+
+    @property
+    def attempts(self) -> list[tuple[str, bool]]:
+        """Skills tried so far and whether each worked."""
+        if self._chain is not None:
+            return self._chain.attempts
+        if self._skill and not self._attempts:  # ended by the task itself, which is success or time
+            return [(self._skill, bool(self._env.is_success))]
+        return self._attempts
+
+    @property
+    def status(self) -> str:
+        """The running step of the plan and what the body is doing."""
+        step = self._chain.status if self._chain is not None else self._skill
+        return f"{step}: {self._body.phase}" if self._body.phase else step
+
+    @property
+    def plan_lines(self) -> list[str]:
+        """The plan, a line a step, the running one marked."""
+        return self._chain.plan_lines if self._chain is not None else [self._skill]
+
+
+AGENTS = {"oracle": OracleAgent, "random": RandomAgent}
+
+
+def make_agent(name: str, env: Any) -> OracleAgent | RandomAgent:
+    """The agent called `name` for an environment. Raises UserError that lists the known ones."""
+    if name not in AGENTS:
+        raise UserError(f"agent must be one of {', '.join(AGENTS)}; got {name!r}")
+    return AGENTS[name](env)

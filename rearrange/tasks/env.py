@@ -1,0 +1,236 @@
+"""RearrangeEnv: one simulation, one task and one depth camera as a Gymnasium environment.
+
+    reset: episode = f(task, split, seed, index) -> world -> observation
+    step:  action -> command -> four physics substeps -> task judges -> sensors and image
+
+With `observation_delay=1`, the default, the policy acts on what was seen one step earlier, as in
+the VER paper: a_t ~ pi(. | o_{t-1}) for all sensors. The first observation is therefore given
+twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.sim.depth import DepthCamera
+from rearrange.sim.layout import SPLITS
+from rearrange.sim.simulation import Simulation
+from rearrange.tasks.actions import ActionReader, action_slots
+from rearrange.tasks.episode import EpisodeSpec
+from rearrange.tasks.generate import generate_episode
+from rearrange.tasks.observations import Sensors, observation_space
+from rearrange.tasks.registry import make_task
+from rearrange.tasks.task import Outcome
+
+_OPTIONS = ("index", "episode")
+_PICTURE_SIZE = (640, 480)  # width, height of `render`
+
+
+class RearrangeEnv(gymnasium.Env):
+    """One task of the benchmark.
+
+    Args:
+        task: a name in `registry.TASKS`.
+        split: "train", "val" or "test": which apartments.
+        seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index.
+        camera_size: pixels per side of `head_depth`.
+        depth: without it there is no image, and a step costs a fraction.
+        observation_delay: 0 or 1 control steps.
+        action_space: "full", "skill" or "stationary", see `actions`.
+        max_episode_steps: instead of the task's own limit.
+        index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
+            environments with offsets 0..K-1 and stride K share a stream, each episode once.
+        render_mode: None or "rgb_array".
+
+    Raises UserError for a value that does not exist or is out of range.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(
+        self,
+        task: str = "pick",
+        split: str = "train",
+        seed: int = 0,
+        *,
+        camera_size: int = 128,
+        depth: bool = True,
+        observation_delay: int = 1,
+        action_space: str = "full",
+        max_episode_steps: int | None = None,
+        index_offset: int = 0,
+        index_stride: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        self.task = make_task(task)
+        if split not in SPLITS:
+            raise UserError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
+        if observation_delay not in (0, 1):
+            raise UserError(f"observation_delay must be 0 or 1, got {observation_delay!r}")
+        if render_mode not in (None, "rgb_array"):
+            raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
+        self.split, self.observation_delay = split, observation_delay
+        self.seed = _whole("seed", seed, 0)
+        self._offset = _whole("index_offset", index_offset, 0)
+        self._stride = _whole("index_stride", index_stride, 1)
+        self._max_steps = self.task.rules.max_episode_steps
+        if max_episode_steps is not None:
+            self._max_steps = _whole("max_episode_steps", max_episode_steps, 1)
+        camera_size = _whole("camera_size", camera_size, 1)
+        self._actions = ActionReader(action_slots(task, action_space))
+        self._sensors = Sensors(self.task)
+        self.sim = Simulation()
+        self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
+        self.action_space = self._actions.space
+        self.observation_space = observation_space(self._sensors, camera_size if depth else None)
+        self.render_mode = render_mode
+        self.episode: EpisodeSpec | None = None
+        self._next_index = self._offset
+        self._current: dict[str, np.ndarray] = {}
+        self._num_steps = 0
+        self._painter = None
+
+    @property
+    def current_observation(self) -> dict[str, np.ndarray]:
+        """What the sensors give now, whatever the delay."""
+        return self._current
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Starts the stream's next episode, or that of options["index"], or options["episode"].
+
+        The stream goes on after an index that was asked for, and where it was after an episode.
+        """
+        super().reset(seed=seed)
+        if seed is not None:
+            self.seed, self._next_index = _whole("seed", seed, 0), self._offset
+        options = options or {}
+        if unknown := set(options) - set(_OPTIONS):
+            raise UserError(f"reset options must be {' or '.join(_OPTIONS)}, got {sorted(unknown)}")
+        if "episode" in options:
+            episode = options["episode"]
+        else:
+            index = _whole("index", options.get("index", self._next_index), 0)
+            episode = generate_episode(self.task.name, self.split, self.seed, index)
+            self._next_index = index + self._stride
+        self._check(episode)
+        sim = self.sim
+        sim.reset(episode.scene)
+        if episode.start_holding:
+            sim.snap_object(episode.targets[episode.target_index].object)
+        self.episode, self._num_steps = episode, 0
+        self.task.start(sim, episode)
+        self._sensors.start(episode)
+        self._current = self._observe()
+        return self._current, self._info(False, None, False)
+
+    def step(self, action):
+        """One control step of 1/30 s.
+
+        Raises ValueError for an action of a wrong shape or that is not finite, RuntimeError before
+        the first reset and for a world or reward that is no longer finite.
+        """
+        if self.episode is None:
+            raise RuntimeError("reset must be called before step")
+        command = self._actions.read(action)
+        sim, previous = self.sim, self._current
+        sim.step(command.arm, self.task.grip_command(sim, command.grip), command.base)
+        self._num_steps += 1
+        outcome = self.task.step(sim, command.stop)
+        self._check_finite(outcome)
+        truncated = not outcome.terminated and self._num_steps >= self._max_steps
+        self._current = self._observe()
+        observation = previous if self.observation_delay else self._current
+        is_stop = command.stop and self.task.rules.is_stop_used
+        failure = "time_limit" if truncated else outcome.failure
+        info = self._info(outcome.success, failure, is_stop)
+        return observation, outcome.reward, outcome.terminated, truncated, info
+
+    def render(self) -> np.ndarray | None:
+        """The robot seen from above and behind, [480, 640, 3] uint8; None without a render mode."""
+        if self.render_mode is None:
+            return None
+        from rearrange.sim.pictures import FreeCamera, Painter
+
+        if self._painter is None:
+            self._painter = Painter(self.sim.model, *_PICTURE_SIZE)
+        x, y, yaw = self.sim.base_pose
+        camera = FreeCamera(
+            lookat=(x + 0.5 * math.cos(yaw), y + 0.5 * math.sin(yaw), 0.8), distance=3.2,
+            azimuth_deg=math.degrees(yaw) + 35.0,
+        )  # fmt: skip
+        return self._painter.render(self.sim.data, camera)
+
+    def close(self) -> None:
+        """Lets the renderer go. Harmless when called again."""
+        self._painter = None
+
+    # --- private -------------------------------------------------------------------------------
+
+    def _observe(self) -> dict[str, np.ndarray]:
+        observation = self._sensors.read(self.sim)
+        if self._camera is not None:
+            observation["head_depth"] = self._camera.render(self.sim.data)
+        return observation
+
+    def _info(self, success: bool, failure: str | None, is_stop: bool) -> dict[str, Any]:
+        sim, episode = self.sim, self.episode
+        return {
+            "success": success,
+            "stages": dict(self.task.stages),
+            "failure": failure,
+            "is_stop_called": is_stop,
+            "num_steps": self._num_steps,
+            "force_accum": sim.force_accum,
+            "force_instant": sim.force_instant,
+            "episode_index": episode.index,
+            "scene": episode.scene.layout_id,
+        }
+
+    def _check(self, episode: EpisodeSpec) -> None:
+        """Raises UserError for an episode that is not one of this task."""
+        if not isinstance(episode, EpisodeSpec):
+            raise UserError(f"options['episode'] must be an EpisodeSpec, got {type(episode)}")
+        task = self.task
+        if episode.task != task.name:
+            raise UserError(f"episode must be one of task {task.name}, got {episode.task!r}")
+        num_targets = len(episode.targets)
+        if task.num_targets > 1 and num_targets != task.num_targets:
+            raise UserError(f"{task.name} has {task.num_targets} targets, got {num_targets}")
+        if not 0 <= episode.target_index < num_targets:
+            raise UserError(f"target_index must be below {num_targets}, got {episode.target_index}")
+        if task.num_markers == 1 and episode.marker is None:
+            raise UserError(f"an episode of {task.name} must name its marker, got none")
+
+    def _check_finite(self, outcome: Outcome) -> None:
+        """A broken world is never repaired silently.
+
+        MuJoCo itself resets a world that diverged and only counts a warning.
+        """
+        data = self.sim.data
+        is_whole = not data.warning.number.any() and math.isfinite(
+            float(data.qpos.sum()) + float(data.qvel.sum())
+        )
+        if is_whole and math.isfinite(outcome.reward):
+            return
+        what = f"reward {outcome.reward}"
+        if not is_whole:
+            what = f"MuJoCo warnings {data.warning.number.tolist()}, or positions not finite"
+        episode = self.episode
+        raise RuntimeError(
+            f"the world is broken ({what}): task {episode.task}, split {episode.split}, seed "
+            f"{episode.seed}, episode {episode.index}, step {self._num_steps}"
+        )
+
+
+def _whole(name: str, value: Any, low: int) -> int:
+    """`value` as an int of at least `low`; UserError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise UserError(f"{name} must be a whole number of {low} or more, got {value!r}")
+    return int(value)
