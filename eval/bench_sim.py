@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,14 @@ class Bar:
         return self.value <= self.limit
 
 
+def _quieten_warp() -> None:
+    """MuJoCo Warp's library greets with a page of text, unless told not to before it starts."""
+    with suppress(ImportError):
+        import warp
+
+        warp.config.quiet = True
+
+
 def run(cfg: BenchCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
     figures = measure_sim(cfg)
@@ -74,6 +83,7 @@ def run(cfg: BenchCfg) -> int:
 
 def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
     """All figures; times in seconds for one call."""
+    _quieten_warp()
     from rearrange.eval.bench_depth import bench_depth
     from rearrange.tasks.registry import make_env
 

@@ -40,7 +40,7 @@ spec.worldbody.add_camera(name="eye", pos=[0, -2, 1], xyaxes=[1, 0, 0, 0, 0.447,
 model = spec.compile()
 data = mujoco.MjData(model)
 mujoco.mj_forward(model, data)
-picture = Painter(model, 64, 48, backend=sys.argv[1]).render(data, "eye")
+picture = Painter(model, 64, 48, backend=sys.argv[1]).render(data, "eye").astype(int)
 red = (picture[..., 0] > picture[..., 1] + 50).mean()
 assert 0.02 < red < 0.9, f"a red box fills {red:.0%} of the picture"
 """

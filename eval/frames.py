@@ -123,10 +123,6 @@ class FrameMaker:
         for row, line in enumerate(lines):
             fill = INK if row == running else QUIET
             pen.text((12, top + 26 + 20 * row), line[:48], fill=fill, font=_font(14))
-        if running is None and caption.status:
-            pen.text(
-                (12, top + 26 + 20 * len(lines)), caption.status[:48], fill=INK, font=_font(14)
-            )
         for column, (name, is_reached) in enumerate(caption.stages.items()):
             left, row = 400 + 60 * (column % 4), column // 4
             fill = GOOD if is_reached else (70, 74, 80)
@@ -142,7 +138,7 @@ class FrameMaker:
 
 
 def _aims(world: Any) -> tuple[list[int], list[tuple[float, float, float]]]:
-    """The objects that the episode is about, and the places (m, world) where something has to go."""
+    """The objects that the episode is about, and the places where something has to go."""
     episode = world.episode
     if episode.marker is not None:
         return [], [tuple(world.sim.marker_pos_w(episode.marker))]
@@ -153,11 +149,19 @@ def _aims(world: Any) -> tuple[list[int], list[tuple[float, float, float]]]:
 
 
 def _around(plan: Sequence[str], status: str) -> tuple[list[str], int | None]:
-    """The lines of the plan near the running one, and which of them it is."""
-    running = next((i for i, line in enumerate(plan) if line and line in status), None)
-    first = max(0, min((running or 0) - 1, len(plan) - NUM_PLAN_LINES))
+    """The lines of the plan near the running one, and which of them it is.
+
+    The running one is marked with `>`; in its place stands the status, which says more.
+    """
+    running = next((i for i, line in enumerate(plan) if line.startswith(">")), None)
+    if running is None:
+        return (
+            ([status, *plan][:NUM_PLAN_LINES], 0) if status else (list(plan[:NUM_PLAN_LINES]), None)
+        )
+    first = max(0, min(running - 1, len(plan) - NUM_PLAN_LINES))
     lines = list(plan[first : first + NUM_PLAN_LINES])
-    return lines[: NUM_PLAN_LINES - (running is None)], None if running is None else running - first
+    lines[running - first] = f"> {status}" if status else plan[running]
+    return lines, running - first
 
 
 def _label(pen: ImageDraw.ImageDraw, place: tuple[int, int], text: str) -> None:

@@ -9,8 +9,8 @@ SPLITS = {
     "test": "apartments never trained in, for the last figures only",
 }
 RENDERERS = {
-    "auto": "the best one that works here",
-    "plain": "flat colours; needs nothing",
+    "auto": "plain",
+    "plain": "ours, smooth edges and soft shadows; needs nothing",
     "warp": "ray traced with shadows, on the CPU; pip install 'rearrange[video]'",
     "egl": "OpenGL; needs a GPU's driver or Mesa",
 }

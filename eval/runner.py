@@ -19,7 +19,7 @@ class Agent(Protocol):
 
     attempts: list[tuple[str, bool]]  # skills tried so far in this episode, and whether each worked
     status: str  # the running step of the plan
-    plan_lines: list[str]
+    plan_lines: list[str]  # done with +, running with >, to come with a blank
     failure: str | None  # what went wrong, if the episode failed
 
     def reset(self, observation: Any, info: dict[str, Any]) -> None: ...
@@ -70,7 +70,7 @@ MakeWorld = Callable[[WorldCfg], tuple[Any, Agent]]
 
 
 def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
-    """The environment and the agent of an evaluation.
+    """The environment and the agent of an evaluation; the oracle does without a depth image.
 
     Raises:
         UserError: for an unknown task, split or agent.
@@ -87,8 +87,8 @@ def check_names(task: str, agent: str, split: str) -> None:
     from rearrange.planner.agents import AGENTS
     from rearrange.tasks.registry import TASKS
 
-    _check("task", task, TASKS)
-    _check("agent", agent, AGENTS)
+    check_name("task", task, TASKS)
+    check_name("agent", agent, AGENTS)
     check_split(split)
 
 
@@ -96,10 +96,11 @@ def check_split(split: str) -> None:
     """Raises UserError for a split that does not exist."""
     from rearrange.sim.layout import SPLITS
 
-    _check("split", split, SPLITS)
+    check_name("split", split, SPLITS)
 
 
-def _check(kind: str, name: str, known: Iterable[str]) -> None:
+def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raises UserError, with the nearest or all of the known names, for an unknown one."""
     from rearrange.configs.load import nearest
 
     if name not in known:

@@ -9,8 +9,10 @@ from PIL import Image
 
 from rearrange.configs.schema import ViewCfg
 from rearrange.eval.frames import Caption, FrameMaker
-from rearrange.eval.runner import Agent, WorldCfg, check_names, make_world
+from rearrange.eval.runner import Agent, check_name, check_split
 from rearrange.eval.view_server import ViewServer
+from rearrange.planner.agents import AGENTS, make_agent
+from rearrange.tasks.registry import make_env
 
 CONTROL_DT = 1.0 / 30.0  # s
 MAX_STEPS_A_PICTURE = 10  # a machine too slow for real time shows slow motion, not jumps
@@ -70,19 +72,15 @@ class KeyboardAgent:
 
 def run(cfg: ViewCfg) -> int:
     """Serves until Ctrl-C."""
-    is_you = cfg.agent == "you"
-    check_names(cfg.task.name, "oracle" if is_you else cfg.agent, cfg.split)
+    check_split(cfg.split)
+    if cfg.agent != "you":
+        check_name("agent", cfg.agent, ["you", *AGENTS])
+    env = make_env(task=cfg.task.name, split=cfg.split, seed=cfg.seed, depth=False)
     server = ViewServer(cfg.port, HELP)
     try:
-        world = WorldCfg(
-            task=cfg.task.name,
-            agent="random" if is_you else cfg.agent,
-            split=cfg.split,
-            seed=cfg.seed,
-        )
-        env, agent = make_world(world)
-        if is_you:
-            agent = KeyboardAgent(server, env.action_space.shape[0])
+        agent = KeyboardAgent(server, env.action_space.shape[0])
+        if cfg.agent != "you":
+            agent = make_agent(cfg.agent, env)
         print(f"open http://localhost:{server.port}/ in a browser; Ctrl-C ends", flush=True)
         index = cfg.index
         while True:

@@ -21,6 +21,7 @@ from rearrange.sim import furniture as fur
 from rearrange.sim.objects import ObjectKind
 from rearrange.skills import oracle_doors, oracle_objects
 from rearrange.skills.body import Body
+from rearrange.skills.reach import ReachPlan
 from rearrange.skills.skill import Program
 from rearrange.tasks.episode import EpisodeSpec, Target
 from rearrange.tasks.predicates import object_at
@@ -113,7 +114,7 @@ class ChainProgram:
         """Name of the skill as trained, and its oracle program."""
         body, sim = self._body, self._body.sim
         if skill == "navigate":
-            return skill, oracle_objects.navigate(body, self._place_of(names[0]))
+            return skill, oracle_objects.navigate(body, self._place_of(names[0]), self._next_reach())
         if skill in ("pick", "place"):
             target = self._targets[names[0]]
             if skill == "pick":
@@ -130,6 +131,22 @@ class ChainProgram:
             else oracle_doors.close_container
         )
         return name, run(body, names[0])
+
+    def _next_reach(self) -> ReachPlan | None:
+        """How the skill after this navigation will reach its thing, as far as can be seen from here."""
+        if len(self._plan) < 2:
+            return None
+        skill, arguments = skill_call(self._plan[1])
+        name = self._entities[arguments[0]]
+        if skill == "pick":
+            target = self._targets[name]
+            return oracle_objects.plan_pick(self._body, target.object, self._pitches(target))
+        if skill == "place":
+            target = self._targets[name]
+            return oracle_objects.plan_place(self._body, target.object, np.array(target.goal))
+        if skill.startswith("open"):
+            return oracle_doors.plan_handle(self._body, name)
+        return None
 
     def _pitches(self, target: Target) -> tuple[float, ...]:
         """How to approach a target so that it can be set down where it has to go."""

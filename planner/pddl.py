@@ -2,8 +2,8 @@
 
 pddlpy parses (`syntax.py`); this module reads its tree and checks each name against its
 declaration. pddlpy's own listeners are not used: they lose supertypes, declared predicates and
-`not` in goals. All names are lower case afterwards, as PDDL does not mind the case. A name beginning
-with `?` is a variable. Source of the language: Fox and Long, PDDL 2.1, JAIR 20, 2003, level 1.
+`not` in goals. All names are lower case afterwards, as PDDL does not mind the case. A name that
+begins with `?` is a variable. Source of the language: Fox and Long, PDDL 2.1, JAIR 20, 2003.
 """
 
 from __future__ import annotations

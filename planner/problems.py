@@ -117,7 +117,7 @@ def task_problem(
     `movables` and `goals`: name -> the receptacle it lies in, None for a table or the floor.
     `pairs`: (movable, its goal), in the order in which they should be served.
     `receptacles`: marker -> "open", "closed" or "between". A name with "fridge" is a fridge, else
-    a cab. `held`: the movable in the gripper. `robot_at`: what the robot stands at, None: nothing of
+    a cab. `held`: the movable in the gripper. `robot_at`: what the robot stands at, None: none of
     these. `placed`: movable -> the goal it lies at now, the right one or not; it lies in whatever
     receptacle the goal is in.
     `final_states`: marker -> "open" or "closed", wanted at the end besides the pairs.

@@ -19,7 +19,7 @@ from rearrange.skills.body import Body
 from rearrange.skills.kinematics import MAX_BASE_FORWARD, MAX_BASE_TURN, whole_body_step
 from rearrange.skills.motion import ARM_REST, time_parametrise
 from rearrange.skills.oracle_objects import approach, back_off, to_rest
-from rearrange.skills.reach import HEADINGS, HandPose, plan_reach, refine
+from rearrange.skills.reach import HEADINGS, HandPose, ReachPlan, plan_reach, refine
 from rearrange.skills.skill import GRIP, Program
 
 OPEN_VALUE = {"drawer": 0.455, "fridge": 1.38}  # m, rad: what the hand aims at
@@ -82,20 +82,10 @@ def _open_once(body: Body, marker: str, joint: str) -> Program:
     sim = body.sim
     wanted = OPEN_VALUE[_kind(joint)]
     if sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
-        world = body.world_obstacles()
-        handle = sim.model.geom(f"{joint}_handle").id
-        touchable = body.world_obstacles((handle,))
-        inward = -_outward(sim, joint)
-        facing = float(np.arctan2(inward[1], inward[0]))
-        spread = (0.0, 0.25, -0.25, 0.5, -0.5) if _kind(joint) == "drawer" else (0.0, 0.3, -0.3, 0.6, -0.6)
-        reach = plan_reach(
-            body, sim.floor_plan(), sim.marker_pos_w(marker),
-            lambda heading: _handle_hands(sim, marker, joint, heading), world, touchable,
-            headings=np.array([facing + extra for extra in spread]), pre_distance=0.08,
-        )  # fmt: skip
+        reach = plan_handle(body, marker)
         if reach is None:
             return "no reach"
-        failure = yield from approach(body, reach, world)
+        failure = yield from approach(body, reach)
         if failure is not None:
             return failure
         failure = yield from _grip_handle(body, reach, marker)
@@ -109,6 +99,19 @@ def _open_once(body: Body, marker: str, joint: str) -> Program:
     if failure is None and sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
         return "it swung back"
     return failure
+
+
+def plan_handle(body: Body, marker: str) -> ReachPlan | None:
+    """How to reach a handle to grip it."""
+    sim, joint = body.sim, fur.MARKERS[marker]
+    handle = sim.model.geom(f"{joint}_handle").id
+    inward = -_outward(sim, joint)
+    facing = float(np.arctan2(inward[1], inward[0]))
+    return plan_reach(
+        body, sim.floor_plan(), lambda heading: _handle_hands(sim, marker, joint, heading),
+        body.world_obstacles(), body.world_obstacles((handle,)),
+        headings=facing + np.array([0.0, 0.27, -0.27, 0.55, -0.55]), pre_distance=0.08,
+    )  # fmt: skip
 
 
 def _handle_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Iterable[HandPose]:
@@ -212,13 +215,12 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
         is_drawer = _kind(joint) == "drawer"
         headings = np.array([facing + e for e in (0.0, 0.25, -0.25, 0.5, -0.5)]) if is_drawer else HEADINGS
         reach = plan_reach(
-            body, sim.floor_plan(), sim.marker_pos_w(marker),
-            lambda heading: _push_hands(sim, marker, joint, heading), world, world,
+            body, sim.floor_plan(), lambda heading: _push_hands(sim, marker, joint, heading), world, world,
             headings=headings, pre_distance=0.06,
         )  # fmt: skip
         if reach is None:
             return "no reach"
-        failure = yield from approach(body, reach, world)
+        failure = yield from approach(body, reach)
         if failure is not None:
             return failure
         body.phase = "reaching the front"

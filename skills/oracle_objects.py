@@ -49,9 +49,22 @@ def object_rotation(sim: Simulation, index: int) -> np.ndarray:
     return sim.data.geom_xmat[sim.object_geom(index)].reshape(3, 3).copy()
 
 
-def navigate(body: Body, point: np.ndarray, standoff: tuple[float, float] = (0.5, 1.2)) -> Program:
-    """Drives to where `point` is within arm's length or a little more, and faces it."""
+def navigate(
+    body: Body, point: np.ndarray, reach: ReachPlan | None = None, standoff: tuple[float, float] = (0.5, 1.2)
+) -> Program:
+    """Drives to where `point` is within arm's length or a little more, and faces it.
+
+    With a plan for what comes next it drives to where that starts.
+    """
     sim = body.sim
+    body.phase = "driving"
+    if min_clearance(sim.arm_target, near(body.world_obstacles(), sim.base_pose), body.held_spheres()) < ARM_MARGIN:
+        yield from free_up(body)
+    if reach is not None:
+        base = reach.ready_base
+        journey = plan_journey(body, sim.floor_plan(), base, base[2], (), body.world_obstacles())
+        if journey is not None:
+            return (yield from run_journey(body, journey))
     plan = sim.floor_plan()
     here = sim.base_pose
     island = plan.island(*plan.snap(here[0], here[1]))
@@ -87,6 +100,29 @@ def navigate(body: Body, point: np.ndarray, standoff: tuple[float, float] = (0.5
     return (yield from body.drive(path, float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))))
 
 
+def free_up(body: Body) -> Program:
+    """Takes arm and base away from what they are too near to, by the small motion that gains most room."""
+    sim = body.sim
+    world, held = body.world_obstacles(), body.held_spheres()
+    plan = sim.floor_plan(0.27)
+    x, y, yaw = sim.base_pose
+    now = sim.arm_target.copy()
+    first = min_clearance(now, near(world, (x, y, yaw)), held)
+    best, best_room = None, first + 0.01
+    for back in (0.1, 0.2, 0.3, -0.1, -0.2):
+        pose = (x - back * np.cos(yaw), y - back * np.sin(yaw), yaw)
+        if not plan.is_free(pose[0], pose[1]):
+            continue
+        room = min(min_clearance(now, near(world, pose), held), 0.05) - 0.02 * abs(back)
+        if room > best_room:
+            best, best_room = back, room
+    if best is not None and best_room > ARM_MARGIN - 0.004:
+        yield from body.reverse(best)
+    else:
+        yield from back_off(body)
+    return None
+
+
 def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: int = 3) -> Program:
     """Drives to an object, grips it and brings the hand to rest. `pitches`: approaches, best first."""
     failure = None
@@ -102,15 +138,10 @@ def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: 
 def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
     sim = body.sim
     if sim.held_object != index:
-        world = body.world_obstacles()
-        touchable = body.world_obstacles((sim.object_geom(index),))
-        reach = plan_reach(
-            body, sim.floor_plan(), sim.object_pos_w(index),
-            lambda heading: _pick_hands(sim, index, heading, pitches, attempt), world, touchable,
-        )  # fmt: skip
+        reach = plan_pick(body, index, pitches, attempt)
         if reach is None:
             return "no reach"
-        failure = yield from approach(body, reach, world)
+        failure = yield from approach(body, reach)
         if failure is not None:
             return failure
         failure = yield from _touch(body, reach, index)
@@ -119,6 +150,18 @@ def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int)
             return failure
         yield from back_off(body)
     return (yield from to_rest(body))
+
+
+def plan_pick(
+    body: Body, index: int, pitches: tuple[float, ...] = PITCHES, attempt: int = 0
+) -> ReachPlan | None:
+    """How to reach an object to grip it."""
+    sim = body.sim
+    touchable = body.world_obstacles((sim.object_geom(index),))
+    return plan_reach(
+        body, sim.floor_plan(), lambda heading: _pick_hands(sim, index, heading, pitches, attempt),
+        body.world_obstacles(), touchable,
+    )  # fmt: skip
 
 
 def _pick_hands(
@@ -139,9 +182,10 @@ def _pick_hands(
         yield HandPose(pos, approach, penalty=PITCH_PENALTY * number)
 
 
-def approach(body: Body, reach: ReachPlan, world: Obstacles) -> Program:
+def approach(body: Body, reach: ReachPlan) -> Program:
     """Base and arm to the ready posture of a reach plan."""
     sim = body.sim
+    world = body.world_obstacles()
     body.phase = "driving there"
     plan = sim.floor_plan()
     ready = reach.ready_base
@@ -270,9 +314,7 @@ def to_rest(body: Body) -> Program:
         if best is None:
             failure = yield from body.move_arm(ARM_REST, until=lambda: _at_rest(sim))
             if failure is not None:
-                failure = yield from body.reverse(0.2)
-                if failure is not None:
-                    return "no way to rest"
+                yield from free_up(body)
             continue
         back, rows, together = best
         if back:
@@ -319,14 +361,10 @@ def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program
 
 def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Program:
     sim = body.sim
-    world = body.world_obstacles()
-    reach = plan_reach(
-        body, sim.floor_plan(), goal, lambda heading: _place_hands(sim, index, goal, heading, attempt),
-        world, world, pre_offset=None if attempt % 2 else np.array([0.0, 0.0, 0.08]), pre_distance=0.12,
-    )  # fmt: skip
+    reach = plan_place(body, index, goal, attempt)
     if reach is None:
         return "no reach"
-    failure = yield from approach(body, reach, world)
+    failure = yield from approach(body, reach)
     if failure is not None:
         return failure
     corners = refine(body, reach.hand, reach.lower_rows)
@@ -342,6 +380,21 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
         yield action
     yield from back_off(body)
     return (yield from to_rest(body))
+
+
+def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> ReachPlan | None:
+    """How to reach a goal to set the held object down: from above, or else along the hand's approach."""
+    sim = body.sim
+    world = body.world_obstacles()
+    from_above = np.array([0.0, 0.0, 0.08])
+    for pre_offset in (None, from_above) if attempt % 2 else (from_above, None):
+        reach = plan_reach(
+            body, sim.floor_plan(), lambda heading: _place_hands(sim, index, goal, heading, attempt),
+            world, world, pre_offset=pre_offset, pre_distance=0.12,
+        )  # fmt: skip
+        if reach is not None:
+            return reach
+    return None
 
 
 def _place_hands(

@@ -62,7 +62,6 @@ HandMaker = Callable[[float], Iterable[HandPose]]
 def plan_reach(
     body: Body,
     plan: FloorPlan,
-    point: np.ndarray,  # [3] what the base goes near to
     hands: HandMaker,
     world: Obstacles,
     touchable: Obstacles,

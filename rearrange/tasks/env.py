@@ -128,7 +128,9 @@ class RearrangeEnv(gymnasium.Env):
         self.task.start(sim, episode)
         self._sensors.start(episode)
         self._current = self._observe()
-        return self._current, self._info(False, None, False)
+        # A copy: with a delay the next step hands out this observation again.
+        first = {name: value.copy() for name, value in self._current.items()}
+        return first, self._info(False, None, False)
 
     def step(self, action):
         """One control step of 1/30 s.

@@ -21,9 +21,13 @@ def world():
 
 def test_frame_holds_its_parts_and_words_change_only_their_place(world):
     maker = FrameMaker(world, "plain")
-    first = maker.draw(Caption("title", "pick(a)", ["navigate(a)", "pick(a)"], {"stage_1": False}))
+    first = maker.draw(
+        Caption("title", "pick(a)", ["+ navigate(a)", "> pick(a)"], {"stage_1": False})
+    )
     assert first.shape == (HEIGHT, WIDTH, 3) and first.dtype == np.uint8
-    second = maker.draw(Caption("other", "pick(a)", ["navigate(a)", "pick(a)"], {"stage_1": True}))
+    second = maker.draw(
+        Caption("other", "pick(a)", ["+ navigate(a)", "> pick(a)"], {"stage_1": True})
+    )
     differs = (first != second).any(axis=2)
     assert differs[VIEW[1] :, : VIEW[0]].any() and not differs[: VIEW[1]].any()
 
@@ -50,9 +54,13 @@ def test_map_shows_the_robot_where_it_is(world):
 
 
 def test_plan_lines_around_the_running_one_are_shown():
-    plan = [f"step {letter}" for letter in "abcdefg"]
-    assert _around(plan, "step a") == (plan[:4], 0)
-    assert _around(plan, "step d: driving") == (plan[2:6], 1)
-    assert _around(plan, "step g") == (plan[3:7], 3)
-    assert _around(plan, "lost") == (plan[:3], None)
+    plan = [f"  step {letter}" for letter in "abcdefg"]
+
+    def run(place):
+        return [*plan[:place], f"> step {'abcdefg'[place]}", *plan[place + 1 :]]
+
+    assert _around(run(0), "step a: driving") == (["> step a: driving", *plan[1:4]], 0)
+    assert _around(run(3), "step d") == ([plan[2], "> step d", *plan[4:6]], 1)
+    assert _around(run(6), "step g") == ([*plan[3:6], "> step g"], 3)
+    assert _around(plan, "planning") == (["planning", *plan[:3]], 0)
     assert _around([], "") == ([], None)

@@ -165,6 +165,31 @@ def test_search_gives_up_at_its_limit_and_says_so():
             search(task, algorithm, max_nodes=20)
 
 
+def test_a_hurried_search_finds_a_plan_where_a_star_would_need_too_many_states():
+    """A tower of ten blocks into another order: A* does not end within its share of the states."""
+    domain = parse_domain((PDDL / "blocks.pddl").read_text())
+    names = [f"b{i}" for i in range(10)]
+    wanted = Random(3).sample(names, 10)
+
+    def tower(blocks):
+        return " ".join(f"(on {a} {b})" for a, b in zip(blocks, blocks[1:], strict=False))
+
+    text = f"""(define (problem p) (:domain blocks) (:objects {" ".join(names)} - block)
+      (:init (handempty) (clear b0) (ontable b9) {tower(names)}) (:goal (and {tower(wanted)})))"""
+    problem = parse_problem(text, domain)
+    plan = search(ground(domain, problem), max_nodes=5000)
+    validate(domain, problem, plan)
+
+
+def test_objects_that_no_goal_concerns_cost_no_states():
+    domain, _ = read("zoo-walk")
+    dogs = " ".join(f"d{i}" for i in range(300))
+    hungry = " ".join(f"(hungry {dog})" for dog in dogs.split())
+    text = f"""(define (problem p) (:domain zoo) (:objects {dogs} - dog) (:init {hungry})
+      (:goal (and (full d7) (walked d8))))"""
+    assert len(search(ground(domain, parse_problem(text, domain)), "bfs", max_nodes=20)) == 3
+
+
 def test_unknown_algorithm_lists_the_known_ones():
     with pytest.raises(UserError, match="astar, bfs"):
         search(GroundTask("t", frozenset(), (), (), ()), "dijkstra")
