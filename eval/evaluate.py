@@ -75,7 +75,7 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     wall_time_s = time.perf_counter() - start
     remove_leftovers(videos)
 
-    figures = summarise(records, cfg.seed)
+    figures = summarise(records, cfg.task.stage_skills, cfg.seed)
     summary = {
         "task": cfg.task.name,
         "agent": cfg.agent,

@@ -28,6 +28,7 @@ SIDE = 320  # width of the right column
 INK, QUIET, PAPER = (235, 235, 235), (150, 150, 150), (24, 26, 30)
 GOOD, BAD, GOAL = (90, 200, 120), (235, 100, 100), (0.15, 0.75, 0.30)
 NUM_PLAN_LINES = 4
+STAGES_LEFT = 400  # of the words: the plan is on their left
 
 
 @dataclass
@@ -76,19 +77,20 @@ class FrameMaker:
         return np.asarray(page)
 
     def third_person(self) -> np.ndarray:
-        """The robot from behind and above, [480, 640, 3] uint8."""
+        """The robot from its right, behind and above, [480, 640, 3] uint8."""
         x, y, yaw = self._sim.base_pose
         turn = (yaw - self._camera_yaw + pi) % (2 * pi) - pi
         self._camera_yaw += 0.1 * turn  # the camera comes round slowly, or a turn makes one dizzy
         lookat = (x + 0.35 * cos(yaw), y + 0.35 * sin(yaw), 0.75)
-        azimuth = degrees(self._camera_yaw) + 20.0
+        azimuth = degrees(self._camera_yaw) + 45.0
         camera = FreeCamera(lookat, distance=3.1, azimuth_deg=azimuth, elevation_deg=-33.0)
         return self._painter.render(self._sim.data, camera, marks=self._goals)
 
     def head_depth(self) -> np.ndarray:
         """What the policy sees, near is bright, [320, 320, 3] uint8."""
         depth = self._depth.render(self._sim.data)  # [320, 320, 1], 1 is 10 m
-        grey = (255 * (1.0 - np.minimum(depth / 0.6, 1.0))).astype(np.uint8)  # rooms end by 6 m
+        # The root spreads what is near, where the hand works; rooms end by 6 m.
+        grey = (255 * (1.0 - np.sqrt(np.minimum(depth / 0.6, 1.0)))).astype(np.uint8)
         return np.repeat(grey, 3, axis=2)
 
     def floor_map(self) -> Image.Image:
@@ -119,22 +121,25 @@ class FrameMaker:
     def _write(self, pen: ImageDraw.ImageDraw, caption: Caption) -> None:
         top = VIEW[1] + 8
         pen.text((12, top), caption.title, fill=INK, font=_font(16))
-        lines, running = _around(caption.plan, caption.status)
+        doing = caption.status.rpartition(": ")[2]  # the plan shows the step itself
+        pen.text((STAGES_LEFT, top), doing[:34], fill=INK, font=_font(14))
+        lines, running = _around(caption.plan)
         for row, line in enumerate(lines):
             fill = INK if row == running else QUIET
             pen.text((12, top + 26 + 20 * row), line[:48], fill=fill, font=_font(14))
         for column, (name, is_reached) in enumerate(caption.stages.items()):
-            left, row = 400 + 60 * (column % 4), column // 4
+            left, row = STAGES_LEFT + 60 * (column % 4), column // 4
             fill = GOOD if is_reached else (70, 74, 80)
             pen.rectangle((left, top + 30 + 26 * row, left + 50, top + 36 + 26 * row), fill=fill)
             text = name.removeprefix("stage_").replace("_", ".")
             pen.text((left, top + 37 + 26 * row), text, fill=QUIET, font=_font(11))
         if caption.result:
             fill = GOOD if caption.result == "success" else BAD
-            width = pen.textlength(caption.result, font=_font(30))
+            font = _font(30 if len(caption.result) < 36 else 16)
+            width = pen.textlength(caption.result, font=font)
             left, upper = (VIEW[0] - width) / 2, 28
             pen.rectangle((left - 16, upper - 8, left + width + 16, upper + 44), fill=PAPER)
-            pen.text((left, upper), caption.result, fill=fill, font=_font(30))
+            pen.text((left, upper), caption.result, fill=fill, font=font)
 
 
 def _aims(world: Any) -> tuple[list[int], list[tuple[float, float, float]]]:
@@ -148,20 +153,12 @@ def _aims(world: Any) -> tuple[list[int], list[tuple[float, float, float]]]:
     return [target.object], [target.goal] if episode.start_holding else []
 
 
-def _around(plan: Sequence[str], status: str) -> tuple[list[str], int | None]:
-    """The lines of the plan near the running one, and which of them it is.
-
-    The running one is marked with `>`; in its place stands the status, which says more.
-    """
+def _around(plan: Sequence[str]) -> tuple[list[str], int | None]:
+    """The lines of the plan near the running one, marked with `>`, and which of them it is."""
     running = next((i for i, line in enumerate(plan) if line.startswith(">")), None)
-    if running is None:
-        return (
-            ([status, *plan][:NUM_PLAN_LINES], 0) if status else (list(plan[:NUM_PLAN_LINES]), None)
-        )
-    first = max(0, min(running - 1, len(plan) - NUM_PLAN_LINES))
+    first = 0 if running is None else max(0, min(running - 1, len(plan) - NUM_PLAN_LINES))
     lines = list(plan[first : first + NUM_PLAN_LINES])
-    lines[running - first] = f"> {status}" if status else plan[running]
-    return lines, running - first
+    return lines, None if running is None else running - first
 
 
 def _label(pen: ImageDraw.ImageDraw, place: tuple[int, int], text: str) -> None:

@@ -3,7 +3,8 @@
 interval of a mean: the 2.5% and 97.5% quantiles of the means of B resamples of the episodes
 chain success of stage k: the share of episodes that reached stage k
 product bound of stage k: the product of the success rates of the skills needed up to stage k,
-    what chaining would give if no skill suffered from the one before it (Habitat 2.0, Fig. 6)
+    what chaining would give if no skill suffered from the one before it (Habitat 2.0, Fig. 6);
+    a failed attempt counts only if the skill did not work later on in the episode: agents retry
 """
 
 from collections import Counter
@@ -55,23 +56,31 @@ def skill_counts(records: list[EpisodeRecord]) -> dict[str, dict[str, int]]:
 
 
 def product_bound(
-    stage_skills: list[list[str]], skills: dict[str, dict[str, int]]
+    stage_skills: list[list[str]], records: list[EpisodeRecord]
 ) -> list[float | None]:
     """For each stage the product of the success rates of the skills it needs.
 
     None from the first stage on that needs a skill nobody tried.
     """
+    rates = _rates_with_retries(records)
     bounds: list[float | None] = []
     bound: float | None = 1.0
     for needed in stage_skills:
         for name in needed:
-            count = skills.get(name)
-            if count is None or bound is None:
-                bound = None
-            else:
-                bound *= count["successes"] / count["attempts"]
+            bound = None if bound is None or name not in rates else bound * rates[name]
         bounds.append(bound)
     return bounds
+
+
+def _rates_with_retries(records: list[EpisodeRecord]) -> dict[str, float]:
+    """Skill -> successes / (successes + episodes in which its last attempt failed)."""
+    worked: Counter[str] = Counter()
+    given_up: Counter[str] = Counter()
+    for record in records:
+        worked.update(name for name, success in record.attempts if success)
+        last = dict(record.attempts)
+        given_up.update(name for name, success in last.items() if not success)
+    return {name: worked[name] / (worked[name] + given_up[name]) for name in worked | given_up}
 
 
 def failure_counts(records: list[EpisodeRecord]) -> dict[str, int]:
@@ -93,11 +102,15 @@ def by_layout(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
     return rows
 
 
-def summarise(records: list[EpisodeRecord], seed: int) -> dict[str, Any]:
+def summarise(
+    records: list[EpisodeRecord], stage_skills: list[list[str]], seed: int
+) -> dict[str, Any]:
     """The part of summary.json that follows from the episodes alone."""
+    is_known = len(stage_skills) == len(stage_names(records))  # else the stages are others
     return {
         "success": mean_with_interval([record.success for record in records], seed),
         "stages": stage_success(records, seed),
+        "product_bound": product_bound(stage_skills, records) if is_known else [],
         "skills": skill_counts(records),
         "failures": failure_counts(records),
         "control_steps": sum(record.steps for record in records),

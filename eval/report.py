@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.configs.schema import TaskCfg
-from rearrange.eval.metrics import by_layout, product_bound
+from rearrange.eval.metrics import by_layout
 from rearrange.eval.runner import EpisodeRecord
 
 STYLE = """
@@ -72,7 +72,7 @@ def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
     axes = figure.add_subplot()
     errors = [[max(0.0, value) for value in side] for side in (below, above)]
     axes.errorbar(places, means, yerr=errors, marker="o", capsize=4, label=summary["agent"])
-    bounds = _bounds(summary, task)
+    bounds = summary["product_bound"]
     known = [(place, 100 * bound) for place, bound in enumerate(bounds) if bound is not None]
     if known:
         axes.plot(*zip(*known, strict=True), "k--", label="product of the skills' success rates")
@@ -99,7 +99,7 @@ def write_report(
     title = f"{task.title}: {summary['agent']} on {summary['split']}"
     success = summary["success"]
     interval = f"{100 * success['low']:.1f} to {100 * success['high']:.1f}%"
-    bounds = _bounds(summary, task) or [None] * len(summary["stages"])
+    bounds = summary["product_bound"] or [None] * len(summary["stages"])
     film_of = {film.stem: film.as_posix() for film in films}
     image = base64.b64encode(figure).decode()
     parts = [
@@ -200,13 +200,6 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
     body = "\n".join("<tr>" + "".join(cell(value) for value in row) for row in rows)
     return f"<table><tr>{''.join(f'<th>{escape(head)}' for head in heads)}\n{body}</table>"
-
-
-def _bounds(summary: dict[str, Any], task: TaskCfg) -> list[float | None]:
-    """The product bound of every stage; empty if the task's file does not know these stages."""
-    if len(task.stage_skills) != len(summary["stages"]):
-        return []
-    return product_bound(task.stage_skills, summary["skills"])
 
 
 def _percents(mean: dict[str, Any]) -> str:

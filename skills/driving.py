@@ -33,6 +33,7 @@ class PathFollower:
         path: np.ndarray,  # [n, 2] corner points in the world, m
         final_yaw: float | None = None,  # rad
         speed: float = 1.0,  # share of the full speeds
+        reverse: bool | None = None,  # None: backwards if that is shorter and at most half a metre
     ) -> None:
         points = np.asarray(path, dtype=np.float64).reshape(-1, 2)
         if not len(points) or not np.isfinite(points).all():
@@ -43,7 +44,7 @@ class PathFollower:
         self._leg = 0  # the robot is between path[leg] and path[leg + 1]
         self._is_turning = False
         self._has_arrived = False
-        self._reverse: bool | None = None  # decided on the first step
+        self._reverse = reverse  # None: decided on the first step
         self._best = np.inf  # of the progress measure, on this leg
         self._steps_since_progress = 0
 
@@ -86,7 +87,7 @@ class PathFollower:
         if is_last and self._has_passed(here, yaw, goal):
             self._reverse, self._best = not self._reverse, np.inf
         heading = np.arctan2(carrot[1] - here[1], carrot[0] - here[0]) + np.pi * self._reverse
-        error = _wrapped(heading - yaw)
+        error = wrapped(heading - yaw)
         self._note_progress(self.remaining(base_pose) + 0.3 * abs(error))
         turn = _TURN_GAIN * error / fetch.MAX_BASE_TURN
         threshold = _TURN_END if self._is_turning else _TURN_START
@@ -107,16 +108,16 @@ class PathFollower:
         if self.remaining((*here, yaw)) > 1.1 * distance:
             return False
         heading = np.arctan2(to_goal[1], to_goal[0])
-        ahead, behind = abs(_wrapped(heading - yaw)), abs(_wrapped(heading + np.pi - yaw))
+        ahead, behind = abs(wrapped(heading - yaw)), abs(wrapped(heading + np.pi - yaw))
         if self.final_yaw is not None:
-            ahead += abs(_wrapped(self.final_yaw - heading))
-            behind += abs(_wrapped(self.final_yaw - heading - np.pi))
+            ahead += abs(wrapped(self.final_yaw - heading))
+            behind += abs(wrapped(self.final_yaw - heading - np.pi))
         return behind < ahead
 
     def _has_passed(self, here: np.ndarray, yaw: float, goal: np.ndarray) -> bool:
         """Close to the goal and facing away from it: the other direction of travel is nearer."""
         to_goal = goal - here
-        error = _wrapped(np.arctan2(to_goal[1], to_goal[0]) + np.pi * bool(self._reverse) - yaw)
+        error = wrapped(np.arctan2(to_goal[1], to_goal[0]) + np.pi * bool(self._reverse) - yaw)
         return float(np.linalg.norm(to_goal)) < 0.15 and abs(error) > 0.6 * np.pi
 
     def _advance(self, here: np.ndarray) -> None:
@@ -137,7 +138,7 @@ class PathFollower:
             self.path[index] - self.path[index - 1],
             self.path[index + 1] - self.path[index],
         )
-        return abs(_wrapped(np.arctan2(after[1], after[0]) - np.arctan2(before[1], before[0])))
+        return abs(wrapped(np.arctan2(after[1], after[0]) - np.arctan2(before[1], before[0])))
 
     def _run_out(self, here: np.ndarray) -> float:
         """Distance (m) beyond this leg's end that the pace may count on: the gentler the corner, the more."""
@@ -173,7 +174,7 @@ class PathFollower:
 
     def _settle(self, here: np.ndarray, yaw: float) -> np.ndarray:
         """At the goal: turn to the final yaw, then be done."""
-        error = 0.0 if self.final_yaw is None else _wrapped(self.final_yaw - yaw)
+        error = 0.0 if self.final_yaw is None else wrapped(self.final_yaw - yaw)
         self.is_done = abs(error) < YAW_TOLERANCE
         self._note_progress(0.3 * abs(error))
         if self.is_done:
@@ -191,6 +192,6 @@ class PathFollower:
         return self.speed * np.clip([forward / fetch.MAX_BASE_SPEED, turn], -1.0, 1.0)
 
 
-def _wrapped(angle: float) -> float:
+def wrapped(angle: float) -> float:
     """The angle in [-pi, pi)."""
     return float((angle + np.pi) % (2.0 * np.pi) - np.pi)

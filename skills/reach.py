@@ -29,9 +29,19 @@ SLANTS = (0.0, 0.5, -0.5)  # rad, between the hand's approach and the line from 
 BACK_OFFS = (0.0, 0.2, 0.35, 0.5)  # m, from where the arm is got ready when there is no room at the place
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
 AHEAD = (0.0, 0.1, 0.2, 0.35, 0.5, -0.1, -0.2, -0.3)  # m along the present heading
-MAX_CANDIDATES = 600
+MAX_CANDIDATES = 1500
 ENOUGH = 20  # postures that hold, of which the quickest is taken
 STEPS_PER_METRE, STEPS_PER_RADIAN, STEPS_PER_ARM_RADIAN = 33.0, 18.0, 80.0
+_UPPER = sum(joint.origin[0] for joint in fetch.ARM_JOINTS[2:4])  # m, shoulder lift to elbow
+_FOREARM = sum(joint.origin[0] for joint in fetch.ARM_JOINTS[4:6])  # m, elbow to wrist flex
+_HAND_LENGTH = fetch.ARM_JOINTS[6].origin[0] + fetch.GRIPPER_OFFSET[0] + fetch.EE_OFFSET[0]  # m, wrist to tip
+_SHOULDER_OUT = fetch.ARM_JOINTS[0].origin[0] + fetch.ARM_JOINTS[1].origin[0]  # m, about, from the base's axis
+_SHOULDER_HEIGHT = fetch.ARM_JOINTS[0].origin[2] + fetch.ARM_JOINTS[1].origin[2]
+_SLACK = 0.03  # m: the shoulder's turn shifts the ring a little
+_RING = (
+    math.sqrt(_UPPER**2 + _FOREARM**2 + 2 * _UPPER * _FOREARM * math.cos(fetch.ARM_JOINTS[3].upper)) - _SLACK,
+    _UPPER + _FOREARM + _SLACK,
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,8 @@ def plan_reach(
                 iy, ix = plan.index(x, y)
                 if iy < 0 or plan.labels[iy, ix] != island:
                     continue
+                if not _wrist_in_reach(hand, x, y):
+                    continue
                 bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
                 way = float(field[iy, ix])
                 for side in SIDES:
@@ -122,6 +134,17 @@ def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
         x, y = here[0] + ahead * c, here[1] + ahead * s
         if 0.40 < math.hypot(hand[0] - x, hand[1] - y) < 0.92:
             yield x, y
+
+
+def _wrist_in_reach(hand: HandPose, x: float, y: float) -> bool:
+    """Whether the arm is long enough, and not too long, for the wrist's place: a cheap test before the IK.
+
+    Side view: from the shoulder's lift axis, upper arm and forearm reach a ring around it.
+    """
+    wrist = hand.pos - _HAND_LENGTH * hand.approach
+    across = math.hypot(wrist[0] - x, wrist[1] - y) - _SHOULDER_OUT
+    away = math.hypot(across, wrist[2] - _SHOULDER_HEIGHT)
+    return _RING[0] < away < _RING[1]
 
 
 def _turning(here, x: float, y: float, yaw: float) -> float:

@@ -48,7 +48,9 @@ class Footprint:
 def arm_footprint(q: np.ndarray, held: np.ndarray | None = None) -> Footprint:
     """What of the arm in posture q [7], holding spheres [H, 4], sticks out of the base's circle."""
     spheres = arm_spheres(q, held)
-    outside = spheres[np.hypot(spheres[:, 0], spheres[:, 1]) + spheres[:, 3] > fetch.BASE_RADIUS - 0.02]
+    outside = spheres[
+        np.hypot(spheres[:, 0], spheres[:, 1]) + spheres[:, 3] > fetch.BASE_RADIUS - 0.02
+    ]
     if not len(outside):
         return Footprint(np.empty((0, 3)), 0.0, 0.0)
     low = float((outside[:, 2] - outside[:, 3]).min())
@@ -61,7 +63,14 @@ def overhead_plan(plan: FloorPlan, obstacles: Obstacles, footprint: Footprint) -
     reach = np.where(
         (obstacles.kind == BOX)[:, None],
         obstacles.size,
-        np.stack([obstacles.size[:, 0], obstacles.size[:, 0], obstacles.size[:, 1] + obstacles.size[:, 0]], 1),
+        np.stack(
+            [
+                obstacles.size[:, 0],
+                obstacles.size[:, 0],
+                obstacles.size[:, 1] + obstacles.size[:, 0],
+            ],
+            1,
+        ),
     )
     reach = np.where((obstacles.kind == SPHERE)[:, None], obstacles.size[:, :1], reach)
     height = (np.abs(obstacles.rot[:, 2]) * reach).sum(axis=1)
@@ -101,19 +110,27 @@ def plan_route(
     goal_state = _state(plan, goal[0], goal[1], 0.0 if goal_yaw is None else goal_yaw)
     if start_state[0] < 0:
         return None
-    args = (plan.clearance, overhead.clearance, plan.radius, circles, plan.cell)
-    states = _search(*args, field, start_state, goal_state, goal_yaw is not None, int(max_expansions))
+    shapes = (plan.clearance, overhead.clearance, plan.radius, circles)
+    grid = (plan.bounds[0], plan.bounds[1], plan.cell)
+    states = _search(
+        *shapes,
+        *grid,
+        field,
+        np.array(start_state),
+        np.array(goal_state),
+        goal_yaw is not None,
+        max_expansions,
+    )
     if not len(states):
         return None
-    poses = np.empty((len(states), 3))
-    poses[:, 0] = plan.bounds[0] + (states[:, 2] + 0.5) * plan.cell
-    poses[:, 1] = plan.bounds[1] + (states[:, 1] + 0.5) * plan.cell
-    poses[:, 2] = np.unwrap(_HEADINGS[states[:, 0]])
-    poses[:, 2] += start_yaw - wrapped(start_yaw - poses[0, 2]) - poses[0, 2]
-    poses[0, :2], poses[-1, :2] = start[:2], goal
-    corners = _corners(poses)
-    route = _shortcut(corners, *args, plan.bounds[0], plan.bounds[1])
-    return _as_turns_and_legs(route, start_yaw, goal_yaw)
+    centres = np.array([[grid[0], grid[1]]]) + (states[:, [2, 1]] + 0.5) * plan.cell
+    centres[0], centres[-1] = start[:2], goal
+    yaws = np.unwrap(_HEADINGS[states[:, 0]])
+    yaws += start_yaw + wrapped(yaws[0] - start_yaw) - yaws[0]
+    last_yaw = None if goal_yaw is None else yaws[-1] + wrapped(goal_yaw - yaws[-1])
+    return _straightened(
+        _legs(states, centres, yaws), (*start[:2], start_yaw), last_yaw, shapes, grid
+    )
 
 
 class RouteFollower:
@@ -151,7 +168,9 @@ class RouteFollower:
                     if abs(error) < self._best - 0.02:
                         self._best, self._idle_steps = abs(error), 0
                     gain = 2.5 if len(self._chunks) == 1 else 4.0
-                    return np.array([0.0, self._speed * np.clip(gain * error / fetch.MAX_BASE_TURN, -1, 1)])
+                    return np.array(
+                        [0.0, self._speed * np.clip(gain * error / fetch.MAX_BASE_TURN, -1, 1)]
+                    )
             else:
                 if self._follower is None:
                     points, reverse = chunk
@@ -165,27 +184,28 @@ class RouteFollower:
 
 
 def _chunks(route: np.ndarray) -> list:
-    """The route as turns (a continuous yaw) and paths ([n, 2] points, whether backwards)."""
+    """The route as turns (a continuous yaw) and paths ([n, 2] points, whether backwards).
+
+    A turn by clearly less than half a circle before a leg is left to the path follower.
+    """
     chunks: list = []
+    turn: float | None = None
     for before, after in zip(route[:-1], route[1:], strict=True):
         way = after[:2] - before[:2]
         if np.hypot(*way) < 1e-6:
-            chunks.append(float(after[2]))
+            turn = float(after[2])
+            turned_from = float(before[2])
             continue
-        reverse = abs(wrapped(np.arctan2(way[1], way[0]) - after[2])) > np.pi / 2
-        # A turn below half a circle between two legs of one direction is the follower's own affair.
-        if len(chunks) >= 2 and isinstance(chunks[-1], float) and isinstance(chunks[-2], tuple):
-            points, was_reverse = chunks[-2]
-            last_way = points[-1] - points[-2]
-            last_yaw = np.arctan2(last_way[1], last_way[0]) + np.pi * was_reverse
-            turn = chunks[-1] - (before[2] + wrapped(last_yaw - before[2]))
-            is_short = abs(before[2] - chunks[-1]) < 1e-6 and abs(turn) < np.pi
-            if reverse == was_reverse and is_short and len(chunks) > 2:
-                chunks.pop()
-                chunks[-1] = (np.concatenate([points, after[None, :2]]), reverse)
-                continue
-        chunks.append((np.stack([before[:2], after[:2]]), reverse))
-    return chunks
+        reverse = bool(abs(wrapped(np.arctan2(way[1], way[0]) - after[2])) > np.pi / 2)
+        is_long = turn is not None and abs(turn - turned_from) > 0.9 * np.pi
+        if is_long:
+            chunks.append(turn)
+        if not is_long and chunks and isinstance(chunks[-1], tuple) and chunks[-1][1] == reverse:
+            chunks[-1] = (np.concatenate([chunks[-1][0], after[None, :2]]), reverse)
+        else:
+            chunks.append((np.stack([before[:2], after[:2]]), reverse))
+        turn = None
+    return chunks if turn is None else [*chunks, turn]
 
 
 def _state(plan: FloorPlan, x: float, y: float, yaw: float) -> tuple[int, int, int]:
@@ -194,16 +214,251 @@ def _state(plan: FloorPlan, x: float, y: float, yaw: float) -> tuple[int, int, i
     return int(np.argmin(np.abs((_HEADINGS - yaw + np.pi) % (2 * np.pi) - np.pi))), iy, ix
 
 
-def _corners(poses: np.ndarray) -> np.ndarray:
-    """The poses where a turn or a leg ends."""
-    keep = [0]
-    for i in range(1, len(poses) - 1):
-        turns_before = poses[i, 2] != poses[i - 1, 2]
-        turns_after = poses[i + 1, 2] != poses[i, 2]
-        same_way = np.dot(poses[i, :2] - poses[i - 1, :2], poses[i + 1, :2] - poses[i, :2]) > 0.0
-        same_turn = (poses[i, 2] - poses[i - 1, 2]) * (poses[i + 1, 2] - poses[i, 2]) > 0.0
-        if not (same_turn if turns_before and turns_after else (turns_before == turns_after and same_way)):
-            keep.append(i)
-    if len(poses) > 1:
-        keep.append(len(poses) - 1)
+@dataclass
+class _Leg:
+    begin: np.ndarray  # [2]
+    end: np.ndarray  # [2]
+    yaw: float  # the robot's, continuous
+    is_backward: bool
+
+
+def _legs(states: np.ndarray, centres: np.ndarray, yaws: np.ndarray) -> list[_Leg]:
+    """The straight stretches of a chain of states."""
+    legs: list[_Leg] = []
+    for i in range(1, len(states)):
+        step = states[i, [2, 1]] - states[i - 1, [2, 1]]
+        if not step.any():
+            continue
+        is_backward = bool(np.dot(step, _STEPS[states[i, 0]]) < 0)
+        last = legs[-1] if legs else None
+        if last is not None and last.yaw == yaws[i] and last.is_backward == is_backward:
+            last.end = centres[i]
+        else:
+            legs.append(_Leg(centres[i - 1], centres[i], float(yaws[i]), is_backward))
+    return legs
+
+
+def _straightened(legs, start, last_yaw, shapes, grid) -> np.ndarray:
+    """Poses [n, 3] of the legs after shortcuts: from each corner straight on to the farthest that pays."""
+    route, yaw, first, was_shortcut = [start], start[2], 0, False
+    while first < len(legs):
+        best = None
+        begin, old_cost, old_yaw = legs[first].begin, 0.0, yaw
+        for j in range(first, len(legs)):
+            leg = legs[j]
+            cost = _leg_cost(*leg.begin, *leg.end, leg.yaw, *shapes, *grid)
+            length = float(np.hypot(*(leg.end - leg.begin)))
+            old_cost += min(cost, 2.0 * length) * (_REVERSE_COST if leg.is_backward else 1.0)
+            old_cost += _turn_cost(old_yaw, leg.yaw)
+            old_yaw = leg.yaw
+            way = leg.end - begin
+            if j == first or np.hypot(*way) < 0.1:
+                continue
+            for is_backward in (False, True):
+                heading = yaw + wrapped(np.arctan2(way[1], way[0]) + np.pi * is_backward - yaw)
+                after = legs[j + 1].yaw if j + 1 < len(legs) else last_yaw
+                after = heading if after is None else heading + wrapped(after - heading)
+                cost = _leg_cost(*begin, *leg.end, heading, *shapes, *grid)
+                cost = cost * (_REVERSE_COST if is_backward else 1.0) + _turn_cost(yaw, heading)
+                old_after = old_yaw if j + 1 == len(legs) and last_yaw is None else after
+                if (
+                    cost + _turn_cost(heading, after)
+                    > old_cost + abs(wrapped(old_after - old_yaw)) * _TURN_COST
+                ):
+                    continue
+                if _turn_is_free(*begin, yaw, heading, *shapes, *grid) and _turn_is_free(
+                    *leg.end, heading, after, *shapes, *grid
+                ):
+                    best = (j, heading)
+        if best is None:
+            leg = legs[first]
+            way = leg.end - leg.begin
+            # The grid's turn, which may go the long way round; ends off the centres bend a leg a little.
+            lattice = leg.yaw - (legs[first - 1].yaw if first else start[2])
+            heading = yaw + (wrapped(lattice) if was_shortcut else lattice)
+            heading += wrapped(np.arctan2(way[1], way[0]) + np.pi * leg.is_backward - heading)
+            best, was_shortcut = (first, heading), False
+        else:
+            was_shortcut = True
+        yaw = best[1]
+        route += [(*begin, yaw), (*legs[best[0]].end, yaw)]
+        first = best[0] + 1
+    if last_yaw is not None:
+        route.append(
+            (*route[-1][:2], yaw + wrapped(last_yaw - yaw) if was_shortcut or legs else last_yaw)
+        )
+    poses = np.array(route)
+    keep = np.concatenate([[True], np.abs(np.diff(poses, axis=0)).max(axis=1) > 1e-9])
     return poses[keep]
+
+
+def _turn_cost(before: float, after: float) -> float:
+    turn = abs(after - before)
+    return _TURN_COST * turn + (_CORNER_COST if turn > 0.3 else 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _room(x, y, yaw, base_field, arm_field, radius, circles, x0, y0, cell):
+    """How much nearer base or arm could be (m) to the nearest thing; negative: too near."""
+    ny, nx = base_field.shape
+    ix, iy = int(np.floor((x - x0) / cell)), int(np.floor((y - y0) / cell))
+    if ix < 0 or iy < 0 or ix >= nx or iy >= ny:
+        return -1.0, -1.0
+    base, arm = base_field[iy, ix] - radius, 1.0
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    for c in range(len(circles)):
+        cx = x + cos * circles[c, 0] - sin * circles[c, 1]
+        cy = y + sin * circles[c, 0] + cos * circles[c, 1]
+        ix, iy = int(np.floor((cx - x0) / cell)), int(np.floor((cy - y0) / cell))
+        clearance = 0.0
+        if 0 <= ix < nx and 0 <= iy < ny:
+            clearance = arm_field[iy, ix]
+        arm = min(arm, clearance - circles[c, 2] - ARM_MARGIN)
+    return base, arm
+
+
+@njit(cache=True, nogil=True)
+def _price(base, arm, radius):
+    """Cost of a metre where there is so much room."""
+    near = min(1.0, max(0.0, 1.0 - arm / _ARM_COMFORT))
+    return _multiplier(base + radius, radius, 1.0) + near * near
+
+
+@njit(cache=True, nogil=True)
+def _leg_cost(ax, ay, bx, by, yaw, base_field, arm_field, radius, circles, x0, y0, cell):
+    """Price of a straight leg, inf where base or arm do not fit."""
+    length = np.hypot(bx - ax, by - ay)
+    num = max(1, int(np.ceil(length / (0.7 * cell))))
+    total = 0.0
+    for i in range(num + 1):
+        x, y = ax + (bx - ax) * i / num, ay + (by - ay) * i / num
+        base, arm = _room(x, y, yaw, base_field, arm_field, radius, circles, x0, y0, cell)
+        if min(base, arm) < 0.0:
+            return np.inf
+        total += _price(base, arm, radius) * (0.5 if i in (0, num) else 1.0)
+    return total * length / num
+
+
+@njit(cache=True, nogil=True)
+def _turn_is_free(x, y, before, after, base_field, arm_field, radius, circles, x0, y0, cell):
+    num = max(1, int(np.ceil(abs(after - before) / 0.12)))
+    for i in range(num + 1):
+        yaw = before + (after - before) * i / num
+        base, arm = _room(x, y, yaw, base_field, arm_field, radius, circles, x0, y0, cell)
+        if min(base, arm) < 0.0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _search(
+    base_field,
+    arm_field,
+    radius,
+    circles,
+    x0,
+    y0,
+    cell,
+    field,
+    start,
+    goal,
+    has_yaw,
+    max_expansions,
+):
+    """A* over (heading, iy, ix): the chain of states [n, 3], none if there is no way."""
+    ny, nx = base_field.shape
+    layer = ny * nx
+    cost = np.full(16 * layer, np.inf)
+    before = np.full(16 * layer, -1, np.int64)
+    is_closed = np.zeros(16 * layer, np.bool_)
+    room = np.full(16 * layer, np.nan)
+    price = np.ones(16 * layer)
+    begin = (start[0] * ny + start[1]) * nx + start[2]
+    cost[begin] = 0.0
+    queue = [(0.0, begin)]
+    expansions = 0
+    none = np.empty((0, 3), np.int64)
+    for state in (begin, (goal[0] * ny + goal[1]) * nx + goal[2]):
+        _look(state, base_field, arm_field, radius, circles, x0, y0, cell, room, price)
+    if has_yaw and room[(goal[0] * ny + goal[1]) * nx + goal[2]] < 0.0:
+        return none
+    while len(queue) > 0:
+        _, here = heapq.heappop(queue)
+        if is_closed[here]:
+            continue
+        is_closed[here] = True
+        expansions += 1
+        heading, iy, ix = here // layer, here % layer // nx, here % nx
+        if iy == goal[1] and ix == goal[2] and (not has_yaw or heading == goal[0]):
+            chain = [here]
+            while before[chain[-1]] >= 0:
+                chain.append(before[chain[-1]])
+            states = np.empty((len(chain), 3), np.int64)
+            for i in range(len(chain)):
+                node = chain[len(chain) - 1 - i]
+                states[i, 0], states[i, 1], states[i, 2] = (
+                    node // layer,
+                    node % layer // nx,
+                    node % nx,
+                )
+            return states
+        if expansions > max_expansions:
+            return none
+        for move in range(4):
+            jy, jx, turned = iy, ix, heading
+            if move < 2:
+                turned = (heading + (1 if move == 0 else 15)) % 16
+                length = _TURN_COST * abs(
+                    (_HEADINGS[turned] - _HEADINGS[heading] + np.pi) % (2 * np.pi) - np.pi
+                )
+                # The first turn of several pays for stopping.
+                source = before[here]
+                if source < 0 or source % layer != here % layer:
+                    length += _CORNER_COST
+            else:
+                sign = 1 if move == 2 else -1
+                jx, jy = ix + sign * _STEPS[heading, 0], iy + sign * _STEPS[heading, 1]
+                if not (0 <= jx < nx and 0 <= jy < ny):
+                    continue
+                length = _STEP_LENGTH[heading] * cell * (1.0 if move == 2 else _REVERSE_COST)
+            there = (turned * ny + jy) * nx + jx
+            if is_closed[there]:
+                continue
+            if np.isnan(room[there]):
+                _look(there, base_field, arm_field, radius, circles, x0, y0, cell, room, price)
+            # Where it is too tight already, any move towards more room is welcome.
+            needed = min(0.0, room[here] - 1e-3)
+            if room[there] < needed:
+                continue
+            if move < 2:
+                turn = (_HEADINGS[turned] - _HEADINGS[heading] + np.pi) % (2 * np.pi) - np.pi
+                base, arm = _room(
+                    x0 + (ix + 0.5) * cell, y0 + (iy + 0.5) * cell, _HEADINGS[heading] + 0.5 * turn,
+                    base_field, arm_field, radius, circles, x0, y0, cell,
+                )  # fmt: skip
+                if min(base, arm) < needed - 0.02:
+                    continue
+                reached = cost[here] + length
+            else:
+                reached = cost[here] + length * 0.5 * (price[here] + price[there])
+            if reached < cost[there]:
+                cost[there], before[there] = reached, here
+                ahead = field[jy, jx]
+                if ahead == np.inf:
+                    ahead = np.hypot(jx - goal[2], jy - goal[1]) * cell
+                # 2% too eager: a field of king's and knight's moves leaves many equal ways.
+                heapq.heappush(queue, (reached + 1.02 * ahead, there))
+    return none
+
+
+@njit(cache=True, nogil=True)
+def _look(state, base_field, arm_field, radius, circles, x0, y0, cell, room, price):
+    """Fill in a state's room and price."""
+    ny, nx = base_field.shape
+    heading, iy, ix = state // (ny * nx), state % (ny * nx) // nx, state % nx
+    base, arm = _room(
+        x0 + (ix + 0.5) * cell, y0 + (iy + 0.5) * cell, _HEADINGS[heading],
+        base_field, arm_field, radius, circles, x0, y0, cell,
+    )  # fmt: skip
+    room[state] = min(base, arm)
+    price[state] = _price(base, arm, radius) if room[state] >= 0.0 else 3.0

@@ -59,8 +59,8 @@ def test_plan_lines_around_the_running_one_are_shown():
     def run(place):
         return [*plan[:place], f"> step {'abcdefg'[place]}", *plan[place + 1 :]]
 
-    assert _around(run(0), "step a: driving") == (["> step a: driving", *plan[1:4]], 0)
-    assert _around(run(3), "step d") == ([plan[2], "> step d", *plan[4:6]], 1)
-    assert _around(run(6), "step g") == ([*plan[3:6], "> step g"], 3)
-    assert _around(plan, "planning") == (["planning", *plan[:3]], 0)
-    assert _around([], "") == ([], None)
+    assert _around(run(0)) == (["> step a", *plan[1:4]], 0)
+    assert _around(run(3)) == ([plan[2], "> step d", *plan[4:6]], 1)
+    assert _around(run(6)) == ([*plan[3:6], "> step g"], 3)
+    assert _around(plan) == (plan[:4], None)
+    assert _around([]) == ([], None)

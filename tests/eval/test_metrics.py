@@ -61,18 +61,17 @@ def test_stages_keep_the_order_of_the_task():
 
 
 def test_product_bound_multiplies_the_skills_up_to_a_stage():
-    skills = skill_counts(
-        [
-            record(0, True, {}, [("pick", False), ("pick", True), ("navigate", True)]),
-            record(1, True, {}, [("pick", True), ("pick", True), ("navigate", True)]),
-        ]
-    )
-    assert skills == {
-        "navigate": {"attempts": 2, "successes": 2},
-        "pick": {"attempts": 4, "successes": 3},
+    records = [
+        record(0, True, {}, [("pick", False), ("pick", True), ("navigate", True)]),  # a retry
+        record(1, True, {}, [("pick", True), ("pick", True), ("navigate", True)]),
+        record(2, False, {}, [("navigate", True), ("pick", False), ("pick", False)]),  # given up
+    ]
+    assert skill_counts(records) == {
+        "navigate": {"attempts": 3, "successes": 3},
+        "pick": {"attempts": 6, "successes": 3},
     }
     stages = [["navigate", "pick"], ["navigate", "pick"], ["place"], ["pick"]]
-    assert product_bound(stages, skills) == [0.75, 0.75**2, None, None]
+    assert product_bound(stages, records) == [0.75, 0.75**2, None, None]  # 3 worked, 1 given up
 
 
 def test_failures_and_apartments_are_counted():
