@@ -130,7 +130,7 @@ class Body:
             arm_done = arm_rows is None or step >= len(arm_rows)
             if left < 0.01 and arm_done:
                 return None
-            speed = sign * float(np.clip(2.5 * left, 0.0, 0.8))
+            speed = sign * float(np.clip(4.0 * left, 0.05, 1.0))
             turn = float(np.clip(2.0 * _wrapped(yaw - byaw), -0.5, 0.5))
             row = hold if arm_rows is None or not len(arm_rows) else arm_rows[min(step, len(arm_rows) - 1)]
             yield self.action(row, (speed, turn))

@@ -1,9 +1,9 @@
 """Whether a posture of the arm touches the house, the robot itself or the floor.
 
-The arm, from the shoulder to the nozzle, and what the hand holds are spheres fixed to links; the house is
-boxes, cylinders, spheres and capsules in the base frame; the robot's own body is boxes and a cylinder.
-Distances sphere - primitive are exact, so a clearance errs only by how far the spheres stick out of the
-links: at most 1 cm.
+The arm, from the shoulder to the nozzle, and what the hand holds are spheres fixed to links; the
+house is boxes, cylinders, spheres and capsules in the base frame; the robot's own body is boxes and
+a cylinder. Distances sphere - primitive are exact, so a clearance errs only by how far the spheres
+stick out of the links: at most 1 cm.
 
 K: obstacles, S: spheres of the arm, H: spheres of the held object.
 """
@@ -25,14 +25,14 @@ _SHOULDER_B = np.array([0.15, 0.0, 0.94])  # m, the shoulder_lift joint
 NO_SPHERES = np.empty((0, 4))
 _GRIPPER_FRAME, _EE_FRAME = 7, 8  # of kinematics.link_frames
 _ELBOW, _WRIST = 3, 5  # frames
-# Looks along a segment: first after _FIRST_STEP, at the latest every _MAX_STEP (rad, fastest joint).
+# Looks along a segment: first after _FIRST_STEP, at latest every _MAX_STEP (rad, fastest joint).
 _FIRST_STEP, _MAX_STEP = 0.02, 0.15
 _SLACK = 0.002  # m by which a margin may be missed between two looks
 
 
 @dataclass(frozen=True)
 class Obstacles:
-    """Primitives in one frame; sizes as MuJoCo has them (half sizes; radius, half length; radius)."""
+    """Primitives in one frame; sizes as MuJoCo has them (half sizes; radius, half length)."""
 
     kind: np.ndarray  # [K] BOX, CYLINDER, SPHERE or CAPSULE
     pos: np.ndarray  # [K, 3] m
@@ -62,7 +62,7 @@ def obstacles_from_sim(
     exclude_geoms: tuple[int, ...] | np.ndarray = (),
     reach: float = 1.6,  # m from the shoulder
 ) -> Obstacles:
-    """What the arm of a base at `base_pose` can touch: geoms of groups 0 (house), 1 and 2, base frame."""
+    """What the arm of a base at `base_pose` can touch: geoms of groups 0 to 2, base frame."""
     wanted = model.geom_group <= 2
     wanted[np.asarray(exclude_geoms, dtype=np.int64)] = False
     x, y, yaw = base_pose
@@ -94,7 +94,8 @@ def held_spheres(
 ) -> np.ndarray:
     """Spheres [H, 4] (x, y, z, radius in the ee frame) that stand for a held object.
 
-    They stick out of its faces by at most 15% of its smallest half size and leave its sharp corners bare.
+    They stick out of its faces by at most 15% of its smallest half size, and leave its sharp
+    corners bare.
     """
     if shape == "sphere":
         return np.array([[*pos_e, float(size[0])]])
@@ -153,10 +154,11 @@ def segment_free(
     held: np.ndarray | None = None,
     margin: float = 0.01,
 ) -> bool:
-    """Whether the straight motion between two postures keeps `margin`, to within 2 mm, throughout."""
+    """Whether the straight motion between two postures keeps `margin`, to within 2 mm."""
     return bool(
         _segment_free(
-            np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64), *packed(obstacles, held),
+            np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64),
+            *packed(obstacles, held),
             float(margin),
         )
     )  # fmt: skip
@@ -169,7 +171,7 @@ def place_free(
     held: np.ndarray | None = None,
     margin: float = 0.01,
 ) -> bool:
-    """Whether the robot, body and arm, fits at a base pose; obstacles in the frame of that pose (world)."""
+    """Whether body and arm fit at a base pose; obstacles in the frame of that pose."""
     local = obstacles.in_base(base_pose)
     body = _spheres_clearance(_BODY_SPHERES, local.kind, local.pos, local.rot, local.size, margin)
     return bool(body >= margin) and is_free(q, local, held, margin)
@@ -195,7 +197,7 @@ def packed(obstacles: Obstacles, held: np.ndarray | None) -> tuple[np.ndarray, .
 
 
 def _arm_spheres() -> tuple[np.ndarray, np.ndarray]:
-    """Frame [S] and x, y, z, radius [S, 4] of spheres that cover `fetch.ARM_CAPSULES`, palm and nozzle."""
+    """Frame [S] and x, y, z, radius [S, 4] of spheres over `fetch.ARM_CAPSULES`, palm, nozzle."""
     names = [joint.name for joint in fetch.ARM_JOINTS]
     frames, spheres = [], []
     for name, begin, end, radius in fetch.ARM_CAPSULES:
@@ -219,7 +221,7 @@ def _arm_spheres() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _body_spheres() -> np.ndarray:
-    """x, y, z, radius [n, 4] in the base frame that cover base cylinder and torso, by at most 3 cm more."""
+    """x, y, z, radius [n, 4] over base cylinder and torso, base frame, by at most 3 cm more."""
     spheres = []
     for z in (0.12, 0.27):
         for angle in np.arange(8) * np.pi / 4:
@@ -237,7 +239,7 @@ def _body_spheres() -> np.ndarray:
 
 _FRAME_OF_SPHERE, _ARM_SPHERES = _arm_spheres()
 _BODY_SPHERES = _body_spheres()
-# The shoulder's own links touch the torso all the time: only what comes after the elbow can hit the body.
+# The shoulder's links touch the torso all the time: only what follows the elbow can hit the body.
 _FIRST_DISTAL = int(np.argmax(_FRAME_OF_SPHERE >= _ELBOW))
 _FIRST_HAND = int(np.argmax(_FRAME_OF_SPHERE >= _WRIST))
 _BODY_KIND = np.array([{"box": BOX, "cylinder": CYLINDER}[geom[1]] for geom in fetch.BASE_GEOMS])
@@ -251,7 +253,7 @@ _BODY_ROT = np.stack([np.eye(3)] * len(_BODY_KIND))
 
 @njit(cache=True, nogil=True)
 def _primitive_distance(px, py, pz, kind, pos, rot, size):
-    """Signed distance of a point to the surface of one primitive; inside a box or cylinder: to the nearest face."""
+    """Signed distance of a point to a primitive's surface; inside one: to the nearest face."""
     dx, dy, dz = px - pos[0], py - pos[1], pz - pos[2]
     if kind == SPHERE:
         return np.sqrt(dx * dx + dy * dy + dz * dz) - size[0]
@@ -331,7 +333,7 @@ def _place_spheres(q, held):
 
 @njit(cache=True, nogil=True)
 def _clearance(q, kind, pos, rot, size, held, enough):
-    """Smallest distance to house, body and floor and of hand to upper arm; any once below `enough`."""
+    """Smallest distance to house, body, floor, of hand to upper arm; any below `enough`."""
     return _placed_clearance(_place_spheres(q, held), kind, pos, rot, size, enough)
 
 
@@ -360,7 +362,7 @@ def _placed_clearance(spheres, kind, pos, rot, size, enough):
 
 @njit(cache=True, nogil=True)
 def _segment_free(q0, q1, kind, pos, rot, size, held, margin):
-    """March along the segment: no look is needed before the fastest sphere has used up the clearance."""
+    """March along: no look is needed before the fastest sphere has used up the clearance."""
     span = np.max(np.abs(q1 - q0))
     # Ends and middle first: a blocked segment is found out early.
     before = _place_spheres(q0, held)

@@ -3,8 +3,8 @@
     pose --> progress along the path --> carrot ahead on the leg --> heading error --> turn
                                     \\-> distance to the leg's end -----------------> forward
 
-The base answers a command with a lag of about 0.1 s. A loop x' = -k x through a lag of tau is critically
-damped at k = 1 / (4 tau): that is the gain of the last centimetres, for driving and for turning.
+The base answers a command with a lag of about 0.1 s. A loop x' = -k x through a lag of tau is
+critically damped at k = 1 / (4 tau): the gain of the last centimetres, for driving and for turning.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class PathFollower:
         return abs(wrapped(np.arctan2(after[1], after[0]) - np.arctan2(before[1], before[0])))
 
     def _run_out(self, here: np.ndarray) -> float:
-        """Distance (m) beyond this leg's end that the pace may count on: the gentler the corner, the more."""
+        """Distance (m) past this leg's end that the pace may count on: more at gentle corners."""
         total = 0.0
         for index in range(self._leg + 1, len(self.path) - 1):
             corner = self._corner(index)
@@ -153,7 +153,7 @@ class PathFollower:
         return total
 
     def _carrot(self, here: np.ndarray) -> np.ndarray:
-        """Point [2] on this leg ahead of the robot; gentle corners are looked past, sharp ones are not."""
+        """Point [2] ahead of the robot; gentle corners are looked past, sharp ones are not."""
         if len(self.path) == 1:
             return self.path[0]
         begin, end = self.path[self._leg], self.path[self._leg + 1]

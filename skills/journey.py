@@ -25,6 +25,7 @@ MARGIN = 0.03  # m kept by the arm on the way: the base follows its path to 3 cm
 END_MARGIN = 0.01  # m kept where the way begins and ends
 WIDE_RADIUS = 0.55  # m, a way around which the arm at rest can turn
 BACKS = (0.0, 0.35)  # m of backing off before the way proper
+CORNER_RADIUS = 0.4  # m
 MAX_PREDICTION = 900  # control steps
 NO_ROWS = np.empty((0, 7))
 
@@ -91,6 +92,7 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back):
     path = plan.shortest_path(np.array(start[:2]), np.asarray(goal[:2]))
     if path is None:
         return
+    path = rounded(path, plan)
     yield np.concatenate([backing, predict(start, path, yaw)]), path
     if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
         return
@@ -99,8 +101,32 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back):
         return
     detour = wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
     if detour is not None:
-        path = np.concatenate([[start[:2]], detour, [goal[:2]]])
+        path = rounded(np.concatenate([[start[:2]], detour, [goal[:2]]]), plan)
         yield np.concatenate([backing, predict(start, path, yaw)]), path
+
+
+def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:
+    """The path [n, 2] with its corners rounded where the floor allows: no stop at each of them."""
+    points = [path[0]]
+    for before, corner, after in zip(path[:-2], path[1:-1], path[2:], strict=True):
+        a, b = before - corner, after - corner
+        length_a, length_b = np.linalg.norm(a), np.linalg.norm(b)
+        if length_a < 1e-6 or length_b < 1e-6:
+            continue
+        turn = np.pi - np.arccos(np.clip(np.dot(a, b) / (length_a * length_b), -1.0, 1.0))
+        if turn < 0.12:
+            points.append(corner)
+            continue
+        cut = min(CORNER_RADIUS * np.tan(min(turn, 2.6) / 2.0), 0.45 * length_a, 0.45 * length_b)
+        start, end = corner + cut * a / length_a, corner + cut * b / length_b
+        shares = np.linspace(0.0, 1.0, max(3, int(np.ceil(turn / 0.12)) + 1))[:, None]
+        arc = (1 - shares) ** 2 * start + 2 * shares * (1 - shares) * corner + shares**2 * end
+        if all(plan.is_free(*point) for point in arc):
+            points.extend(arc)
+        else:
+            points.append(corner)
+    points.append(path[-1])
+    return np.array(points)
 
 
 def predict(start, path: np.ndarray, yaw: float | None) -> np.ndarray:

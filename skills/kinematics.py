@@ -1,11 +1,12 @@
-"""Fetch's arm as geometry: forward kinematics, inverse kinematics, small steps of arm and base together.
+"""Fetch's arm as geometry: forward and inverse kinematics, small steps of arm and base together.
 
-    R_i = R_{i-1} Rot(axis_i, q_i)        p_i = p_{i-1} + R_{i-1} origin_i         J_i = a_i x (p_ee - p_i)
-    dq  = z + J^T (J J^T + damping^2 I)^-1 (error - J z)      z: the pull towards a preferred posture
+    R_i = R_{i-1} Rot(axis_i, q_i)     p_i = p_{i-1} + R_{i-1} origin_i     J_i = a_i x (p_ee - p_i)
+    dq  = z + J^T (J J^T + damping^2 I)^-1 (error - J z)     z: the pull to a preferred posture
 
 All positions are in the base frame (`_b`; x forward, y left, z up, m), joints in the order of
-`fetch.ARM_JOINTS` (rad). The end effector (ee) is the tip of the suction nozzle; its x axis, the approach,
-points out of the gripper. Damped least squares: Nakamura and Hanafusa 1986; null-space pull: Liegeois 1977.
+`fetch.ARM_JOINTS` (rad). The end effector (ee) is the tip of the suction nozzle; its x axis, the
+approach, points out of the gripper. Damped least squares: Nakamura and Hanafusa 1986; null-space
+pull: Liegeois 1977.
 
 F: frames, 7 links then gripper_link then ee.
 """
@@ -35,7 +36,7 @@ _MAX_TURN = 0.35  # rad a joint turns in one iteration, where the linear model s
 
 
 def link_frames(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions [F, 3] and rotations [F, 3, 3] in the base frame of 7 links, gripper_link and ee."""
+    """Positions [F, 3] and rotations [F, 3, 3], base frame, of 7 links, gripper_link and ee."""
     return _frames(np.asarray(q, dtype=np.float64))
 
 
@@ -70,9 +71,9 @@ def solve_ik(
 ) -> np.ndarray | None:
     """Joints [7] within the limits that bring the ee to a pose, None if no descent arrives.
 
-    Arrived means `POSITION_TOLERANCE`, and `approach_tolerance` (rad, also for `rotation_b`). The first
-    descent starts at `seed`, the others at configurations that depend only on `random_seed`. Without
-    `approach_b` and `rotation_b` any orientation will do.
+    Arrived means `POSITION_TOLERANCE`, and `approach_tolerance` (rad, also for `rotation_b`). The
+    first descent starts at `seed`, the others at configurations that depend only on `random_seed`.
+    Without `approach_b` and `rotation_b` any orientation will do.
     """
     found = solve_ik_many(
         target_pos_b, approach_b, seed, rotation_b=rotation_b, preferred=preferred, num_solutions=1,
@@ -95,7 +96,7 @@ def solve_ik_many(
     num_restarts: int = 24,
     random_seed: int = 0,
 ) -> np.ndarray:
-    """As `solve_ik`, but up to `num_solutions` different postures [n, 7], nearest to `preferred` first."""
+    """As `solve_ik`, but up to `num_solutions` postures [n, 7], nearest to `preferred` first."""
     target = np.asarray(target_pos_b, dtype=np.float64)
     seed = fetch.ARM_START if seed is None else np.asarray(seed, dtype=np.float64)
     preferred = seed if preferred is None else np.asarray(preferred, dtype=np.float64)
@@ -115,7 +116,7 @@ def solve_ik_many(
 def straight_line(
     q_start: np.ndarray,  # [7]
     target_pos_b: np.ndarray,  # [3]
-    keep: str = "approach",  # "approach", "rotation" or "position": what of the start's orientation stays
+    keep: str = "approach",  # what of the start's pose stays: "approach", "rotation", "position"
     *,
     approach_tolerance: float = 0.05,
     step: float = 0.01,
@@ -128,15 +129,15 @@ def straight_line(
     if keep not in modes:
         raise ValueError(f"keep must be one of {', '.join(modes)}, got {keep!r}")
     path, is_complete = _straight_line(
-        np.asarray(q_start, dtype=np.float64), np.asarray(target_pos_b, dtype=np.float64), modes[keep],
-        float(approach_tolerance), float(step),
+        np.asarray(q_start, dtype=np.float64), np.asarray(target_pos_b, dtype=np.float64),
+        modes[keep], float(approach_tolerance), float(step),
     )  # fmt: skip
     return path if is_complete else None
 
 
 def whole_body_step(
     q: np.ndarray,  # [7]
-    ee_step_b: np.ndarray,  # [3] wanted displacement of the ee in the world, in base axes, m a control step
+    ee_step_b: np.ndarray,  # [3] wanted motion of the ee in the world, base axes, m a step
     base_allowed: bool = True,
     *,
     q_preferred: np.ndarray | None = None,  # [7], default the present posture
@@ -147,9 +148,9 @@ def whole_body_step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """One control step of arm and base that moves the ee by a displacement.
 
-    Returns dq [7] (each at most `MAX_ARM_STEP`, never beyond a joint limit) and base [2] (forward m, turn rad;
-    within the base's speed limits), which together come as near to the displacement as the limits let them;
-    what freedom is left pulls the arm to `q_preferred`. The ee turns freely.
+    Returns dq [7] (each at most `MAX_ARM_STEP`, never beyond a joint limit) and base [2] (forward m,
+    turn rad; within the base's speed limits), which together come as near to the displacement as
+    the limits let them; what freedom is left pulls the arm to `q_preferred`. The ee turns freely.
     """
     q = np.asarray(q, dtype=np.float64)
     limits = np.empty(9)
@@ -197,7 +198,7 @@ def _frames(q):
 
 @njit(cache=True, nogil=True)
 def _jacobian(q):
-    """Position [3] and rotation [3, 3] of the ee, and [6, 7]: velocity above, angular velocity below."""
+    """Position [3], rotation [3, 3] of the ee, and [6, 7]: velocity above, angular below."""
     position, rotation = _frames(q)
     jacobian = np.empty((6, NUM_JOINTS))
     for i in range(NUM_JOINTS):
@@ -215,7 +216,7 @@ def _jacobian(q):
 
 @njit(cache=True, nogil=True)
 def _task(q, target, wanted, mode, error, task):
-    """Fill the error and the Jacobian's rows of what is asked; return rows, metres off, radians off."""
+    """Fill error and Jacobian's rows of what is asked; return rows, metres off, radians off."""
     position, rotation, jacobian = _jacobian(q)
     for r in range(3):
         error[r] = target[r] - position[r]
@@ -258,7 +259,7 @@ def _task(q, target, wanted, mode, error, task):
 
 @njit(cache=True, nogil=True)
 def _solve_positive(matrix, vector, n):
-    """x of matrix x = vector for a symmetric positive definite matrix [n, n], by Cholesky, in place."""
+    """x of matrix x = vector, matrix [n, n] symmetric positive definite, by Cholesky, in place."""
     for i in range(n):
         for j in range(i + 1):
             total = matrix[i, j]
@@ -280,7 +281,7 @@ def _solve_positive(matrix, vector, n):
 
 @njit(cache=True, nogil=True)
 def _bounded_least_squares(task, error, rows, low, high, pull, inverse_weights, damping, step):
-    """Fill `step`: the damped least-squares step within a box, pulled towards `pull` where that is free.
+    """Fill `step`: damped least squares within a box, pulled towards `pull` where that is free.
 
     A component beyond its bound is set to the bound and leaves the problem, until none is beyond.
     """

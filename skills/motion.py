@@ -49,8 +49,9 @@ def plan_arm(
 ) -> np.ndarray | None:
     """Corner points [n, 7] of a motion that keeps `margin` from everything, or None.
 
-    An end that is nearer than `margin` (an object just lifted, a handle) is left or entered by a short
-    motion on which nothing gets nearer than it is at that end; a goal that overlaps something is refused.
+    An end that is nearer than `margin` (an object just lifted, a handle) is left or entered by a
+    short motion on which nothing gets nearer than it is at that end; a goal that overlaps something
+    is refused.
     """
     start, goal = np.asarray(q_start, dtype=np.float64), np.asarray(q_goal, dtype=np.float64)
     path, is_complete = _plan(
@@ -73,7 +74,7 @@ def plan_to_pose(
     max_iterations: int = 1500,
     seed: int = 0,
 ) -> np.ndarray | None:
-    """As `plan_arm`, to the nearest posture that holds the ee at a pose and can be reached; or None."""
+    """As `plan_arm`, to the nearest reachable posture with the ee at a pose, or None."""
     start = np.asarray(q_start, dtype=np.float64)
     postures = solve_ik_many(
         target_pos_b, approach_b, start, rotation_b=rotation_b, num_solutions=num_postures,
@@ -91,8 +92,8 @@ def plan_to_pose(
 def time_parametrise(path: np.ndarray, max_step: float = fetch.MAX_ARM_STEP) -> np.ndarray:
     """Joint positions [T, 7] per control step along corner points [n, 7], the first point left out.
 
-    No joint moves more than `max_step` (rad) between two rows, nor from path[0] to the first row; the last
-    row is the path's end. A path of one point gives no rows.
+    No joint moves more than `max_step` (rad) between two rows, nor from path[0] to the first row;
+    the last row is the path's end. A path of one point gives no rows.
     """
     path = np.asarray(path, dtype=np.float64)
     lengths = np.abs(np.diff(path, axis=0)).max(axis=1)  # of the slowest joint, which sets the pace
@@ -110,8 +111,8 @@ def time_parametrise(path: np.ndarray, max_step: float = fetch.MAX_ARM_STEP) -> 
 def derive_rest() -> np.ndarray:
     """The posture [7] that `ARM_REST` is: ee at the resting point, able to carry and to see.
 
-    Of the postures whose gripper points 45 to 90 degrees down, that keep 9 cm from the robot's body and
-    10 cm from the camera's eye, the one that needs the shortest motion from the start posture.
+    Of the postures whose gripper points 45 to 90 degrees down, that keep 9 cm from the robot's body
+    and 10 cm from the camera's eye, the one with the shortest motion from the start posture.
     """
     camera = np.array(fetch.HEAD_CAMERA_POS_B)
     best, best_distance = None, np.inf
@@ -225,7 +226,7 @@ def _nearest(tree, num, q):
 
 @njit(cache=True, nogil=True)
 def _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations):
-    """RRT-connect: two trees that grow towards each other. Corner points, none if the cap is reached."""
+    """RRT-connect: two trees that grow towards each other. No points if the cap is reached."""
     capacity = 4 * max_iterations + 2
     trees, parents = np.empty((2, capacity, 7)), np.empty((2, capacity), np.int64)
     counts = np.array([1, 1])
@@ -276,7 +277,7 @@ def _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations):
 
 @njit(cache=True, nogil=True)
 def _extend(tree, parent, counts, which, target, max_branches, kind, pos, rot, size, held, margin):
-    """Grow a tree towards a posture by up to some branches; index of the last new node, -1: none."""
+    """Grow a tree towards a posture by some branches; index of the last new node, -1: none."""
     node, distance = _nearest(tree, counts[which], target)
     last = -1
     for _ in range(max_branches):
@@ -319,7 +320,7 @@ def _join(trees, parents, from_begin, from_end):
 
 @njit(cache=True, nogil=True)
 def _shortcut(path, kind, pos, rot, size, held, margin):
-    """Replace stretches by straight ones where that is free; shorter in time (max-norm) or not taken."""
+    """Replace stretches by straight ones where that is free and takes less time (max-norm)."""
     for _ in range(120):
         n = len(path)
         if n < 3:

@@ -26,6 +26,7 @@ from rearrange.skills.skill import Program
 PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
 PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does not reach from above
+STEEP = 1.1  # rad from straight down; up to here the hand comes from above
 PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth
 PRESS = 0.012  # m that the hand presses on after first contact would be
 RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
@@ -62,7 +63,7 @@ def navigate(
         yield from free_up(body)
     if reach is not None:
         base = reach.ready_base
-        journey = plan_journey(body, sim.floor_plan(), base, base[2], (), body.world_obstacles())
+        journey = plan_journey(body, sim.floor_plan(), base, base[2], reach.motions, body.world_obstacles())
         if journey is not None:
             return (yield from run_journey(body, journey))
     plan = sim.floor_plan()
@@ -167,19 +168,27 @@ def plan_pick(
 def _pick_hands(
     sim: Simulation, index: int, heading: float, pitches: tuple[float, ...], attempt: int
 ) -> Iterable[HandPose]:
-    """Approaches of an object's centre from the heading's side, steep ones first."""
+    """Approaches of an object from the heading's side.
+
+    A standing object is gripped at its top, from however steep: the hand then stays clear of whatever the
+    object is set down between. Something level with the hand, or fallen over, is gripped where the approach
+    to its centre meets its surface.
+    """
     centre, rotation = sim.object_pos_w(index), object_rotation(sim, index)
     kind = sim.object_kind(index)
+    is_standing = kind.shape != "sphere" and rotation[2, 2] > 0.94
+    press = PRESS * (1 + 0.5 * attempt)
     for number, pitch in enumerate(pitches):
         approach = np.array(
             [np.sin(pitch) * np.cos(heading), np.sin(pitch) * np.sin(heading), -np.cos(pitch)]
         )
-        support = surface_distance(kind, rotation.T @ approach)
-        # Past an edge the nearest surface lies far from the centre: a grip there is a lever.
-        if support > 0.145:
-            continue
-        pos = centre - approach * (support - PRESS * (1 + 0.5 * attempt))
-        yield HandPose(pos, approach, penalty=PITCH_PENALTY * number)
+        if is_standing and pitch < STEEP:
+            pos = centre + kind.half_height * rotation[:, 2] + approach * press
+        else:
+            pos = centre - approach * (surface_distance(kind, rotation.T @ approach) - press)
+        # Far from the centre a grip is a lever.
+        if np.linalg.norm(pos - centre) < 0.145:
+            yield HandPose(pos, approach, penalty=PITCH_PENALTY * number)
 
 
 def approach(body: Body, reach: ReachPlan) -> Program:

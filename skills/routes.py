@@ -1,9 +1,9 @@
-"""Ways for base and carried arm: turns on the spot and straight legs that keep the gripper off the walls.
+"""Ways for base and arm: turns on the spot and straight legs that keep the gripper off the walls.
 
-A base that fits can still sweep its gripper, half a metre ahead of it, into a fridge. So the search runs
-over (heading, y, x): 16 headings, those of the 16 moves of the floor plan's grid.
+A base that fits can still sweep its gripper, half a metre ahead of it, into a fridge. So the search
+runs over (heading, y, x): 16 headings, those of the 16 moves of the floor plan's grid.
 
-    base circle vs. the floor plan  +  circles of the arm vs. what stands as high as the arm -> free states
+    base circle vs. floor plan + circles of the arm vs. what stands as high as the arm -> free states
     A* (turn left, turn right, forward, backward) -> corner poses -> shortcuts
 
 A start that touches something is left along states that touch less and less.
@@ -97,9 +97,9 @@ def plan_route(
 ) -> np.ndarray | None:
     """Poses [n, 3] from the start to the goal, or None.
 
-    Between two poses the robot either turns on the spot or drives straight, forwards or backwards. Yaw runs
-    on beyond pi, so that its sign tells which way to turn. The route ends exactly at the goal; a goal where
-    the base or the arm does not fit is refused.
+    Between two poses the robot either turns on the spot or drives straight, forwards or backwards.
+    Yaw runs on beyond pi, so that its sign tells which way to turn. The route ends exactly at the
+    goal; a goal where the base or the arm does not fit is refused.
     """
     if not plan.is_free(*goal):
         return None
@@ -124,7 +124,10 @@ def plan_route(
     if not len(states):
         return None
     centres = np.array([[grid[0], grid[1]]]) + (states[:, [2, 1]] + 0.5) * plan.cell
-    centres[0], centres[-1] = start[:2], goal
+    # The ends are the exact points, for as long as the robot stands there.
+    has_left = np.cumsum(np.abs(states[:, 1:] - states[0, 1:]).sum(axis=1)) > 0
+    still_comes = np.cumsum(np.abs(states[::-1, 1:] - states[-1, 1:]).sum(axis=1))[::-1] > 0
+    centres[~still_comes], centres[~has_left] = goal, start[:2]
     yaws = np.unwrap(_HEADINGS[states[:, 0]])
     yaws += start_yaw + wrapped(yaws[0] - start_yaw) - yaws[0]
     last_yaw = None if goal_yaw is None else yaws[-1] + wrapped(goal_yaw - yaws[-1])
@@ -134,7 +137,7 @@ def plan_route(
 
 
 class RouteFollower:
-    """Gives base actions (forward, turn) in [-1, 1] that take the base along a route of `plan_route`."""
+    """Gives base actions (forward, turn) in [-1, 1] that take the base along a route."""
 
     def __init__(self, route: np.ndarray, speed: float = 1.0) -> None:
         self.route, self._speed = np.asarray(route, dtype=np.float64), speed
@@ -210,7 +213,7 @@ def _chunks(route: np.ndarray) -> list:
 
 def _state(plan: FloorPlan, x: float, y: float, yaw: float) -> tuple[int, int, int]:
     """(heading, iy, ix) nearest to a pose; iy -1 outside the grid."""
-    iy, ix = plan._index(x, y)
+    iy, ix = plan.index(x, y)
     return int(np.argmin(np.abs((_HEADINGS - yaw + np.pi) % (2 * np.pi) - np.pi))), iy, ix
 
 
@@ -239,7 +242,7 @@ def _legs(states: np.ndarray, centres: np.ndarray, yaws: np.ndarray) -> list[_Le
 
 
 def _straightened(legs, start, last_yaw, shapes, grid) -> np.ndarray:
-    """Poses [n, 3] of the legs after shortcuts: from each corner straight on to the farthest that pays."""
+    """Poses [n, 3] after shortcuts: from each corner straight to the farthest that pays."""
     route, yaw, first, was_shortcut = [start], start[2], 0, False
     while first < len(legs):
         best = None
@@ -273,7 +276,7 @@ def _straightened(legs, start, last_yaw, shapes, grid) -> np.ndarray:
         if best is None:
             leg = legs[first]
             way = leg.end - leg.begin
-            # The grid's turn, which may go the long way round; ends off the centres bend a leg a little.
+            # The grid's turn, maybe the long way round; ends off the centres bend a leg a little.
             lattice = leg.yaw - (legs[first - 1].yaw if first else start[2])
             heading = yaw + (wrapped(lattice) if was_shortcut else lattice)
             heading += wrapped(np.arctan2(way[1], way[0]) + np.pi * leg.is_backward - heading)

@@ -39,7 +39,7 @@ def test_clearance_is_the_distance_to_the_nearest_rectangle():
     for point in np.random.default_rng(1).uniform([1, 1], [8, 6], (40, 2)):
         slow = min(distance_to_rectangle(point, rectangle) for rectangle in plan.obstacles)
         assert plan.clearance_at(*point) == pytest.approx(min(slow, CLEARANCE_CAP), abs=2e-3)
-        iy, ix = plan._index(*point)
+        iy, ix = plan.index(*point)
         assert plan.clearance[iy, ix] == pytest.approx(plan.clearance_at(*plan._centre(iy, ix)))
 
 
@@ -83,15 +83,15 @@ def test_distance_around_a_wall_is_two_straight_lines():
         np.hypot(0.5, 0.5)
     )  # in sight: exact
     field = plan.geodesic_field(*b)
-    iy, ix = plan._index(*a)
+    iy, ix = plan.index(*a)
     assert field[iy, ix] == pytest.approx(plan.geodesic_distance(a, b))
-    assert np.isinf(field[plan._index(2.0, 1.0)])
+    assert np.isinf(field[plan.index(2.0, 1.0)])
 
 
 def test_the_field_agrees_with_relaxation_until_nothing_changes():
     plan = FloorPlan((0, 0, 2, 2), np.array([[1.0, 0.7, 0.05, 0.7, 0.3]]), radius=0.2, cell=0.1)
     slow = np.full(plan.shape, np.inf)
-    slow[plan._index(0.4, 0.4)] = 0.0
+    slow[plan.index(0.4, 0.4)] = 0.0
     moves = [(i, j) for i in range(-2, 3) for j in range(-2, 3) if i * i + j * j in (1, 2, 5)]
     ny, nx = plan.shape
     for _ in range(60):

@@ -68,7 +68,7 @@ def test_excluded_and_distant_geoms_are_left_out():
 def test_spheres_hold_the_links_and_stick_out_little():
     for name, begin, end, radius in fetch.ARM_CAPSULES:
         frame = [joint.name for joint in fetch.ARM_JOINTS].index(name)
-        spheres = collision._ARM_SPHERES[collision._FRAME_OF_SPHERE == frame]
+        spheres = collision._ARM_SPHERES[frame == collision._FRAME_OF_SPHERE]
         assert (spheres[:, 3] <= radius + 0.01).all()
         for share in np.linspace(0, 1, 50):
             centre = np.array(begin) + share * (np.array(end) - begin)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rearrange.sim import fetch
 from rearrange.skills.driving import PathFollower
 
 LAG = 0.1  # s
@@ -15,7 +16,9 @@ class LaggingBase:
 
     def step(self, action: np.ndarray) -> None:
         for _ in range(4):  # 120 Hz
-            self.velocity += (action * (1.0, 2.0) - self.velocity) * (1.0 - np.exp(-1 / 120 / LAG))
+            self.velocity += (
+                action * (fetch.MAX_BASE_SPEED, fetch.MAX_BASE_TURN) - self.velocity
+            ) * (1.0 - np.exp(-1 / 120 / LAG))
             forward, turn = self.velocity
             self.pose += np.array([np.cos(self.pose[2]), np.sin(self.pose[2]), 0]) * forward / 120
             self.pose[2] += turn / 120
@@ -30,10 +33,10 @@ def distance_to_path(point: np.ndarray, path: np.ndarray) -> float:
 
 
 def drive(path, start, final_yaw=None, max_steps=600) -> tuple[int, float, LaggingBase]:
-    """Control steps taken, largest distance from the path, and the base half a second after the end."""
+    """Control steps, largest distance from the path, and the base half a second after the end."""
     path, base = np.array(path, dtype=float), LaggingBase(*start)
     follower, deviation = PathFollower(path, final_yaw), 0.0
-    for step in range(max_steps):
+    for step in range(max_steps):  # noqa: B007
         action = follower.act(tuple(base.pose))
         assert np.abs(action).max() <= 1.0 and not follower.is_stuck
         if follower.is_done:

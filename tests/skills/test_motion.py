@@ -118,7 +118,7 @@ def test_steps_keep_the_arms_pace_and_follow_the_path():
 
 
 def test_the_rest_posture_is_what_it_is_derived_to_be():
-    assert motion.ARM_REST == pytest.approx(motion.derive_rest(), abs=0.006)
+    assert pytest.approx(motion.derive_rest(), abs=0.006) == motion.ARM_REST
     pos, rot = kinematics.ee_pose(motion.ARM_REST)
     assert np.linalg.norm(pos - fetch.EE_REST_B) < 0.03
     assert 45.0 <= np.rad2deg(np.arcsin(-rot[2, 0])) + 0.5 <= 90.0
