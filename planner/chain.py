@@ -34,6 +34,7 @@ SKILL_LIMITS = {
     "open": 700,
     "close": 700,
 }  # control steps
+RECOVERY_LIMIT = 300  # control steps
 SETTLE_STEPS = 10  # before the last look: what was let go comes to rest
 
 
@@ -78,6 +79,7 @@ class ChainProgram:
                 failures += 1
                 if failures >= MAX_FAILURES:
                     return failure
+                yield from _limited(oracle_objects.recover(self._body, failures), RECOVERY_LIMIT)
 
     def _carry_out(self) -> Program:
         """Runs the plan until it is through, a skill fails, or a fact that it needs is lost."""

@@ -148,7 +148,7 @@ def whole_body_step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """One control step of arm and base that moves the ee by a displacement.
 
-    Returns dq [7] (each at most `MAX_ARM_STEP`, never beyond a joint limit) and base [2] (forward m,
+    Returns dq [7] (each at most `MAX_ARM_STEP`, within limits) and base [2] (forward m,
     turn rad; within the base's speed limits), which together come as near to the displacement as
     the limits let them; what freedom is left pulls the arm to `q_preferred`. The ee turns freely.
     """

@@ -3,7 +3,7 @@
 A base that fits can still sweep its gripper, half a metre ahead of it, into a fridge. So the search
 runs over (heading, y, x): 16 headings, those of the 16 moves of the floor plan's grid.
 
-    base circle vs. floor plan + circles of the arm vs. what stands as high as the arm -> free states
+    base circle vs. floor plan + arm circles vs. what stands as high as the arm -> free states
     A* (turn left, turn right, forward, backward) -> corner poses -> shortcuts
 
 A start that touches something is left along states that touch less and less.

@@ -2,10 +2,11 @@
 
     write_episodes(path, episodes)    whole or not at all, the same bytes every time
     read_episodes(path)               every field checked; anything wrong is one UserError line
-    load_episode(task, split, ...)    from the committed validation and test sets, else generated
+    load_episode(task, split, ...)    of the committed validation and test sets, else generated
 
-The committed sets hold what the generator gave when they were written, so that a change of the generator cannot
-move the benchmark unseen (a test compares them). `python -m rearrange.tasks.episode_files --write` writes them.
+The committed sets hold what the generator gave when they were written, so that a change of the
+generator cannot move the benchmark unseen (a test compares them). They are written by
+`python -m rearrange.tasks.episode_files --write`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _FOLDER = Path(__file__).parent / "episodes_data"
 
 
 def write_episodes(path: str | os.PathLike[str], episodes: Sequence[EpisodeSpec]) -> None:
-    """Writes episodes as gzip JSON. Raises UserError if they cannot be written; then `path` is as before."""
+    """Writes episodes as gzip JSON.
+
+    Raises UserError if the file cannot be written; then `path` is as it was before.
+    """
     content = {"episodes": [episode_to_json(spec) for spec in episodes]}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     packed = io.BytesIO()
@@ -63,7 +67,8 @@ def _write_whole(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or error
-        raise UserError(f"cannot write {path}: {reason}; choose another place or make room") from error
+        line = f"cannot write {path}: {reason}; choose another place or make room"
+        raise UserError(line) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -73,8 +78,8 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
     """All episodes of a file.
 
     Raises:
-        UserError: one line that names the file and, as far as it goes, episode and field, what must hold and
-            what came.
+        UserError: one line that names the file and, as far as it goes, episode and field, what must
+            hold and what came.
     """
     path = Path(path)
     root = Node(_decoded(path), f"{path}: ")
@@ -86,9 +91,11 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
         name = element.value["episode_id"]
         key = (spec.task, spec.split, spec.seed, spec.index)
         if ids.setdefault(name, i) != i:
-            raise UserError(f"{where}episode_id must be new, got {quoted(name)} of episode {ids[name]} again")
+            came = f"{quoted(name)} of episode {ids[name]} again"
+            raise UserError(f"{where}episode_id must be new, got {came}")
         if keys.setdefault(key, i) != i:
-            raise UserError(f"{where}task, split, seed and index must be new, got those of episode {keys[key]}")
+            came = f"those of episode {keys[key]} again"
+            raise UserError(f"{where}task, split, seed and index must be new, got {came}")
         episodes.append(spec)
     return tuple(episodes)
 
@@ -102,14 +109,16 @@ def _decoded(path: Path) -> Any:
         with gzip.open(path, "rb") as stream:
             text = stream.read(MAX_BYTES + 1)
     except EOFError:
-        raise UserError(f"{path} must be a whole gzip file, but it ends early; copy it again") from None
+        line = f"{path} must be a whole gzip file, but it ends early; copy it again"
+        raise UserError(line) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         line = f"{path} must be a gzip file, but cannot be unpacked ({error}); copy it again"
         raise UserError(line.replace("\n", " ")) from None
     except OSError as error:
         raise UserError(f"cannot read episodes from {path}: {error.strerror or error}") from error
     if len(text) > MAX_BYTES:
-        raise UserError(f"{path} must hold at most {MAX_BYTES >> 20} MB of JSON, but holds more; split it")
+        line = f"{path} must hold at most {MAX_BYTES >> 20} MB of JSON, but holds more; split it"
+        raise UserError(line)
     try:
         return json.loads(
             text.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
@@ -173,7 +182,8 @@ def build_committed_sets(folder: Path = _FOLDER, count: int = COMMITTED_COUNT) -
     for split in COMMITTED_SPLITS:
         for task in COMMITTED_TASKS:
             path = folder / split / f"{task}.json.gz"
-            write_episodes(path, [generate_episode(task, split, COMMITTED_SEED, i) for i in range(count)])
+            seed = COMMITTED_SEED
+            write_episodes(path, [generate_episode(task, split, seed, i) for i in range(count)])
             paths.append(path)
     return paths
 

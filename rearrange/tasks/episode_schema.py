@@ -1,10 +1,10 @@
 """An episode as JSON: HAB's RearrangeEpisode, and what HAB's schema has no place for.
 
-HAB's fields (habitat-lab, rearrange_dataset.py; hab-spec 2.6 of our notes) describe the home in Habitat's world,
-y up:  x_h = x,  y_h = z,  z_h = -y.  Poses are row-major 4 x 4 matrices, R_h = C R C^T with C that turn of axes.
-Our own fields are in the object `rearrange`: which episode this is, the robot's arm, quaternions (matrices hold
-the same turns, rounded), the order of the targets and their receptacles. Written numbers are exact, so that what
-is read equals what was written.
+HAB's fields (habitat-lab, rearrange_dataset.py; hab-spec 2.6 of our notes) describe the home in
+Habitat's world, y up:  x_h = x,  y_h = z,  z_h = -y.  Poses are row-major 4 x 4 matrices with
+R_h = C R C^T, C being that change of axes. Our own fields are in the object `rearrange`: which episode
+this is, the robot's arm, quaternions (matrices hold the same turns, rounded), the order of the targets
+and their receptacles. Numbers are written exactly, so that what is read equals what was written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LINKS: dict[str, tuple[str, int, str]] = {
 MARKER_OFFSETS = dict.fromkeys(fur.MARKERS, (fur.DRAWER_HANDLE_X, 0.0, 0.0)) | {
     "fridge_push_point": (0.115, -0.61, 0.125)
 }
-"""Middle of each handle in its link's frame, m; the links' own frames are z up, as in their URDFs."""
+"""Middle of each handle in its link's frame, m; links' own frames are z up, as in their URDFs."""
 
 _SCENE_ID = "data/replica_cad/configs/scenes/{}.scene_instance.json"
 _DATASET = "data/replica_cad/replicaCAD.scene_dataset_config.json"
@@ -50,7 +50,7 @@ _OBJECT_FILE = ".object_config.json"
 _JOINT_OF_LINK = {(handle, str(link)): joint for joint, (handle, link, _) in LINKS.items()}
 _RECEPTACLES = frozenset(s.name for piece in fur.PIECES.values() for s in piece.surfaces)
 _TO_Y_UP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
-_TURN_DIGITS = 9  # of a matrix; exact turns are in `rearrange`
+_TURN_DIGITS = 7  # of a matrix; exact turns are in `rearrange`
 _TURN_TOLERANCE = 1e-6
 _MOST_COUNT = 2**53  # seeds and indices: whole numbers that every JSON reader keeps
 _HIGHEST = 2.5  # m, no object is placed above the walls
@@ -60,7 +60,7 @@ _HIGHEST = 2.5  # m, no object is placed above the walls
 
 
 def episode_to_json(spec: EpisodeSpec) -> dict[str, Any]:
-    """The episode as a value for `json.dump`. Raises UserError for unknown layouts and object kinds."""
+    """The episode as a value for `json.dump`. Raises UserError for unknown layouts and kinds."""
     scene = spec.scene
     layout = make_layout(scene.layout_id)
     handles = object_handles([placement.kind for placement in scene.objects])
@@ -163,7 +163,7 @@ def _place(layout: Layout, receptacle: str) -> list[Any]:
 
 
 def _standing_on(layout: Layout, scene: Scene, handles: list[str]) -> dict[str, str]:
-    """Object handle -> "furniture handle|receptacle", for all objects that stand on a receptacle."""
+    """Object handle -> "furniture handle|receptacle" of all objects that stand on a receptacle."""
     where = {}
     for handle, placement in zip(handles, scene.objects, strict=True):
         height = placement.pos[2] - KINDS[placement.kind].half_height
@@ -227,7 +227,8 @@ def _read_matrix(node: Node) -> tuple[tuple[float, float, float], np.ndarray]:
         node.fail("end with the row 0, 0, 0, 1", quoted(list(rows[3])))
     turn = np.array([row[:3] for row in rows[:3]])
     with np.errstate(over="ignore", invalid="ignore"):
-        is_turn = np.abs(turn @ turn.T - np.eye(3)).max() < _TURN_TOLERANCE and np.linalg.det(turn) > 0
+        is_orthonormal = np.abs(turn @ turn.T - np.eye(3)).max() < _TURN_TOLERANCE
+        is_turn = is_orthonormal and np.linalg.det(turn) > 0
     if not is_turn:
         node.fail("begin with a 3 x 3 rotation matrix", "other numbers")
     return (rows[0][3], -rows[2][3], rows[1][3]), _TO_Y_UP.T @ turn @ _TO_Y_UP
@@ -237,8 +238,8 @@ def _check_inside(node: Node, pos, layout: Layout) -> None:
     x0, y0, x1, y1 = layout.bounds
     x, y, z = pos
     if not (x0 <= x <= x1 and y0 <= y <= y1 and 0.0 <= z <= _HIGHEST):
-        must = f"lie in the apartment (x {x0:g} to {x1:g}, y {y0:g} to {y1:g}, z 0 to {_HIGHEST:g} m)"
-        node.fail(must, f"x {x:g}, y {y:g}, z {z:g}")
+        room = f"x {x0:g} to {x1:g}, y {y0:g} to {y1:g}, z 0 to {_HIGHEST:g} m"
+        node.fail(f"lie in the apartment ({room})", f"x {x:g}, y {y:g}, z {z:g}")
 
 
 def _read_objects(rigid: Node, quats: Node, layout: Layout) -> tuple[ObjectPlacement, ...]:
@@ -274,16 +275,15 @@ def _read_base(node: Node, ours: Node, layout: Layout) -> tuple[float, float, fl
     _check_inside(node["start_position"], (x, -z, height), layout)
     yaw = ours["base_yaw"].number(-100.0, 100.0)
     turn = node["start_rotation"].numbers(4)
-    if np.abs(np.subtract(turn, (0.0, math.sin(yaw / 2), 0.0, math.cos(yaw / 2)))).max() > _TURN_TOLERANCE:
+    expected = (0.0, math.sin(yaw / 2), 0.0, math.cos(yaw / 2))
+    if np.abs(np.subtract(turn, expected)).max() > _TURN_TOLERANCE:
         node["start_rotation"].fail("be the turn by rearrange.base_yaw about y", "another turn")
     return x, -z, yaw
 
 
 def _read_arm(node: Node) -> tuple[float, ...]:
-    arm = node.list(7, 7)
-    return tuple(
-        angle.number(joint.lower, joint.upper) for angle, joint in zip(arm, fetch.ARM_JOINTS, strict=True)
-    )
+    angles = zip(node.list(7, 7), fetch.ARM_JOINTS, strict=True)
+    return tuple(angle.number(joint.lower, joint.upper) for angle, joint in angles)
 
 
 def _read_joints(node: Node) -> dict[str, float]:
@@ -306,7 +306,8 @@ def _read_targets(node: Node, ours: Node, layout: Layout, handles: list[str]) ->
     starts, ends = starts.list(count, count), ends.list(count, count)
     for field, keys in (("targets", goals), ("info.object_labels", labels)):
         if len(keys) != count:
-            node.fail(f"name the {count} objects of rearrange.targets in {field}", f"{len(keys)} names")
+            must = f"name the {count} objects of rearrange.targets in {field}"
+            node.fail(must, f"{len(keys)} names")
     targets, taken = [], set()
     for i, element in enumerate(elements):
         handle = element["object"].text()
