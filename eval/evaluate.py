@@ -90,6 +90,7 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
         "workers_lost": pool.lost,
         "versions": versions(),
     }
+    print(summary_table(summary, cfg.task))  # before the files: a full disk may refuse them
     films = [video_path(world, record.index) for record in records]
     films = [film.relative_to(output_dir) for film in films if film.is_file()]
     _write_episodes(output_dir, records)
@@ -98,7 +99,6 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     report = write_report(summary, records, cfg.task, figure, films)
     atomic_write_text(output_dir / "report.html", report)
     atomic_write_json(output_dir / "summary.json", summary)  # last: with it the rest is there
-    print(summary_table(summary, cfg.task))
     print(f"\nreport: {output_dir / 'report.html'}")
     for film in films:
         print(f"video:  {output_dir / film}")

@@ -15,6 +15,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.skills.collision import Obstacles, held_spheres, min_clearance, obstacles_from_sim
 from rearrange.skills.driving import PathFollower
 from rearrange.skills.motion import plan_arm, time_parametrise
+from rearrange.skills.routes import RouteFollower
 from rearrange.skills.skill import ACTION_SIZE, ARM, BASE, GRIP, Program
 
 ARM_MARGIN = 0.012  # m kept from everything by planned arm motions
@@ -94,11 +95,10 @@ class Body:
         return "no free arm motion"
 
     def drive(
-        self, path: np.ndarray, yaw: float | None, arm_rows: np.ndarray | None = None, delay: int = 0,
+        self, follower: PathFollower | RouteFollower, arm_rows: np.ndarray | None = None, delay: int = 0,
         until=None,
     ) -> Program:
-        """Follows a path; arm rows start after `delay` steps, and go on after arrival until they end."""
-        follower = PathFollower(path, yaw)
+        """Follows a way; arm rows start after `delay` steps, and go on after arrival until they end."""
         hold, step = self.sim.arm_target.copy(), 0
         while True:
             if until is not None and until():

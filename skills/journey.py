@@ -19,6 +19,7 @@ from rearrange.sim.simulation import CONTROL_DT
 from rearrange.skills.body import Body, near
 from rearrange.skills.collision import Obstacles, min_clearance
 from rearrange.skills.driving import PathFollower
+from rearrange.skills.routes import RouteFollower, arm_footprint, overhead_plan, plan_route
 from rearrange.skills.skill import Program
 
 MARGIN = 0.03  # m kept by the arm on the way: the base follows its path to 3 cm
@@ -39,14 +40,27 @@ class ArmMotion:
 
 
 @dataclass(frozen=True)
+class Way:
+    """How the base gets to its goal: along corner points [n, 2] to a yaw, or along a route's poses [n, 3]."""
+
+    points: np.ndarray
+    yaw: float | None = None
+
+    def follower(self) -> PathFollower | RouteFollower:
+        """A fresh follower of this way."""
+        if self.points.shape[1] == 3:
+            return RouteFollower(self.points)
+        return PathFollower(self.points, self.yaw)
+
+
+@dataclass(frozen=True)
 class Journey:
     """A way that was found clear."""
 
-    back: float
-    path: np.ndarray
-    yaw: float | None
+    back: float  # m straight back before the way
+    way: Way
     motion: ArmMotion
-    delay: int
+    delay: int  # control steps before the arm starts
 
 
 def plan_journey(
@@ -58,11 +72,11 @@ def plan_journey(
     """
     motions = [*motions, ArmMotion(NO_ROWS, False)]
     for back in BACKS:
-        for poses, path in _ways(body, plan, goal, yaw, back):
+        for poses, way in _ways(body, plan, goal, yaw, back, world):
             for motion in motions:
                 for delay in _delays(len(poses), len(motion.rows)):
                     if is_clear(body, poses, motion.rows, delay, world):
-                        return Journey(back, path, yaw, motion, delay)
+                        return Journey(back, way, motion, delay)
     return None
 
 
@@ -72,7 +86,7 @@ def run_journey(body: Body, journey: Journey) -> Program:
         failure = yield from body.reverse(journey.back)
         if failure is not None:
             return failure
-    return (yield from body.drive(journey.path, journey.yaw, journey.motion.rows, journey.delay))
+    return (yield from body.drive(journey.way.follower(), journey.motion.rows, journey.delay))
 
 
 def _delays(num_poses: int, num_rows: int) -> list[int]:
@@ -82,8 +96,8 @@ def _delays(num_poses: int, num_rows: int) -> list[int]:
     return sorted({0, late // 2, late, max(0, num_poses - num_rows // 2), max(0, num_poses - 10)})
 
 
-def _ways(body: Body, plan: FloorPlan, goal, yaw, back):
-    """Predicted base poses [T, 3] and corner points [n, 2]: the direct way, then one with room to turn."""
+def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
+    """Predicted base poses [T, 3] and ways: the direct one, one that minds the arm, one with room to turn."""
     x, y, heading = body.sim.base_pose
     start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
     backing = np.linspace((x, y, heading), start, 2 + int(back / 0.02))[1:-1] if back else np.empty((0, 3))
@@ -92,17 +106,24 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back):
     path = plan.shortest_path(np.array(start[:2]), np.asarray(goal[:2]))
     if path is None:
         return
-    path = rounded(path, plan)
-    yield np.concatenate([backing, predict(start, path, yaw)]), path
+    direct = Way(rounded(path, plan), yaw)
+    yield np.concatenate([backing, predict(start, direct)]), direct
     if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
         return
+    if not back:
+        footprint = arm_footprint(body.sim.arm_target, body.held_spheres())
+        overhead = overhead_plan(plan, world, footprint)
+        poses = plan_route(plan, overhead, footprint, start, (float(goal[0]), float(goal[1])), yaw)
+        if poses is not None:
+            route = Way(poses)
+            yield predict(start, route), route
     wide = body.sim.floor_plan(WIDE_RADIUS)
     if wide.largest < 0:
         return
     detour = wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
     if detour is not None:
-        path = rounded(np.concatenate([[start[:2]], detour, [goal[:2]]]), plan)
-        yield np.concatenate([backing, predict(start, path, yaw)]), path
+        roomy = Way(rounded(np.concatenate([[start[:2]], detour, [goal[:2]]]), plan), yaw)
+        yield np.concatenate([backing, predict(start, roomy)]), roomy
 
 
 def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:
@@ -129,9 +150,9 @@ def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:
     return np.array(points)
 
 
-def predict(start, path: np.ndarray, yaw: float | None) -> np.ndarray:
+def predict(start, way: Way) -> np.ndarray:
     """Base poses [T, 3] of a drive, by the follower on a base with a lag of 0.1 s."""
-    follower = PathFollower(path, yaw)
+    follower = way.follower()
     pose, velocity = np.array(start, dtype=float), np.zeros(2)
     poses = [pose.copy()]
     blend = CONTROL_DT / (CONTROL_DT + 0.07)

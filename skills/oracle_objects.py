@@ -11,6 +11,7 @@ from rearrange.sim.objects import ObjectKind
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.body import ARM_MARGIN, Body, near
 from rearrange.skills.collision import Obstacles, min_clearance
+from rearrange.skills.driving import PathFollower
 from rearrange.skills.journey import is_clear, plan_journey, run_journey
 from rearrange.skills.kinematics import solve_ik_many, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
@@ -98,7 +99,8 @@ def navigate(
     path = plan.shortest_path(np.asarray(sim.base_pose[:2]), goal)
     if path is None:
         return "no way to the goal"
-    return (yield from body.drive(path, float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))))
+    yaw = float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))
+    return (yield from body.drive(PathFollower(path, yaw)))
 
 
 def free_up(body: Body) -> Program:
@@ -146,7 +148,7 @@ def recover(body: Body, count: int) -> Program:
     else:  # nothing is clear for the arm: the base's own way, slowly out of where it is stuck
         path = plan.shortest_path(np.array([x, y]), goal)
         if path is not None:
-            yield from body.drive(path, None)
+            yield from body.drive(PathFollower(path))
     return None
 
 

@@ -119,6 +119,15 @@ def test_checkout_holds_no_path_of_one_machine():
         assert found is None, f"{path}: {found and found.group()}"
 
 
+def test_ci_runs_the_test_command_of_the_readme():
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    run, test = blocks[0].splitlines()
+    assert run.startswith("./run evaluate task=tidy_house agent=oracle split=val ")
+    assert (ROOT / ".ci/run").read_text().splitlines()[-1].endswith(f"exec {test}")
+    for name in ("run", ".ci/run"):
+        assert (ROOT / name).stat().st_mode & 0o111, f"{name} must be executable"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built from a copy so that the checkout gets no build folder."""

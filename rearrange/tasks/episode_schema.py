@@ -2,9 +2,10 @@
 
 HAB's fields (habitat-lab, rearrange_dataset.py; hab-spec 2.6 of our notes) describe the home in
 Habitat's world, y up:  x_h = x,  y_h = z,  z_h = -y.  Poses are row-major 4 x 4 matrices with
-R_h = C R C^T, C being that change of axes. Our own fields are in the object `rearrange`: which episode
-this is, the robot's arm, quaternions (matrices hold the same turns, rounded), the order of the targets
-and their receptacles. Numbers are written exactly, so that what is read equals what was written.
+R_h = C R C^T, C being that change of axes. Our own fields are in the object `rearrange`: which
+episode this is, the robot's arm, quaternions (matrices hold the same turns, rounded), the order of
+the targets and their receptacles. Numbers are written exactly, so that what is read equals what was
+written.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ LINKS: dict[str, tuple[str, int, str]] = {
     "fridge_top_door": (FRIDGE, 2, "top_door"),
 }
 """Our joint -> HAB's articulated object, link index and link name (hab-spec 2.3)."""
+_DOOR_MIDDLE = sum(fur.FRIDGE_DOORS["fridge_top_door"][:2]) / 2
 MARKER_OFFSETS = dict.fromkeys(fur.MARKERS, (fur.DRAWER_HANDLE_X, 0.0, 0.0)) | {
-    "fridge_push_point": (0.115, -0.61, 0.125)
+    "fridge_push_point": (0.10, -0.61, round(fur.FRIDGE_HANDLE_Z - _DOOR_MIDDLE, 6))
 }
 """Middle of each handle in its link's frame, m; links' own frames are z up, as in their URDFs."""
 
