@@ -110,20 +110,20 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
     yield np.concatenate([backing, predict(start, direct)]), direct
     if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
         return
+    others = []
+    wide = body.sim.floor_plan(WIDE_RADIUS)
+    detour = None if wide.largest < 0 else wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
+    if detour is not None:
+        others.append(Way(rounded(np.concatenate([[start[:2]], detour, [goal[:2]]]), plan), yaw))
     if not back:
         footprint = arm_footprint(body.sim.arm_target, body.held_spheres())
         overhead = overhead_plan(plan, world, footprint)
         poses = plan_route(plan, overhead, footprint, start, (float(goal[0]), float(goal[1])), yaw)
         if poses is not None:
-            route = Way(poses)
-            yield predict(start, route), route
-    wide = body.sim.floor_plan(WIDE_RADIUS)
-    if wide.largest < 0:
-        return
-    detour = wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
-    if detour is not None:
-        roomy = Way(rounded(np.concatenate([[start[:2]], detour, [goal[:2]]]), plan), yaw)
-        yield np.concatenate([backing, predict(start, roomy)]), roomy
+            others.append(Way(poses))
+    predicted = [np.concatenate([backing, predict(start, way)]) for way in others]
+    for i in sorted(range(len(others)), key=lambda i: len(predicted[i])):
+        yield predicted[i], others[i]
 
 
 def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:

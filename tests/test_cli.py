@@ -1,10 +1,12 @@
 """The command as people meet it: help that teaches, one line for each mistake, exit codes."""
 
+import json
 import os
 import subprocess
 import sys
 import time
 
+import imageio.v2 as imageio
 import pytest
 
 from rearrange import cli
@@ -96,3 +98,67 @@ def test_defects_of_ours_are_not_hidden(monkeypatch):
     monkeypatch.setattr(cli, "_dispatch", defect)
     with pytest.raises(ZeroDivisionError):
         cli.main([])
+
+
+# --- the commands on the real world ---------------------------------------------------------------
+
+
+def works(capsys, *words):
+    """What a command that must end well prints."""
+    assert cli.main(list(words)) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def test_evaluate_gives_the_same_episodes_whatever_the_workers(capsys, tmp_path):
+    words = ["evaluate", "task=open_drawer", "agent=random", "num_episodes=3"]
+    for num_workers in (1, 2):
+        folder = tmp_path / str(num_workers)
+        works(capsys, *words, f"num_workers={num_workers}", f"output_dir={folder}")
+    first, second = ((tmp_path / n / "episodes.jsonl").read_bytes() for n in ("1", "2"))
+    assert first == second and first.count(b"\n") == 3
+    summary = json.loads((tmp_path / "2/summary.json").read_text())
+    assert summary["success"]["mean"] == 0.0 and summary["stages"] == []
+
+
+def test_record_makes_a_film_of_the_episode(capsys, tmp_path):
+    film = tmp_path / "film.mp4"
+    out = works(capsys, "record", "task=close_drawer", "agent=random", "index=2", f"output={film}")
+    steps = int(out.split(" after ")[1].split()[0])
+    with imageio.get_reader(film) as reader:
+        pictures = [picture for picture in reader]  # list() trusts its length, which is infinite
+    assert len(pictures) == pytest.approx(steps / 2 + 45, abs=3)  # every second step, and 1.5 s
+    assert pictures[0].shape == (600, 960, 3)
+    assert (pictures[0].astype(int) - pictures[-1]).std() > 5  # something has moved
+
+
+def test_plan_prints_the_steps_of_an_episode_and_writes_its_problem(capsys, tmp_path):
+    problem = tmp_path / "problem.pddl"
+    out = works(capsys, "plan", "task=set_table", "index=3", f"output={problem}")
+    assert [line.split()[1].split("(")[0] for line in out.splitlines()].count("pick") == 2
+    assert problem.read_text().startswith("(define (problem")
+    assert "is one skill" in fails(capsys, "plan", "task=pick")
+
+
+def test_episode_files_are_made_checked_and_evaluated(capsys, tmp_path):
+    path = tmp_path / "few.json.gz"
+    words = ["task=pick", "split=test", "num_episodes=2", f"output={path}"]
+    works(capsys, "episodes", "generate", *words)
+    assert "2 episodes" in works(capsys, "episodes", "check", f"file={path}")
+    words = ["evaluate", "task=pick", "agent=random", f"episodes={path}", "num_workers=1"]
+    out = f"output_dir={tmp_path / 'out'}"
+    works(capsys, *words, "num_episodes=2", out)
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert summary["num_episodes"] == 2
+    line = fails(capsys, *words, "num_episodes=3", f"output_dir={tmp_path / 'more'}")
+    assert "no index 2" in line and not (tmp_path / "more").exists()
+    assert "must be one of task place" in fails(capsys, *words, "task=place", "num_episodes=1", out)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert str(path) in fails(capsys, *words, "num_episodes=2", out)
+
+
+def test_list_names_what_there_is(capsys):
+    out = works(capsys, "list")
+    assert all(word in out for word in ("tidy_house", "oracle", "train", "plain"))
+    assert "oracle" not in works(capsys, "list", "tasks")

@@ -42,12 +42,13 @@ class Surface:
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of furniture. `half` is its footprint on the floor."""
+    """One piece of furniture. `half` is its footprint on the floor, `front` what juts out of it in front."""
 
     name: str
     half: tuple[float, float]
     boxes: tuple[Box, ...]
     surfaces: tuple[Surface, ...] = field(default=())
+    front: float = 0.0  # m: handles and closed doors
 
 
 def _table(name: str, receptacle: str, hx: float, hy: float, height: float) -> Piece:
@@ -191,11 +192,13 @@ PIECES: dict[str, Piece] = {
              Surface("receptacle_aabb_sink_kitchen_counter", (0, 0, COUNTER_HEIGHT - SINK_DEPTH), (0.19, 0.30), 1.0, capacity=2),
              Surface("receptacle_aabb_counter_right_kitchen_counter", (0, 0.80, COUNTER_HEIGHT), (0.30, 0.40), 1.0),
              *(_drawer_surface(joint) for joint in DRAWERS)),
+            front=DRAWER_HANDLE_X + 0.015 - COUNTER_HALF[0],
         ),
         Piece(
             "fridge", FRIDGE_HALF, _FRIDGE_BOXES,
             (Surface("receptacle_aabb_middle_topfrl_apartment_refrigerator", (0.05, 0, FRIDGE_SHELF),
                      (0.18, 0.30), 1.51 - 0.02 - FRIDGE_SHELF, "fridge", "fridge_top_door", 4),),
+            front=FRIDGE_DOOR_THICKNESS + 0.01,
         ),
     )
 }  # fmt: skip

@@ -114,7 +114,11 @@ class Layout:
     @property
     def obstacles(self) -> np.ndarray:
         """Footprints of everything that stands on the floor, [K, 5]: centre x, y, half x, y, yaw."""
-        rows = [(x, y, *fur.PIECES[name].half, yaw) for name, (x, y, yaw) in self.pieces.items()]
+        rows = []
+        for name, pose in self.pieces.items():
+            piece = fur.PIECES[name]
+            x, y = piece_to_world(pose, piece.front / 2, 0.0)
+            rows.append((x, y, piece.half[0] + piece.front / 2, piece.half[1], pose[2]))
         return np.concatenate([np.array(rows), self.walls])
 
     def receptacle(self, name: str) -> Receptacle:
