@@ -10,7 +10,7 @@ from rearrange.eval.runner import Agent
 from rearrange.eval.video import VideoWriter
 
 FPS = 30
-EVERY = 2  # control steps a frame: at 30 Hz of control the film runs at twice the robot's speed
+EVERY = 3  # control steps a frame: at 30 Hz of control the film runs at three times the speed
 END_S = 1.5  # how long the last picture stays, with the result
 
 

@@ -156,9 +156,14 @@ def _aims(world: Any) -> tuple[list[int], list[tuple[float, float, float]]]:
 def _around(plan: Sequence[str]) -> tuple[list[str], int | None]:
     """The lines of the plan near the running one, marked with `>`, and which of them it is."""
     running = next((i for i, line in enumerate(plan) if line.startswith(">")), None)
-    first = 0 if running is None else max(0, min(running - 1, len(plan) - NUM_PLAN_LINES))
+    here = running if running is not None else len(plan) if _is_done(plan) else 0
+    first = max(0, min(here - 1, len(plan) - NUM_PLAN_LINES))
     lines = list(plan[first : first + NUM_PLAN_LINES])
     return lines, None if running is None else running - first
+
+
+def _is_done(plan: Sequence[str]) -> bool:
+    return bool(plan) and plan[-1].startswith("+")
 
 
 def _label(pen: ImageDraw.ImageDraw, place: tuple[int, int], text: str) -> None:

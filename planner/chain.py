@@ -173,6 +173,8 @@ def pick_pitches(kind: ObjectKind, target: Target, now: np.ndarray) -> tuple[flo
     in_fridge = (
         target.start_container == "fridge_top_door" and np.linalg.norm(now - target.start) < 0.3
     )
+    if target.goal_container == "fridge_top_door" and kind.half_height > 0.045:
+        return oracle_objects.PITCHES_SIDE
     if in_fridge or target.goal_container == "fridge_top_door":
         return oracle_objects.PITCHES_LEVEL
     if target.goal[2] + kind.half_height > 0.97:

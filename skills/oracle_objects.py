@@ -26,6 +26,7 @@ from rearrange.skills.skill import Program
 
 PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
+PITCHES_SIDE = (1.25, 1.4, 1.05, 0.9)  # something tall, to be set down under a shelf
 PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does not reach from above
 STEEP = 1.1  # rad from straight down; up to here the hand comes from above
 PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth

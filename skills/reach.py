@@ -19,7 +19,7 @@ from rearrange.sim.navigation import FloorPlan
 from rearrange.skills.body import ARM_MARGIN, Body, near
 from rearrange.skills.collision import Obstacles, min_clearance
 from rearrange.skills.journey import ArmMotion
-from rearrange.skills.kinematics import ee_pose, solve_ik, straight_line
+from rearrange.skills.kinematics import ee_pose, solve_ik, solve_ik_many, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
 
 DISTANCES = (0.62, 0.54, 0.70, 0.47, 0.78, 0.86)  # m from base to hand
@@ -176,13 +176,10 @@ def _postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.
     approach_b = turn @ hand.approach
     rotation_b = None if hand.rotation is None else turn @ hand.rotation
     local = near(touchable, base)
-    for start in (now, ARM_REST):
-        q = solve_ik(
-            pos_b, approach_b, start, rotation_b=rotation_b, preferred=start, posture_gain=0.1,
-            num_restarts=3,
-        )  # fmt: skip
-        if q is None:
-            continue
+    for q in solve_ik_many(
+        pos_b, approach_b, now, rotation_b=rotation_b, preferred=now, posture_gain=0.1, num_solutions=4,
+        num_restarts=6,
+    ):  # fmt: skip
         if min_clearance(q, local, held) < HAND_MARGIN:
             continue
         offset = -pre_distance * approach_b if pre_offset is None else turn @ pre_offset

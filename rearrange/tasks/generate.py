@@ -238,8 +238,8 @@ def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     """Open and close: the robot before the drawer or the fridge that holds the target.
 
-    HAB's start regions (hab-spec 4.6) put the hand of our robot into the counter and the door, whose sizes
-    differ; ours begin where the hand is free and keep their depth and width.
+    HAB's start regions (hab-spec 4.6) would put the hand of our robot into the counter, and the robot into the
+    swing of the open door: the furniture's sizes differ. Ours begin where hand and door are free.
     """
     is_drawer, is_open = task.endswith("drawer"), task.startswith("close")
     joint = SET_TABLE_DRAWER if is_drawer else FRIDGE_DOOR
@@ -259,7 +259,7 @@ def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     front = 0.0
     if is_drawer:  # distances from the handle
         front = fur.DRAWER_HANDLE_X + opening.get(joint, 0.0)
-    near, far, side = (0.55, 0.80, 0.15) if is_drawer else (1.0, 1.4, 0.3)
+    near, far, side = (0.55, 0.80, 0.15) if is_drawer else (1.15, 1.4, 0.3)
 
     def before() -> tuple[float, float, float] | None:
         x, y = piece_to_world(pose, front + rng.uniform(near, far), y0 + rng.uniform(-side, side))

@@ -63,4 +63,5 @@ def test_plan_lines_around_the_running_one_are_shown():
     assert _around(run(3)) == ([plan[2], "> step d", *plan[4:6]], 1)
     assert _around(run(6)) == ([*plan[3:6], "> step g"], 3)
     assert _around(plan) == (plan[:4], None)
+    assert _around([f"+ {step}" for step in "abcdef"]) == ([f"+ {step}" for step in "cdef"], None)
     assert _around([]) == ([], None)

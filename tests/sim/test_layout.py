@@ -38,12 +38,15 @@ def test_splits_share_no_macro_layout():
 
 def test_no_arrangement_of_val_or_test_is_one_of_train():
     """Some piece of furniture stands 2 m or more from its place in every train layout."""
-    train = [make_layout(name) for name in layout_ids("train")]
-    for name in (*layout_ids("val"), *layout_ids("test")):
-        pieces = make_layout(name).pieces
-        for other in train:
-            away = [np.hypot(*np.subtract(pieces[p][:2], other.pieces[p][:2])) for p in pieces]
-            assert max(away) > 2.0, (name, other.id)
+
+    def places(split):
+        return np.array([list(make_layout(n).pieces.values()) for n in layout_ids(split)])[..., :2]
+
+    assert len({tuple(make_layout(name).pieces) for name in ALL}) == 1  # the same order everywhere
+    train = places("train")
+    for split in ("val", "test"):
+        away = np.linalg.norm(places(split)[:, None] - train[None], axis=-1)  # [21, 63, pieces]
+        assert away.max(axis=2).min() > 2.0, split
 
 
 def test_no_two_apartments_are_the_same():
@@ -157,17 +160,22 @@ def test_drawers_and_doors_open_all_the_way(macro, sim, make_scene):
             assert sim.joint_position(joint) == pytest.approx(end, abs=0.02), (name, joint)
 
 
-def test_the_fridge_opens_when_all_drawers_are_open(sim, make_scene):
-    drawers = dict.fromkeys(fur.DRAWERS, fur.DRAWER_TRAVEL)
-    counter = np.flatnonzero(
-        np.isin(sim.model.geom_bodyid, [sim.model.body(n).id for n in drawers])
-    )
+@pytest.mark.parametrize(
+    ("drawers", "angle"),
+    [(tuple(fur.DRAWERS), 2.0), (("drawer_right_top",), fur.FRIDGE_DOOR_RANGE)],
+)
+def test_the_fridge_opens_when_drawers_are_open(drawers, angle, sim, make_scene):
+    """All of them up to 115 degrees, more than tasks ask for; Set Table's at any angle."""
+    bodies = [sim.model.body(name).id for name in drawers]
+    geoms = np.flatnonzero(np.isin(sim.model.geom_bodyid, bodies))
+    opening = dict.fromkeys(drawers, fur.DRAWER_TRAVEL)
     for name in ALL:
         base = far_from_kitchen(make_layout(name))
-        for door in fur.FRIDGE_DOORS:
-            for angle in np.linspace(0.0, fur.FRIDGE_DOOR_RANGE, 12):
-                sim.reset(make_scene(base=base, layout_id=name, joints=drawers | {door: angle}))
-                assert least_gap(sim, door, counter) > 0.0, (name, door, angle)
+        for value in np.linspace(0.0, angle, 9):
+            joints = opening | dict.fromkeys(fur.FRIDGE_DOORS, value)
+            sim.reset(make_scene(base=base, layout_id=name, joints=joints))
+            for door in fur.FRIDGE_DOORS:
+                assert least_gap(sim, door, geoms) > 0.0, (name, door, value)
 
 
 def test_drawers_move_without_touching_counter_or_neighbour(sim, make_scene):
