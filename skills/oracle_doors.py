@@ -18,7 +18,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.skills.body import Body
 from rearrange.skills.kinematics import MAX_BASE_FORWARD, MAX_BASE_TURN, whole_body_step
 from rearrange.skills.motion import ARM_REST, time_parametrise
-from rearrange.skills.oracle_objects import approach, back_off, to_rest
+from rearrange.skills.oracle_objects import approach, back_off, persist, to_rest
 from rearrange.skills.reach import HEADINGS, HandPose, ReachPlan, plan_reach, refine
 from rearrange.skills.skill import GRIP, Program
 
@@ -28,6 +28,9 @@ CLOSED_VALUE = 0.02
 HANDLE_HALF = 0.015  # m
 PRESS = 0.012  # m
 PITCHES = (1.2, 0.9, 1.45, 0.6, 0.3, 0.0)  # rad below level: the hand points down at rest
+# Where a hand that points down goes before it pushes the fridge's door: m from the hinge, m in front of it.
+HOOKS = ((0.58, 0.09), (0.64, 0.09), (0.64, 0.13), (0.66, 0.18))
+HOOK_HEIGHT = 0.97  # m, of the hand's tip
 HAND_SPEED = 0.022  # m a control step along the path
 # Cost of moving, for dragging: seven joints, forward, turn. The base does the long way.
 DRAG_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.5, 1.5])
@@ -70,12 +73,7 @@ def _part_geoms(sim: Simulation, joint: str) -> tuple[int, ...]:
 def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    failure: str | None = None
-    for _ in range(give_up):
-        failure = yield from _open_once(body, marker, joint)
-        if failure is None:
-            return None
-    return failure
+    return (yield from persist(body, lambda attempt: _open_once(body, marker, joint), give_up))
 
 
 def _open_once(body: Body, marker: str, joint: str) -> Program:
@@ -198,12 +196,7 @@ def _to_base(sim: Simulation, vector: np.ndarray) -> np.ndarray:
 def close_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Pushes the drawer or door behind `marker` shut and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    failure: str | None = None
-    for _ in range(give_up):
-        failure = yield from _close_once(body, marker, joint)
-        if failure is None:
-            return None
-    return failure
+    return (yield from persist(body, lambda attempt: _close_once(body, marker, joint), give_up))
 
 
 def _close_once(body: Body, marker: str, joint: str) -> Program:
@@ -246,17 +239,14 @@ def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Ite
         for number, pitch in enumerate(PITCHES):
             yield HandPose(point, _direction(heading, pitch), penalty=0.05 * number)
         return
-    # cos of the angle between the hand's approach and the push: from behind, or along the door past its edge.
-    align = float(-np.dot(outward[:2], (np.cos(heading), np.sin(heading))))
-    if align < -0.35:
-        return
+    # The hand points down, as at rest, and hooks around the door's free edge like a finger.
     hinge = piece_to_world(_pose(sim, joint), *fur.FRIDGE_HINGE)
     along = np.array([outward[1], -outward[0], 0.0])  # from hinge to free edge
-    for height in (1.05, 1.2, 0.95):
-        for radius, gap in ((0.55, 0.03), (0.62, 0.05), (0.62, 0.09), (0.64, 0.13)):
-            point = np.array([*hinge, height]) + radius * along
+    for pitch in (1.35, 1.0):
+        for number, (radius, gap) in enumerate(HOOKS):
+            point = np.array([*hinge, HOOK_HEIGHT]) + radius * along
             point = point + (fur.FRIDGE_DOOR_THICKNESS + gap) * outward
-            yield HandPose(point, _direction(heading, 0.0), penalty=0.25 * (1.0 - align) + gap)
+            yield HandPose(point, _direction(heading, pitch), penalty=0.1 * number)
 
 
 def _direction(heading: float, pitch: float) -> np.ndarray:

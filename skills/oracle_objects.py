@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -28,6 +28,9 @@ PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
 PITCHES_SIDE = (1.25, 1.4, 1.05, 0.9)  # something tall, to be set down under a shelf
 PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does not reach from above
+NO_WAY = "no clear way"
+WRONG_OBJECT = "wrong object"
+NO_WAY_TRIES = 6  # other places to reach from, tried before a skill fails
 STEEP = 1.1  # rad from straight down; up to here the hand comes from above
 PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth
 PRESS = 0.012  # m that the hand presses on after first contact would be
@@ -155,14 +158,24 @@ def recover(body: Body, count: int) -> Program:
 
 def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: int = 3) -> Program:
     """Drives to an object, grips it and brings the hand to rest. `pitches`: approaches, best first."""
-    failure = None
-    for attempt in range(give_up):
-        failure = yield from _pick_once(body, index, pitches, attempt)
+    return (yield from persist(body, lambda attempt: _pick_once(body, index, pitches, attempt), give_up))
+
+
+def persist(body: Body, once: Callable[[int], Program], tries: int) -> Program:
+    """Runs `once(attempt)` until it works, at most `tries` times; a place not got to costs no try at first."""
+    attempt = blocked = 0
+    while True:
+        failure = yield from once(attempt)
         if failure is None:
+            body.avoid.clear()
             return None
-        if body.sim.held_object is not None and body.sim.held_object != index:
-            return "wrong object"
-    return failure
+        if failure == NO_WAY and blocked < NO_WAY_TRIES:
+            blocked += 1
+            continue
+        attempt += 1
+        if attempt >= tries or failure == WRONG_OBJECT:
+            body.avoid.clear()
+            return failure
 
 
 def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
@@ -229,12 +242,11 @@ def approach(body: Body, reach: ReachPlan) -> Program:
     ready = reach.ready_base
     journey = plan_journey(body, plan, ready, ready[2], reach.motions, world)
     if journey is None:
-        failure = yield from body.move_arm(ARM_REST)
-        if failure is not None:
-            return failure
-        journey = plan_journey(body, plan, ready, ready[2], (), world)
-        if journey is None:
-            return "no clear way"
+        body.avoid.append(ready[:2])
+        if len(body.avoid) % 3 == 0:  # the arm as it is may be what is in the way
+            yield from body.move_arm(ARM_REST)
+        return NO_WAY
+    body.avoid.clear()
     is_ready = journey.motion.is_ready
     failure = yield from run_journey(body, journey)
     if failure is not None:
@@ -282,7 +294,7 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
     body.grip_wanted = False
     if sim.held_object == index:
         return None
-    return "no contact" if not sim.is_holding else "wrong object"
+    return "no contact" if not sim.is_holding else WRONG_OBJECT
 
 
 def back_off(body: Body, distance: float = 0.12) -> Program:
@@ -387,18 +399,14 @@ def _at_rest(sim: Simulation) -> bool:
 
 def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program:
     """Drives to where the held object's goal is within reach, sets it down upright and brings the hand to rest."""
-    failure = None
-    for attempt in range(give_up):
-        if body.sim.held_object != index:
-            return "object lost"
-        failure = yield from _place_once(body, index, np.asarray(goal), attempt)
-        if failure is None:
-            return None
-    return failure
+    goal = np.asarray(goal, dtype=float)
+    return (yield from persist(body, lambda attempt: _place_once(body, index, goal, attempt), give_up))
 
 
 def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Program:
     sim = body.sim
+    if sim.held_object != index:
+        return "object lost"
     reach = plan_place(body, index, goal, attempt)
     if reach is None:
         return "no reach"

@@ -26,6 +26,7 @@ DISTANCES = (0.62, 0.54, 0.70, 0.47, 0.78, 0.86)  # m from base to hand
 HEADINGS = np.linspace(-np.pi, np.pi, 16, endpoint=False)
 SIDES = (0.0, 0.45, -0.45)  # rad, how far the hand is to the side of where the base faces
 SLANTS = (0.0, 0.5, -0.5)  # rad, between the hand's approach and the line from the base, seen from above
+AVOID_RADIUS = 0.2  # m around places that turned out not to be got to
 BACK_OFFS = (0.0, 0.2, 0.35, 0.5)  # m, from where the arm is got ready when there is no room at the place
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
 AHEAD = (0.0, 0.1, 0.2, 0.35, 0.5, -0.1, -0.2, -0.3)  # m along the present heading
@@ -96,6 +97,8 @@ def plan_reach(
                 if iy < 0 or plan.labels[iy, ix] != island:
                     continue
                 if not _wrist_in_reach(hand, x, y):
+                    continue
+                if any(math.hypot(x - ax, y - ay) < AVOID_RADIUS for ax, ay in body.avoid):
                     continue
                 bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
                 way = float(field[iy, ix])

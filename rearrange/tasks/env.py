@@ -93,6 +93,7 @@ class RearrangeEnv(gymnasium.Env):
         self._next_index = self._offset
         self._current: dict[str, np.ndarray] = {}
         self._num_steps = 0
+        self.is_success = False
         self._painter = None
 
     @property
@@ -145,6 +146,7 @@ class RearrangeEnv(gymnasium.Env):
         sim.step(command.arm, self.task.grip_command(sim, command.grip), command.base)
         self._num_steps += 1
         outcome = self.task.step(sim, command.stop)
+        self.is_success = outcome.success
         self._check_finite(outcome)
         truncated = not outcome.terminated and self._num_steps >= self._max_steps
         self._current = self._observe()
