@@ -22,7 +22,7 @@ from rearrange.skills.reach import (
     plan_reach,
     refine,
 )
-from rearrange.skills.skill import Program
+from rearrange.skills.skill import GRIP, Program
 
 PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
@@ -56,7 +56,7 @@ def object_rotation(sim: Simulation, index: int) -> np.ndarray:
 
 
 def navigate(
-    body: Body, point: np.ndarray, reach: ReachPlan | None = None, standoff: tuple[float, float] = (0.5, 1.2)
+    body: Body, point: np.ndarray, reach: ReachPlan | None = None, standoff: tuple[float, float] = (0.55, 1.35)
 ) -> Program:
     """Drives to where `point` is within arm's length or a little more, and faces it.
 
@@ -84,7 +84,7 @@ def navigate(
     away = np.linalg.norm(cells - point[:2], axis=1)
     iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
     ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
-    order = np.argsort(field[iy, ix] + 1.5 * np.abs(away - 0.8), kind="stable")
+    order = np.argsort(field[iy, ix] + 0.3 * np.abs(away - 1.0), kind="stable")
     world = body.world_obstacles()
     for choice in order[:200:8]:
         goal = cells[choice]
@@ -417,14 +417,14 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
     if corners is None:
         corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
     yield from body.follow_arm(time_parametrise(corners))
-    yield from body.settle(6)
+    yield from body.settle(4)
     body.grip_wanted = False
     target = sim.arm_target.copy()
-    for _ in range(6):
+    for _ in range(4):
         action = body.action(target)
-        action[7] = -1.0
+        action[GRIP] = -1.0
         yield action
-    yield from back_off(body)
+    yield from back_off(body, 0.06)
     return (yield from to_rest(body))
 
 
@@ -432,11 +432,11 @@ def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> Re
     """How to reach a goal to set the held object down: from above, or else along the hand's approach."""
     sim = body.sim
     world = body.world_obstacles()
-    from_above = np.array([0.0, 0.0, 0.08])
+    from_above = np.array([0.0, 0.0, 0.05])
     for pre_offset in (None, from_above) if attempt % 2 else (from_above, None):
         reach = plan_reach(
             body, sim.floor_plan(), lambda heading: _place_hands(sim, index, goal, heading, attempt),
-            world, world, pre_offset=pre_offset, pre_distance=0.12,
+            world, world, pre_offset=pre_offset, pre_distance=0.08,
         )  # fmt: skip
         if reach is not None:
             return reach

@@ -72,3 +72,15 @@ def run(sim):
             sim.step(arm, grip, base)
 
     return steps
+
+
+@pytest.fixture(scope="session")
+def wake(sim):
+    """Wakes the scene's objects (what is parked below the floor sleeps on)."""
+
+    def objects() -> None:
+        for i in range(sim.num_objects):
+            dof = sim.model.body_dofadr[sim.model.geom_bodyid[sim.object_geom(i)]]
+            sim.data.qvel[dof] = 1e-6
+
+    return objects

@@ -197,7 +197,7 @@ def energy_of_objects(sim) -> float:
     return total
 
 
-def test_energy_never_rises_while_objects_fall_and_settle(sim, make_scene):
+def test_energy_never_rises_while_objects_fall_and_settle(sim, make_scene, wake):
     """Eight kinds dropped from 10 to 60 cm above the floor, three seconds.
 
     Contacts are soft and give back what they were pressed by: a rise may reach a hundredth of what
@@ -208,7 +208,7 @@ def test_energy_never_rises_while_objects_fall_and_settle(sim, make_scene):
     heights = np.linspace(0.2, 0.7, len(kinds))
     objects = [(kind, (4.2 + 0.3 * i, 2.5, float(heights[i]))) for i, kind in enumerate(kinds)]
     sim.reset(make_scene(*objects))
-    sim.data.qvel[:] = 1e-6  # wakes them
+    wake()
     energy = [energy_of_objects(sim)]
     for _ in range(360):
         mujoco.mj_step(sim.model, sim.data)
@@ -220,7 +220,7 @@ def test_energy_never_rises_while_objects_fall_and_settle(sim, make_scene):
     assert np.abs(sim.data.qvel).max() < 0.05
 
 
-def test_energy_never_rises_in_a_tumbling_pile(sim, make_scene):
+def test_energy_never_rises_in_a_tumbling_pile(sim, make_scene, wake):
     """Twelve boxes and cans dropped onto each other."""
     rng = np.random.default_rng(5)
     kinds = ("003_cracker_box", "005_tomato_soup_can", "004_sugar_box", "010_potted_meat_can") * 3
@@ -229,7 +229,7 @@ def test_energy_never_rises_in_a_tumbling_pile(sim, make_scene):
         for i, kind in enumerate(kinds)
     ]
     sim.reset(make_scene(*objects))
-    sim.data.qvel[:] = 1e-6
+    wake()
     energy = [energy_of_objects(sim)]
     for _ in range(480):
         mujoco.mj_step(sim.model, sim.data)

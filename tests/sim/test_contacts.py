@@ -1,4 +1,4 @@
-"""Which forces count: those between the robot (or what it holds) and the home, and how they add up."""
+"""Which forces count: the robot's, or what it holds, with the home; and how they add up."""
 
 import math
 
@@ -36,20 +36,20 @@ def ratchet(forces) -> list[float]:
     return sums
 
 
-def test_clutter_at_rest_counts_nothing(sim, make_scene, on_table, run):
+def test_clutter_at_rest_counts_nothing(sim, make_scene, on_table, run, wake):
     """HAB's released code counted an object that stands on a table (hab-spec 10, item 2)."""
     kinds = ("003_cracker_box", "002_master_chef_can", "021_bleach_cleanser")
     sim.reset(make_scene(*(on_table(k, dy=0.3 * (i - 1)) for i, k in enumerate(kinds))))
-    sim.data.qvel[:] = 1e-6
+    wake()
     run(30)
     assert sim.data.ncon >= 0 and sim.force_instant == sim.force_accum == 0.0
     assert sim.collisions == {"robot_object": 0, "robot_scene": 0, "held_scene": 0}
 
 
-def test_objects_falling_on_each_other_count_nothing(sim, make_scene, run):
+def test_objects_falling_on_each_other_count_nothing(sim, make_scene, run, wake):
     objects = [("003_cracker_box", (5.0, 2.0, 0.2 + 0.3 * i)) for i in range(3)]
     sim.reset(make_scene(*objects))
-    sim.data.qvel[:] = 1e-6
+    wake()
     run(45)
     assert sim.force_accum == 0.0
 
@@ -61,7 +61,7 @@ def test_free_motion_counts_nothing(sim, make_scene, run):
 
 
 def test_pressing_a_wall_gives_the_motors_force(against_wall, run):
-    """At rest the forces balance: contacts of the base with the wall add up to the motor's force."""
+    """At rest forces balance: contacts of base and wall add up to the motor's force."""
     sim = against_wall
     run(60, base=(1.0, 0.0))
     wrench, total = np.zeros(6), 0.0

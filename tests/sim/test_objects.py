@@ -1,4 +1,4 @@
-"""Objects: sizes and masses of YCB, inertia of their solids, and the model they are written into."""
+"""Objects: YCB's sizes and masses, inertia of their solids, the model they are written into."""
 
 import copy
 
@@ -115,7 +115,7 @@ def test_mass_and_inertia_are_what_mujoco_compiles(name):
 
 
 def test_what_is_written_is_what_mujoco_would_derive(written):
-    """All constants of the model that follow from sizes, masses and places, against `mj_setConst`."""
+    """Constants of the model that follow from sizes, masses and places, against `mj_setConst`."""
     model, slots = written
     derived = copy.deepcopy(model)
     data = mujoco.MjData(derived)
@@ -170,11 +170,11 @@ def test_unused_slots_wait_below_the_floor(sim, make_scene, on_table):
     assert sum(height > -5 for height in heights) == 1
 
 
-def test_each_kind_stands_where_it_is_put(sim, make_scene, on_table, run):
+def test_each_kind_stands_where_it_is_put(sim, make_scene, on_table, run, wake):
     """All awake, two seconds: rolls nowhere, sinks less than a millimetre."""
     for name in KINDS:
         sim.reset(make_scene(on_table(name)))
         start = sim.object_pos_w(0)
-        sim.data.qvel[:] = 1e-6
+        wake()
         run(60)
         assert np.abs(sim.object_pos_w(0) - start).max() < 0.002, name
