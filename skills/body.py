@@ -27,7 +27,6 @@ class Body:
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self.grip_wanted = False  # suction on although nothing is held yet
-        self.avoid: list[tuple[float, float]] = []  # places that turned out not to be got to
         self.phase = ""  # what the running program is doing, for people
 
     # --- actions -------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from rearrange.skills.skill import Program
 
 MARGIN = 0.03  # m kept by the arm on the way: the base follows its path to 3 cm
 END_MARGIN = 0.01  # m kept where the way begins and ends
-WIDE_RADIUS = 0.55  # m, a way around which the arm at rest can turn
-BACKS = (0.0, 0.35)  # m of backing off before the way proper
+WIDE_RADII = (0.42, 0.55, 0.70)  # m, of ways on which the arm at rest has room to turn
+BACKS = (0.0, 0.3, 0.6)  # m of backing off before the way proper
 CORNER_RADIUS = 0.4  # m
 MAX_PREDICTION = 900  # control steps
 NO_ROWS = np.empty((0, 7))
@@ -61,6 +61,7 @@ class Journey:
     way: Way
     motion: ArmMotion
     delay: int  # control steps before the arm starts
+    steps: int  # control steps that it takes, as predicted
 
 
 def plan_journey(
@@ -76,7 +77,8 @@ def plan_journey(
             for motion in motions:
                 for delay in _delays(len(poses), len(motion.rows)):
                     if is_clear(body, poses, motion.rows, delay, world):
-                        return Journey(back, way, motion, delay)
+                        steps = max(len(poses), delay + len(motion.rows))
+                        return Journey(back, way, motion, delay, steps)
     return None
 
 
@@ -111,10 +113,12 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
     if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
         return
     others = []
-    wide = body.sim.floor_plan(WIDE_RADIUS)
-    detour = None if wide.largest < 0 else wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
-    if detour is not None:
-        others.append(Way(rounded(np.concatenate([[start[:2]], detour, [goal[:2]]]), plan), yaw))
+    for radius in WIDE_RADII:
+        wide = body.sim.floor_plan(radius)
+        detour = None if wide.largest < 0 else wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
+        if detour is not None:
+            points = np.concatenate([[start[:2]], detour, [goal[:2]]])
+            others.append(Way(rounded(points, plan), yaw))
     if not back:
         footprint = arm_footprint(body.sim.arm_target, body.held_spheres())
         overhead = overhead_plan(plan, world, footprint)

@@ -73,7 +73,7 @@ def _part_geoms(sim: Simulation, joint: str) -> tuple[int, ...]:
 def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    return (yield from persist(body, lambda attempt: _open_once(body, marker, joint), give_up))
+    return (yield from persist(lambda attempt: _open_once(body, marker, joint), give_up))
 
 
 def _open_once(body: Body, marker: str, joint: str) -> Program:
@@ -196,7 +196,7 @@ def _to_base(sim: Simulation, vector: np.ndarray) -> np.ndarray:
 def close_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Pushes the drawer or door behind `marker` shut and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    return (yield from persist(body, lambda attempt: _close_once(body, marker, joint), give_up))
+    return (yield from persist(lambda attempt: _close_once(body, marker, joint), give_up))
 
 
 def _close_once(body: Body, marker: str, joint: str) -> Program:

@@ -28,9 +28,7 @@ PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
 PITCHES_SIDE = (1.25, 1.4, 1.05, 0.9)  # something tall, to be set down under a shelf
 PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does not reach from above
-NO_WAY = "no clear way"
 WRONG_OBJECT = "wrong object"
-NO_WAY_TRIES = 6  # other places to reach from, tried before a skill fails
 STEEP = 1.1  # rad from straight down; up to here the hand comes from above
 PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth
 PRESS = 0.012  # m that the hand presses on after first contact would be
@@ -64,13 +62,10 @@ def navigate(
     """
     sim = body.sim
     body.phase = "driving"
-    if min_clearance(sim.arm_target, near(body.world_obstacles(), sim.base_pose), body.held_spheres()) < ARM_MARGIN:
+    if reach is None and body.clearance(sim.arm_target, sim.base_pose, body.world_obstacles()) < ARM_MARGIN:
         yield from free_up(body)
-    if reach is not None:
-        base = reach.ready_base
-        journey = plan_journey(body, sim.floor_plan(), base, base[2], reach.motions, body.world_obstacles())
-        if journey is not None:
-            return (yield from run_journey(body, journey))
+    if reach is not None and reach.journey is not None:
+        return (yield from run_journey(body, reach.journey))
     plan = sim.floor_plan()
     here = sim.base_pose
     island = plan.island(*plan.snap(here[0], here[1]))
@@ -158,30 +153,26 @@ def recover(body: Body, count: int) -> Program:
 
 def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: int = 3) -> Program:
     """Drives to an object, grips it and brings the hand to rest. `pitches`: approaches, best first."""
-    return (yield from persist(body, lambda attempt: _pick_once(body, index, pitches, attempt), give_up))
+    return (yield from persist(lambda attempt: _pick_once(body, index, pitches, attempt), give_up))
 
 
-def persist(body: Body, once: Callable[[int], Program], tries: int) -> Program:
-    """Runs `once(attempt)` until it works, at most `tries` times; a place not got to costs no try at first."""
-    attempt = blocked = 0
-    while True:
+def persist(once: Callable[[int], Program], tries: int) -> Program:
+    """Runs `once(attempt)` until it works, at most `tries` times."""
+    failure = None
+    for attempt in range(tries):
         failure = yield from once(attempt)
-        if failure is None:
-            body.avoid.clear()
-            return None
-        if failure == NO_WAY and blocked < NO_WAY_TRIES:
-            blocked += 1
-            continue
-        attempt += 1
-        if attempt >= tries or failure == WRONG_OBJECT:
-            body.avoid.clear()
+        if failure is None or failure == WRONG_OBJECT:
             return failure
+    return failure
 
 
 def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
     sim = body.sim
     if sim.held_object != index:
         reach = plan_pick(body, index, pitches, attempt)
+        if reach is None:  # perhaps from somewhere with more room
+            yield from recover(body, attempt)
+            reach = plan_pick(body, index, pitches, attempt)
         if reach is None:
             return "no reach"
         failure = yield from approach(body, reach)
@@ -236,17 +227,8 @@ def _pick_hands(
 def approach(body: Body, reach: ReachPlan) -> Program:
     """Base and arm to the ready posture of a reach plan."""
     sim = body.sim
-    world = body.world_obstacles()
     body.phase = "driving there"
-    plan = sim.floor_plan()
-    ready = reach.ready_base
-    journey = plan_journey(body, plan, ready, ready[2], reach.motions, world)
-    if journey is None:
-        body.avoid.append(ready[:2])
-        if len(body.avoid) % 3 == 0:  # the arm as it is may be what is in the way
-            yield from body.move_arm(ARM_REST)
-        return NO_WAY
-    body.avoid.clear()
+    journey = reach.journey
     is_ready = journey.motion.is_ready
     failure = yield from run_journey(body, journey)
     if failure is not None:
@@ -400,7 +382,7 @@ def _at_rest(sim: Simulation) -> bool:
 def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program:
     """Drives to where the held object's goal is within reach, sets it down upright and brings the hand to rest."""
     goal = np.asarray(goal, dtype=float)
-    return (yield from persist(body, lambda attempt: _place_once(body, index, goal, attempt), give_up))
+    return (yield from persist(lambda attempt: _place_once(body, index, goal, attempt), give_up))
 
 
 def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Program:
@@ -408,6 +390,9 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
     if sim.held_object != index:
         return "object lost"
     reach = plan_place(body, index, goal, attempt)
+    if reach is None:
+        yield from recover(body, attempt)
+        reach = plan_place(body, index, goal, attempt)
     if reach is None:
         return "no reach"
     failure = yield from approach(body, reach)

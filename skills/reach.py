@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from rearrange.sim import fetch
 from rearrange.sim.navigation import FloorPlan
 from rearrange.skills.body import ARM_MARGIN, Body, near
 from rearrange.skills.collision import Obstacles, min_clearance
-from rearrange.skills.journey import ArmMotion
+from rearrange.skills.journey import ArmMotion, Journey, plan_journey
 from rearrange.skills.kinematics import ee_pose, solve_ik, solve_ik_many, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
 
@@ -26,12 +26,13 @@ DISTANCES = (0.62, 0.54, 0.70, 0.47, 0.78, 0.86)  # m from base to hand
 HEADINGS = np.linspace(-np.pi, np.pi, 16, endpoint=False)
 SIDES = (0.0, 0.45, -0.45)  # rad, how far the hand is to the side of where the base faces
 SLANTS = (0.0, 0.5, -0.5)  # rad, between the hand's approach and the line from the base, seen from above
-AVOID_RADIUS = 0.2  # m around places that turned out not to be got to
 BACK_OFFS = (0.0, 0.2, 0.35, 0.5)  # m, from where the arm is got ready when there is no room at the place
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
 AHEAD = (0.0, 0.1, 0.2, 0.35, 0.5, -0.1, -0.2, -0.3)  # m along the present heading
 MAX_CANDIDATES = 1500
 ENOUGH = 20  # postures that hold, of which the quickest is taken
+APART = 0.12  # m between the places of which the quickest is taken
+MAX_PLANS = 4
 STEPS_PER_METRE, STEPS_PER_RADIAN, STEPS_PER_ARM_RADIAN = 33.0, 18.0, 80.0
 _UPPER = sum(joint.origin[0] for joint in fetch.ARM_JOINTS[2:4])  # m, shoulder lift to elbow
 _FOREARM = sum(joint.origin[0] for joint in fetch.ARM_JOINTS[4:6])  # m, elbow to wrist flex
@@ -64,6 +65,7 @@ class ReachPlan:
     motions: tuple[ArmMotion, ...]  # what the arm may do on the way, best first
     lower_rows: np.ndarray  # [n, 7] corner points from the ready posture to the thing
     hand: HandPose
+    journey: Journey | None = None  # the way to `ready_base` from where the robot stood when this was planned
 
 
 HandMaker = Callable[[float], Iterable[HandPose]]
@@ -98,8 +100,6 @@ def plan_reach(
                     continue
                 if not _wrist_in_reach(hand, x, y):
                     continue
-                if any(math.hypot(x - ax, y - ay) < AVOID_RADIUS for ax, ay in body.avoid):
-                    continue
                 bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
                 way = float(field[iy, ix])
                 for side in SIDES:
@@ -117,13 +117,13 @@ def plan_reach(
         arm = STEPS_PER_ARM_RADIAN * float(np.abs(postures[0] - now).max())
         found.append((max(steps, arm) + 0.3 * min(steps, arm), number, base, hand, postures))
         if len(found) % ENOUGH == 0:
-            reach = _first_workable(body, plan, found[-ENOUGH:], world, touchable, held, carry)
+            reach = _quickest(body, plan, found[-ENOUGH:], world, touchable, held, carry)
             if reach is not None:
                 return reach
             if len(found) >= 2 * ENOUGH:
                 return None
     rest = found[len(found) - len(found) % ENOUGH :]
-    return _first_workable(body, plan, rest, world, touchable, held, carry)
+    return _quickest(body, plan, rest, world, touchable, held, carry)
 
 
 def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
@@ -164,12 +164,32 @@ def _turning(here, x: float, y: float, yaw: float) -> float:
     return STEPS_PER_RADIAN * turn
 
 
-def _first_workable(body, plan, found, world, touchable, held, carry) -> ReachPlan | None:
+def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | None:
+    """Of the most promising postures, the plan that takes the fewest control steps, journey included."""
+    best, best_steps, plans = None, math.inf, 0
+    bases: list[tuple[float, float]] = []
     for _, _, base, hand, postures in sorted(found, key=lambda f: f[:2]):
+        if any(math.hypot(base[0] - x, base[1] - y) < APART for x, y in bases):
+            continue
         reach = _approach_plan(body, plan, base, hand, postures, world, touchable, held, carry)
-        if reach is not None:
-            return reach
-    return None
+        if reach is None:
+            continue
+        bases.append(base[:2])
+        journey = plan_journey(body, plan, reach.ready_base, reach.ready_base[2], reach.motions, world)
+        if journey is None:
+            continue
+        lower = float(np.abs(np.diff(postures, axis=0)).max(axis=1).sum()) if len(postures) > 1 else 0.0
+        back = math.hypot(base[0] - reach.ready_base[0], base[1] - reach.ready_base[1])
+        steps = journey.steps + STEPS_PER_ARM_RADIAN * lower + 60.0 * back
+        steps += STEPS_PER_METRE * hand.penalty
+        if not journey.motion.is_ready:
+            steps += STEPS_PER_ARM_RADIAN * float(np.abs(postures[0] - body.sim.arm_target).max())
+        if steps < best_steps:
+            best, best_steps = replace(reach, journey=journey), steps
+        plans += 1
+        if plans >= MAX_PLANS:
+            break
+    return best
 
 
 def _postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.ndarray | None:

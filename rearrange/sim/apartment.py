@@ -7,6 +7,9 @@ written here too; `mj_setConst` would give the same numbers at fifty times the c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+
 import mujoco
 import numpy as np
 
@@ -23,7 +26,7 @@ class ApartmentWriter:
         self._model = model
         self._wall_bodies = [model.body(f"wall_{i:02d}").id for i in range(NUM_WALLS)]
         self._pieces = {name: model.body(name).id for name in fur.PIECES}
-        self._objects = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
+        self._objects = np.array([model.body(object_body(slot)).id for slot in range(NUM_SLOTS)])
         self._parked_wall = model.geom_size[model.body_geomadr[self._wall_bodies[0]]].copy()
 
     def write_layout(self, layout: Layout) -> None:
@@ -46,32 +49,53 @@ class ApartmentWriter:
 
     def write_object(self, slot: int, kind: ObjectKind) -> None:
         """Turns the object of a slot into `kind`: size, colour, mass and all that follows from them."""
-        model, body = self._model, self._objects[slot]
-        geom = model.body_geomadr[body]
-        self._write_size(body, geom, kind.shape, kind.size)
-        model.geom_rgba[geom, :3] = kind.rgb
-        inertia = kind.inertia()
-        model.body_mass[body] = model.body_subtreemass[body] = kind.mass
-        model.body_inertia[body] = inertia
+        self.write_objects([slot], [kind])
+
+    def write_objects(self, slots: Sequence[int], kinds: Sequence[ObjectKind]) -> None:
+        """`write_object` for many slots, each array of the model written once."""
+        if not len(slots):
+            return
+        model, bodies = self._model, self._objects[slots]
+        rows = np.array([_object_numbers(kind) for kind in kinds])
+        mass, inertia, inverse = rows[:, 6], rows[:, 7:10], rows[:, 10:12]
+        geoms = model.body_geomadr[bodies]
+        model.geom_size[geoms] = rows[:, 0:3]
+        model.geom_rgba[geoms, :3] = rows[:, 3:6]
+        model.geom_rbound[geoms] = rows[:, 12]
+        model.geom_aabb[geoms, 3:] = rows[:, 13:16]
+        model.bvh_aabb[model.body_bvhadr[bodies], 3:] = rows[:, 13:16]  # a body of one geom has one node
+        model.body_mass[bodies] = model.body_subtreemass[bodies] = mass
         # MuJoCo sorts nothing here: body_iquat stays the identity, the axes are the geom's own.
-        across, about = 1.0 / kind.mass, float(np.mean(1.0 / inertia))
-        model.body_invweight0[body] = (across, about)
-        dof = model.body_dofadr[body]
-        model.dof_invweight0[dof : dof + 3] = across
-        model.dof_invweight0[dof + 3 : dof + 6] = about
-        model.dof_M0[dof : dof + 3] = kind.mass
-        model.dof_M0[dof + 3 : dof + 6] = inertia
+        model.body_inertia[bodies] = inertia
+        model.body_invweight0[bodies] = inverse
+        dofs = model.body_dofadr[bodies][:, None] + np.arange(3)
+        model.dof_invweight0[dofs] = inverse[:, 0:1]
+        model.dof_invweight0[dofs + 3] = inverse[:, 1:2]
+        model.dof_M0[dofs] = mass[:, None]
+        model.dof_M0[dofs + 3] = inertia
 
     def _write_size(self, body: int, geom: int, shape: str, size) -> None:
         model = self._model
+        radius, half = _bounds(shape, size)
         model.geom_size[geom] = size
-        if shape == "box":
-            half, radius = np.asarray(size, dtype=float), float(np.linalg.norm(size))
-        elif shape == "cylinder":
-            half, radius = np.array([size[0], size[0], size[1]]), float(np.hypot(size[0], size[1]))
-        else:
-            half, radius = np.full(3, float(size[0])), float(size[0])
         model.geom_rbound[geom] = radius
         model.geom_aabb[geom, 3:] = half
-        node = model.body_bvhadr[body]  # a body of one geom has one node
-        model.bvh_aabb[node, 3:] = half
+        model.bvh_aabb[model.body_bvhadr[body], 3:] = half  # a body of one geom has one node
+
+
+def _bounds(shape: str, size) -> tuple[float, tuple[float, ...]]:
+    """Bounding radius and half sizes of the bounding box of a geom, m."""
+    if shape == "box":
+        return float(np.linalg.norm(size)), tuple(float(v) for v in size)
+    if shape == "cylinder":
+        return float(np.hypot(size[0], size[1])), (size[0], size[0], size[1])
+    return float(size[0]), (size[0],) * 3
+
+
+@lru_cache(maxsize=64)
+def _object_numbers(kind: ObjectKind) -> tuple[float, ...]:
+    """[16]: size 3, colour 3, mass, inertia 3, inverse weights 2, bounding radius, bounding box 3."""
+    inertia = kind.inertia()
+    radius, half = _bounds(kind.shape, kind.size)
+    about = float(np.mean(1.0 / inertia))
+    return (*kind.size, *kind.rgb, kind.mass, *inertia, 1.0 / kind.mass, about, radius, *half)

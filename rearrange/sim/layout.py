@@ -147,9 +147,18 @@ def piece_to_world(pose: tuple[float, float, float], x: float, y: float) -> tupl
     return float(pose[0] + c * x - s * y), float(pose[1] + s * x + c * y)
 
 
-@lru_cache(maxsize=128)
 def make_layout(layout_id: str) -> Layout:
     """The apartment called `layout_id`; the same numbers at every call and in every process."""
+    return _found(layout_id)[0]
+
+
+def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
+    """`reachable_spots` of every receptacle of an apartment with all closed, by name."""
+    return _found(layout_id)[1]
+
+
+@lru_cache(maxsize=128)
+def _found(layout_id: str) -> tuple[Layout, dict[str, np.ndarray]]:
     known = {name for split in SPLITS for name in layout_ids(split)}
     if layout_id not in known:
         raise UserError(f"layout must be named v3_sc0_staging_00 .. v3_sc4_staging_20; got {layout_id!r}")
@@ -157,8 +166,9 @@ def make_layout(layout_id: str) -> Layout:
     rng = np.random.default_rng([macro, variation, 7])
     for _ in range(200):
         layout = _sample(layout_id, macro, rng)
-        if is_workable(layout):
-            return layout
+        spots = _workable_spots(layout)
+        if spots is not None:
+            return layout, spots
     raise RuntimeError(f"no workable variation of macro layout {macro} found for {layout_id}")
 
 
@@ -191,7 +201,7 @@ def _sample(layout_id: str, macro: int, rng: np.random.Generator) -> Layout:
     return Layout(layout_id, BOUNDS, pieces, np.array(walls), tuple(receptacles))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=4)  # half a megabyte each, and made in half a millisecond
 def _closed_floor_plan(layout_id: str) -> FloorPlan:
     layout = make_layout(layout_id)
     return FloorPlan(layout.bounds, layout.obstacles)
@@ -230,21 +240,30 @@ def _open_part(layout: Layout, joint: str, opening: float) -> list[tuple[float, 
 def _points_clear(layout: Layout, own: str, points: np.ndarray) -> bool:
     """Whether no wall and no furniture but `own` covers any of the points [N, 2] of own's frame."""
     pose = layout.pieces[own]
-    c, s = np.cos(pose[2]), np.sin(pose[2])
-    world = points @ np.array([[c, s], [-s, c]]) + pose[:2]
     others = [
         (x, y, *fur.PIECES[name].half, yaw)
         for name, (x, y, yaw) in layout.pieces.items()
         if name != own
     ]
-    for cx, cy, hx, hy, yaw in [*others, *layout.walls]:
-        c, s = np.cos(yaw), np.sin(yaw)
-        local = (world - (cx, cy)) @ np.array([[c, -s], [s, c]])
-        if np.any((np.abs(local[:, 0]) < hx) & (np.abs(local[:, 1]) < hy)):
-            return False
+    return _is_clear(points, np.array(pose), np.concatenate([np.array(others), layout.walls]))
+
+
+@njit(cache=True, nogil=True)
+def _is_clear(points, pose, rectangles):
+    """Whether no rectangle [K, 5] covers a point [N, 2] of the frame `pose`."""
+    c, s = np.cos(pose[2]), np.sin(pose[2])
+    for k in range(len(rectangles)):
+        cx, cy, hx, hy, yaw = rectangles[k]
+        ck, sk = np.cos(yaw), np.sin(yaw)
+        for i in range(len(points)):
+            dx = pose[0] + c * points[i, 0] - s * points[i, 1] - cx
+            dy = pose[1] + s * points[i, 0] + c * points[i, 1] - cy
+            if abs(ck * dx + sk * dy) < hx and abs(ck * dy - sk * dx) < hy:
+                return False
     return True
 
 
+@lru_cache(maxsize=64)
 def _grid(x0: float, x1: float, y0: float, y1: float) -> np.ndarray:
     xs, ys = np.meshgrid(np.arange(x0, x1, 0.04), np.arange(y0, y1, 0.04))
     return np.column_stack([xs.ravel(), ys.ravel()])
@@ -252,22 +271,32 @@ def _grid(x0: float, x1: float, y0: float, y1: float) -> np.ndarray:
 
 def is_workable(layout: Layout) -> bool:
     """Doors and drawers open fully with the robot before them, pieces are apart, all is reachable."""
+    return _workable_spots(layout) is not None
+
+
+def _workable_spots(layout: Layout) -> dict[str, np.ndarray] | None:
+    """The reachable spots of every receptacle, None for an apartment that is not workable."""
     front = fur.FRIDGE_HALF[0]
     hinge = np.array(fur.FRIDGE_HINGE)
     angles, radii = np.meshgrid(np.linspace(0, fur.FRIDGE_DOOR_RANGE, 40), np.linspace(0.05, 0.76, 20))
     swing = hinge + np.column_stack([(radii * np.sin(angles)).ravel(), (-radii * np.cos(angles)).ravel()])
     if not _points_clear(layout, "fridge", swing):
-        return False
+        return None
     # Standing room before the fridge, also outside the open door, from where it is pushed shut.
     if not _points_clear(layout, "fridge", _grid(front + 0.02, front + 1.75, -0.75, 1.0)):
-        return False
+        return None
     if not _points_clear(layout, "counter", _grid(0.32, 0.30 + 0.56 + 0.72, -1.2, 1.2)):
-        return False
+        return None
     for name, piece in fur.PIECES.items():  # no piece stands in another
         if not _points_clear(layout, name, _grid(-piece.half[0], piece.half[0], -piece.half[1], piece.half[1])):
-            return False
+            return None
     plan = FloorPlan(layout.bounds, layout.obstacles)
-    return all(len(reachable_spots(layout, plan, r)) >= 3 for r in layout.receptacles)
+    spots = {}
+    for receptacle in layout.receptacles:
+        spots[receptacle.name] = reachable_spots(layout, plan, receptacle)
+        if len(spots[receptacle.name]) < 3:
+            return None
+    return spots
 
 
 REACH_MIN, REACH_MAX = 0.42, 0.72  # m, base centre to object seen from above, for Fetch's arm at table height
@@ -283,21 +312,38 @@ def reachable_spots(layout: Layout, plan: FloorPlan, receptacle: Receptacle) -> 
     hy = max(receptacle.half[1] - EDGE_MARGIN, 0.0)
     xs = np.linspace(-hx, hx, 2 * int(hx / 0.05) + 1)
     ys = np.linspace(-hy, hy, 2 * int(hy / 0.05) + 1)
-    pose = (receptacle.pos[0], receptacle.pos[1], receptacle.yaw)
-    spots = np.array([piece_to_world(pose, x, y) for x in xs for y in ys])
+    xs, ys = np.repeat(xs, len(ys)), np.tile(ys, len(xs))
+    c, s = np.cos(receptacle.yaw), np.sin(receptacle.yaw)
+    centre = receptacle.pos
+    spots = np.column_stack([centre[0] + c * xs - s * ys, centre[1] + s * xs + c * ys])
     if receptacle.kind != "open":  # room before them is guaranteed by `is_workable`
         return spots
-    return spots[_has_free_floor_near(spots, plan.free_centres, REACH_MIN, REACH_MAX)]
+    return spots[floor_cells_near(plan, spots, REACH_MIN, REACH_MAX, enough=1) > 0]
 
 
-@njit(cache=True)
-def _has_free_floor_near(spots, centres, r_min, r_max):
-    """For each spot [N, 2], whether a free cell centre [M, 2] lies between r_min and r_max away."""
-    found = np.zeros(len(spots), dtype=np.bool_)
-    for i in range(len(spots)):
-        for j in range(len(centres)):
-            squared = (spots[i, 0] - centres[j, 0]) ** 2 + (spots[i, 1] - centres[j, 1]) ** 2
-            if r_min * r_min <= squared <= r_max * r_max:
-                found[i] = True
+def floor_cells_near(
+    plan: FloorPlan, points: np.ndarray, r_min: float, r_max: float, enough: int
+) -> np.ndarray:
+    """For each point [N, 2] how many cells of the largest island lie between two distances (m), up to `enough`."""
+    return _count_near(points, plan.labels, plan.largest, plan.bounds, plan.cell, r_min, r_max, enough)
+
+
+@njit(cache=True, nogil=True)
+def _count_near(points, labels, island, bounds, cell, r_min, r_max, enough):
+    ny, nx = labels.shape
+    counts = np.zeros(len(points), dtype=np.int64)
+    for i in range(len(points)):
+        x, y = points[i, 0], points[i, 1]
+        # Only the window of the grid that holds the circle, a cell wider than needed.
+        ix0, ix1 = int((x - r_max - bounds[0]) / cell) - 1, int((x + r_max - bounds[0]) / cell) + 2
+        iy0, iy1 = int((y - r_max - bounds[1]) / cell) - 1, int((y + r_max - bounds[1]) / cell) + 2
+        for iy in range(max(iy0, 0), min(iy1, ny)):
+            dy = bounds[1] + (iy + 0.5) * cell - y
+            for ix in range(max(ix0, 0), min(ix1, nx)):
+                dx = bounds[0] + (ix + 0.5) * cell - x
+                if labels[iy, ix] == island and r_min * r_min <= dx * dx + dy * dy <= r_max * r_max:
+                    counts[i] += 1
+            if counts[i] >= enough:
+                counts[i] = enough
                 break
-    return found
+    return counts

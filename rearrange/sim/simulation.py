@@ -49,6 +49,7 @@ class Simulation:
         self._arm_v = slice(int(arm[0].dofadr[0]), int(arm[-1].dofadr[0]) + 1)
         self._joint_qpos = {n: int(model.joint(n).qposadr[0]) for n in fur.ARTICULATED_JOINTS}
         self._joint_dof = {n: int(model.joint(n).dofadr[0]) for n in fur.ARTICULATED_JOINTS}
+        self._joint_range = {n: tuple(model.joint(n).range) for n in fur.ARTICULATED_JOINTS}
         self._marker_site = {m: model.site(f"{j}_marker").id for m, j in fur.MARKERS.items()}
         self._slot_body = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
         self._slot_qpos = [int(model.joint(object_body(slot)).qposadr[0]) for slot in range(NUM_SLOTS)]
@@ -73,15 +74,14 @@ class Simulation:
             if name not in self._joint_qpos:
                 known = ", ".join(self._joint_qpos)
                 raise UserError(f"scene joint must be one of {known}; got {name!r}")
-            low, high = self.model.joint(name).range
+            low, high = self._joint_range[name]
             if not low <= value <= high:
                 raise UserError(f"joint {name} must lie in [{low:g}, {high:g}], got {value:g}")
         kinds = [placement.kind for placement in scene.objects]
         slots = deal_slots(kinds)
         if self.layout is not layout:
             self._apartment.write_layout(layout)
-        for kind, slot in zip(kinds, slots, strict=True):
-            self._apartment.write_object(slot, KINDS[kind])
+        self._apartment.write_objects(slots, [KINDS[kind] for kind in kinds])
         self.scene, self.layout, self._slots = scene, layout, slots
         self._object_of_slot = {slot: i for i, slot in enumerate(slots)}
         self._suction.reset()
@@ -89,10 +89,9 @@ class Simulation:
         self.hold_violation = False
         data = self.data
         mujoco.mj_resetData(self.model, data)  # also recomputes the poses of what cannot move
-        for placement, slot in zip(scene.objects, slots, strict=True):
-            address = self._slot_qpos[slot]
-            data.qpos[address : address + 3] = placement.pos
-            data.qpos[address + 3 : address + 7] = placement.quat
+        if slots:
+            poses = np.array([(*placement.pos, *placement.quat) for placement in scene.objects])
+            data.qpos[self._object_qpos(7)] = poses
         for name, value in scene.joints.items():
             data.qpos[self._joint_qpos[name]] = value
         self.set_robot(scene.base, scene.arm)
@@ -125,6 +124,30 @@ class Simulation:
         data.time = time
         data.qvel[:] = 0.0
         mujoco.mj_forward(model, data)
+
+    def _object_qpos(self, count: int) -> np.ndarray:
+        """Addresses of the first `count` numbers of every object's pose, [num_objects, count]."""
+        return np.array([self._slot_qpos[slot] for slot in self._slots])[:, None] + np.arange(count)
+
+    def drift(self, num_steps: int) -> float:
+        """How far (m, along an axis) any object gets within `num_steps` control steps from standing, all awake.
+
+        Nothing moves the robot meanwhile. The world stays as it is at the end, so reset it after.
+        """
+        if not self._slots:
+            return 0.0
+        model, data = self.model, self.data
+        positions = self._object_qpos(3)
+        start = data.qpos[positions]
+        data.qvel[:] = 0.0
+        for address in (self._slot_dof[slot] for slot in self._slots):
+            data.qvel[address : address + 6] = 1e-6  # wakes it
+        data.qvel[list(self._joint_dof.values())] = 1e-6
+        for _ in range(num_steps * SUBSTEPS):
+            mujoco.mj_step(model, data)
+            if (data.tree_asleep[self._can_sleep] >= 0).all():
+                break  # all asleep: the steps that are left would move nothing
+        return float(np.abs(data.qpos[positions] - start).max())
 
     # --- step ----------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ robot clear of everything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from rearrange.errors import UserError
+from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
 from rearrange.sim.layout import Receptacle, layout_ids, make_layout, piece_to_world
 from rearrange.sim.objects import HAB2_KINDS, KINDS
@@ -23,11 +23,9 @@ from rearrange.tasks.placing import (
     TARGET_GAP,
     YAW_NOISE,
     Placer,
-    is_settled,
-    noisy_arm,
+    find_start,
     start_anywhere,
     start_near,
-    touches_nothing,
 )
 
 SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
@@ -121,31 +119,20 @@ class _Draft:
                 raise _Retry
             self.objects.append(self.placer.placement(kind, spot[1], spot[0]))
 
-    def scene(self) -> Scene:
-        """The world without a place for the robot yet (it waits in a free place). Raises _Retry if unsettled."""
-        base = start_anywhere(self.placer.plan, self.rng)
-        scene = Scene(self.layout.id, tuple(self.objects), base, noisy_arm(self.rng), dict(self.opening))
-        if not is_settled(scene):
+    def scene(self, sample, held: int | None = None, tries: int = 40) -> Scene:
+        """The world with the first sampled robot pose that works. Raises _Retry if none does."""
+        empty = Scene(
+            self.layout.id, tuple(self.objects), (0.0, 0.0, 0.0), tuple(fetch.ARM_START), dict(self.opening)
+        )
+        scene = find_start(empty, sample, self.rng, held, tries)
+        if scene is None:
             raise _Retry
         return scene
 
 
-def _with_robot(scene: Scene, sample, rng: np.random.Generator, held: int | None = None, tries=40) -> Scene:
-    """`scene` with the first sampled robot pose that touches nothing."""
-    for _ in range(tries):
-        base = sample()
-        if base is None:
-            continue
-        candidate = replace(scene, base=base, arm=noisy_arm(rng))
-        if touches_nothing(candidate, held):
-            return candidate
-    raise _Retry
-
-
 def _finish_home(task, split, seed, index, draft: _Draft, clutter: int, receptacles) -> EpisodeSpec:
     draft.add_clutter(clutter, receptacles)
-    scene = draft.scene()
-    scene = _with_robot(scene, lambda: start_anywhere(draft.placer.plan, draft.rng), draft.rng)
+    scene = draft.scene(lambda: start_anywhere(draft.placer.plan, draft.rng))
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets))
 
 
@@ -215,7 +202,6 @@ def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     """Navigate, Pick and Place: one target of a `rearrange_easy` home."""
     draft = _easy_draft(layout_id, rng)
     draft.add_clutter(NUM_OBJECTS, _open_receptacles(draft.layout))
-    scene = draft.scene()
     target, plan = draft.targets[0], draft.placer.plan
     holding = task == "place" or (task == "navigate" and rng.random() < HOLDING_SHARE)
     point = target.goal if holding else target.start
@@ -225,11 +211,13 @@ def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
         distance = np.linalg.norm(np.subtract(point, (base[0], base[1], 0.0)))
         return base if distance > 3.0 else None
 
+    cells = plan.free_cells_near(point[0], point[1], 0.0, 2.0)
+
     def near() -> tuple[float, float, float]:
-        return start_near(plan, rng, point, 2.0)
+        return start_near(cells, rng, point)
 
     held = target.object if holding else None
-    scene = _with_robot(scene, far if task == "navigate" else near, rng, held, tries=100)
+    scene = draft.scene(far if task == "navigate" else near, held, tries=100)
     return EpisodeSpec(
         task, split, seed, index, scene, tuple(draft.targets), start_holding=holding
     )
@@ -252,7 +240,6 @@ def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     table = [r for r in layout.receptacles if r.piece == "table_01"]
     draft.add_target("any_targets|0", kinds, _inside(layout, joint), table)
     draft.add_clutter(NUM_OBJECTS - 1, _open_receptacles(layout))
-    scene = draft.scene()
     piece = "counter" if is_drawer else "fridge"
     pose = layout.pieces[piece]
     y0 = fur.DRAWERS[joint][0] if is_drawer else 0.0
@@ -267,7 +254,7 @@ def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
         yaw = float(np.arctan2(oy - y, ox - x) + rng.normal(0.0, YAW_NOISE))
         return (x, y, yaw) if draft.placer.plan.is_free(x, y) else None
 
-    scene = _with_robot(scene, before, rng, tries=100)
+    scene = draft.scene(before, tries=100)
     marker = {value: key for key, value in fur.MARKERS.items()}[joint]
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), marker=marker)
 

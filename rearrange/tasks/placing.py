@@ -1,19 +1,21 @@
 """Where objects stand and where the robot starts: sampled, then checked in the simulated world.
 
-    receptacle -> reachable spots -> kinds and spots of targets, goals, clutter -> 0.5 s of physics: all at rest?
+    receptacle -> reachable spots -> kinds and spots of targets, goals, clutter
     goal or object -> free floor near it -> robot there with its arm at rest: touches nothing?
+    -> 0.5 s of physics: all at rest?
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-import mujoco
 import numpy as np
 
 from rearrange.sim import fetch
-from rearrange.sim.layout import Layout, Receptacle, floor_plan, make_layout, reachable_spots
+from rearrange.sim.layout import Layout, Receptacle, floor_cells_near, floor_plan, layout_spots
 from rearrange.sim.navigation import FloorPlan
 from rearrange.sim.objects import KINDS, SLOTS, ObjectKind
 from rearrange.sim.scene import ObjectPlacement, Scene
@@ -33,20 +35,14 @@ def checker() -> Simulation:
     return Simulation()
 
 
-@lru_cache(maxsize=256)
-def _spots(layout_id: str, name: str) -> np.ndarray:
-    layout = make_layout(layout_id)
-    return reachable_spots(layout, floor_plan(layout, {}), layout.receptacle(name))
-
-
 class Placer:
     """Deals objects onto receptacles of one layout without overlap."""
 
     def __init__(self, layout: Layout, rng: np.random.Generator, opening: dict[str, float]) -> None:
         self.layout, self.rng, self.opening = layout, rng, opening
         self.plan = floor_plan(layout, opening)
-        self._taken: list[tuple[str, float, float, float]] = []  # receptacle, x, y, radius with gap
-        self._count: dict[str, int] = {}
+        self._spots = layout_spots(layout.id)
+        self._taken: dict[str, list[tuple[float, float, float]]] = {}  # by receptacle: x, y, radius
         self.shapes = dict.fromkeys(SLOTS, 0)
 
     def draw_kind(self, kinds: Sequence[str]) -> ObjectKind:
@@ -62,29 +58,26 @@ class Placer:
         """A free, reachable place for the centre of `kind`, or None. The place is taken from then on."""
         for _ in range(attempts):
             receptacle = receptacles[self.rng.integers(len(receptacles))]
-            if self._count.get(receptacle.name, 0) >= receptacle.capacity:
+            taken = self._taken.setdefault(receptacle.name, [])
+            if len(taken) >= receptacle.capacity:
                 continue
             if 2 * kind.half_height > receptacle.headroom - 0.02:
                 continue
-            spots = _spots(self.layout.id, receptacle.name)
-            x, y = spots[self.rng.integers(len(spots))] + self.rng.uniform(-0.01, 0.01, 2)
+            spots = self._spots[receptacle.name]
+            x, y = (spots[self.rng.integers(len(spots))] + self.rng.uniform(-0.01, 0.01, 2)).tolist()
             radius = kind.footprint_radius + gap
-            if any(
-                name == receptacle.name and np.hypot(x - ox, y - oy) < radius + other
-                for name, ox, oy, other in self._taken
-            ):
+            if any(math.hypot(x - ox, y - oy) < radius + other for ox, oy, other in taken):
                 continue
             if gap >= TARGET_GAP and receptacle.kind == "open" and not self._stands_near(x, y):
                 continue
-            self._taken.append((receptacle.name, x, y, kind.footprint_radius))
-            self._count[receptacle.name] = self._count.get(receptacle.name, 0) + 1
-            x, y = self._shifted(receptacle, float(x), float(y))
+            taken.append((x, y, kind.footprint_radius))
+            x, y = self._shifted(receptacle, x, y)
             return receptacle, (x, y, receptacle.pos[2] + kind.half_height)
         return None
 
     def _stands_near(self, x: float, y: float) -> bool:
         """Whether open doors and drawers leave floor from where the place is reached."""
-        return len(self.plan.free_cells_near(x, y, 0.45, 0.70)) >= 6
+        return floor_cells_near(self.plan, np.array([[x, y]]), 0.45, 0.70, enough=6)[0] == 6
 
     def _shifted(self, receptacle: Receptacle, x: float, y: float) -> tuple[float, float]:
         """An open drawer carries what lies in it."""
@@ -102,19 +95,6 @@ class Placer:
         return ObjectPlacement(kind.name, tuple(float(v) for v in pos), quat)
 
 
-def is_settled(scene: Scene) -> bool:
-    """Whether every object stays where it is put, by half a second of physics with all awake."""
-    sim = checker()
-    sim.reset(scene)
-    start = np.array([sim.object_pos_w(i) for i in range(sim.num_objects)])
-    sim.data.qvel[:] = 1e-6  # wakes everything
-    hold = np.zeros(7)
-    for _ in range(SETTLE_STEPS):
-        sim.step(hold, None, (0.0, 0.0))
-    moved = np.array([sim.object_pos_w(i) for i in range(sim.num_objects)]) - start
-    return bool(np.abs(moved).max() < SETTLE_TOLERANCE)
-
-
 def noisy_arm(rng: np.random.Generator) -> tuple[float, ...]:
     """HAB's start posture with its noise, within the limits."""
     arm = fetch.ARM_START + rng.normal(0.0, ARM_NOISE, 7)
@@ -128,20 +108,52 @@ def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, fl
 
 
 def start_near(
-    plan: FloorPlan, rng: np.random.Generator, point, radius: float
+    cells: np.ndarray, rng: np.random.Generator, point
 ) -> tuple[float, float, float]:
-    """A random free point within `radius` of `point` (seen from above), facing it up to 30 degrees of noise."""
-    cells = plan.free_cells_near(point[0], point[1], 0.0, radius)
+    """One of `cells` [N, 2] around `point` (seen from above), facing it up to 30 degrees of noise."""
     x, y = cells[rng.integers(len(cells))]
     yaw = np.arctan2(point[1] - y, point[0] - x) + rng.normal(0.0, YAW_NOISE)
     return float(x), float(y), float(yaw)
 
 
-def touches_nothing(scene: Scene, held: int | None) -> bool:
-    """Whether the robot of `scene`, with object `held` in its gripper, is free of contact."""
+def find_start(
+    scene: Scene,
+    sample: Callable[[], tuple[float, float, float] | None],
+    rng: np.random.Generator,
+    held: int | None,
+    tries: int,
+) -> Scene | None:
+    """`scene` with the first sampled robot pose that touches nothing, None if there is none.
+
+    Also None when the objects do not stay where they are.
+    """
     sim = checker()
-    sim.reset(scene)
+    is_loaded = False
+    for _ in range(tries):
+        base = sample()
+        if base is None:
+            continue
+        candidate = replace(scene, base=base, arm=noisy_arm(rng))
+        # What is held has left its place, so that world cannot be used again.
+        if is_loaded and held is None:
+            sim.set_robot(candidate.base, candidate.arm)
+        else:
+            sim.reset(candidate)
+            is_loaded = True
+        if touches_nothing(sim, held):
+            if held is not None:
+                sim.reset(candidate)
+            return candidate if is_settled(sim) else None
+    return None
+
+
+def touches_nothing(sim: Simulation, held: int | None) -> bool:
+    """Whether the robot, with object `held` put into its gripper, is free of contact."""
     if held is not None:
         sim.snap_object(held)
-    mujoco.mj_collision(sim.model, sim.data)
     return not sim.has_robot_contact()
+
+
+def is_settled(sim: Simulation) -> bool:
+    """Whether every object stays where it is put, by half a second of physics with all awake."""
+    return sim.drift(SETTLE_STEPS) < SETTLE_TOLERANCE

@@ -98,10 +98,20 @@ def test_a_released_object_falls_freely(holding, run):
     assert np.abs(sim.object_pos_w(0)[:2] - start[:2]).max() < 2e-3
 
 
-def test_an_object_released_at_once_falls(holding, run):
-    """In the first step after a reset, when it has not moved in the hand yet."""
+@pytest.mark.parametrize("still", [0, 30, 90])
+def test_an_object_released_after_holding_still_falls(still, holding, run):
+    """Control steps without motion before: none since the reset, or a while."""
+    run(still, grip=1.0)
     start = holding.object_pos_w(0)
     run(8, grip=-1.0)
+    assert start[2] - holding.object_pos_w(0)[2] > 0.2
+
+
+def test_an_object_dropped_by_the_task_falls(holding, run):
+    run(60, grip=1.0)
+    start = holding.object_pos_w(0)
+    holding.drop()
+    run(8, grip=None)
     assert start[2] - holding.object_pos_w(0)[2] > 0.2
 
 
