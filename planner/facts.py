@@ -14,7 +14,7 @@ from rearrange.planner.problems import entity_names, task_problem
 from rearrange.sim import furniture as fur
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episode import EpisodeSpec
-from rearrange.tasks.generate import generate_episode
+from rearrange.tasks.episode_files import load_episode
 from rearrange.tasks.predicates import closed, contained, object_at, opened
 
 MARKERS_IN_USE = ("cab_push_point_5", "cab_push_point_7", "fridge_push_point")
@@ -70,7 +70,7 @@ def plan_episode(
 
 def plan_for_episode(task: str, split: str, seed: int, index: int) -> tuple[str, list[str]]:
     """Problem text and printable plan of an episode at its start, for `rearrange plan`."""
-    episode = generate_episode(task, split, seed, index)
+    episode = load_episode(task, split, seed, index)
     sim = Simulation()
     sim.reset(episode.scene)
     problem = observe(sim, episode)

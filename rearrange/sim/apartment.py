@@ -48,7 +48,7 @@ class ApartmentWriter:
                 self._write_size(body, geom, "box", self._parked_wall)
 
     def write_object(self, slot: int, kind: ObjectKind) -> None:
-        """Turns the object of a slot into `kind`: size, colour, mass and all that follows from them."""
+        """Turns the object of a slot into `kind`: size, colour, mass and all that follows."""
         self.write_objects([slot], [kind])
 
     def write_objects(self, slots: Sequence[int], kinds: Sequence[ObjectKind]) -> None:
@@ -63,7 +63,8 @@ class ApartmentWriter:
         model.geom_rgba[geoms, :3] = rows[:, 3:6]
         model.geom_rbound[geoms] = rows[:, 12]
         model.geom_aabb[geoms, 3:] = rows[:, 13:16]
-        model.bvh_aabb[model.body_bvhadr[bodies], 3:] = rows[:, 13:16]  # a body of one geom has one node
+        # A body of one geom has one node.
+        model.bvh_aabb[model.body_bvhadr[bodies], 3:] = rows[:, 13:16]
         model.body_mass[bodies] = model.body_subtreemass[bodies] = mass
         # MuJoCo sorts nothing here: body_iquat stays the identity, the axes are the geom's own.
         model.body_inertia[bodies] = inertia
@@ -94,7 +95,7 @@ def _bounds(shape: str, size) -> tuple[float, tuple[float, ...]]:
 
 @lru_cache(maxsize=64)
 def _object_numbers(kind: ObjectKind) -> tuple[float, ...]:
-    """[16]: size 3, colour 3, mass, inertia 3, inverse weights 2, bounding radius, bounding box 3."""
+    """[16]: size 3, colour 3, mass, inertia 3, inverse weights 2, bounding radius and box 3."""
     inertia = kind.inertia()
     radius, half = _bounds(kind.shape, kind.size)
     about = float(np.mean(1.0 / inertia))

@@ -324,8 +324,13 @@ def reachable_spots(layout: Layout, plan: FloorPlan, receptacle: Receptacle) -> 
 def floor_cells_near(
     plan: FloorPlan, points: np.ndarray, r_min: float, r_max: float, enough: int
 ) -> np.ndarray:
-    """For each point [N, 2] how many cells of the largest island lie between two distances (m), up to `enough`."""
-    return _count_near(points, plan.labels, plan.largest, plan.bounds, plan.cell, r_min, r_max, enough)
+    """How many cells of the largest island lie between two distances (m) of each point [N, 2].
+
+    Counts stop at `enough`: [N] ints.
+    """
+    return _count_near(
+        points, plan.labels, plan.largest, plan.bounds, plan.cell, r_min, r_max, enough
+    )
 
 
 @njit(cache=True, nogil=True)

@@ -130,9 +130,9 @@ class Simulation:
         return np.array([self._slot_qpos[slot] for slot in self._slots])[:, None] + np.arange(count)
 
     def drift(self, num_steps: int) -> float:
-        """How far (m, along an axis) any object gets within `num_steps` control steps from standing, all awake.
+        """How far (m, along an axis) any object gets within `num_steps` control steps, all awake.
 
-        Nothing moves the robot meanwhile. The world stays as it is at the end, so reset it after.
+        The robot holds still meanwhile. The world stays as it is at the end, so reset it after.
         """
         if not self._slots:
             return 0.0

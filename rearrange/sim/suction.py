@@ -17,7 +17,7 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
-from rearrange.sim.model import GRIPPER_GEOMS, OBJECT, object_body
+from rearrange.sim.model import GRIPPER_GEOMS, HOUSE, OBJECT, object_body
 from rearrange.sim.objects import NUM_SLOTS
 
 HOLD_THRESHOLD = 0.15  # m, hab-spec 1.5
@@ -38,6 +38,7 @@ class Suction:
         self._joint_of_geom = {
             model.geom(f"{joint}_handle").id: joint for joint in fur.MARKER_OF_JOINT
         }
+        self._handle_geom = {joint: geom for geom, joint in self._joint_of_geom.items()}
         self._weld = [model.equality(f"hold_{object_body(slot)}").id for slot in range(NUM_SLOTS)]
         self._ball = {joint: model.equality(f"hold_{joint}").id for joint in fur.MARKER_OF_JOINT}
         self._joint_body = {joint: model.body(joint).id for joint in fur.MARKER_OF_JOINT}
@@ -53,6 +54,8 @@ class Suction:
         """Nothing held. Call before the data are reset."""
         for geom in self._object_geom:
             self._model.geom_contype[geom] = OBJECT
+        for geom in self._joint_of_geom:
+            self._model.geom_contype[geom] = HOUSE
         self.slot = self.joint = self._released = None
 
     @property
@@ -116,16 +119,27 @@ class Suction:
         data.eq_active[self._ball[joint]] = 1
         self.joint = joint
         self._anchor_hand, self._anchor_held = in_hand, in_handle
+        # The ball joint carries the force; contact of hand and handle would fight it as the hand pivots.
+        self._model.geom_contype[self._handle_geom[joint]] = 0
 
     def release(self, data: mujoco.MjData) -> None:
         """Lets go. An object meets the robot again once it is clear of the hand."""
         if self.slot is not None:
             data.eq_active[self._weld[self.slot]] = 0
+            self._wake(data, self._object_body[self.slot])
             self._released = self.slot
             self.slot = None
         if self.joint is not None:
             data.eq_active[self._ball[self.joint]] = 0
+            self._wake(data, self._joint_body[self.joint])
+            self._model.geom_contype[self._handle_geom[self.joint]] = HOUSE
             self.joint = None
+
+    def _wake(self, data: mujoco.MjData, body: int) -> None:
+        """Starts the count to sleep anew: what hung still in the hand must not fall asleep in the air."""
+        tree = self._model.body_treeid[body]
+        if data.tree_asleep[tree] < 0:
+            data.tree_asleep[tree] = -(1 + mujoco.mjMINAWAKE)
 
     def _restore_collisions(self, data: mujoco.MjData) -> None:
         slot = self._released

@@ -22,7 +22,7 @@ from rearrange.sim.layout import SPLITS
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.actions import ActionReader, action_slots
 from rearrange.tasks.episode import EpisodeSpec
-from rearrange.tasks.generate import generate_episode
+from rearrange.tasks.episode_files import load_episode
 from rearrange.tasks.observations import Sensors, observation_space
 from rearrange.tasks.registry import make_task
 from rearrange.tasks.task import Outcome
@@ -118,7 +118,7 @@ class RearrangeEnv(gymnasium.Env):
             episode = options["episode"]
         else:
             index = _whole("index", options.get("index", self._next_index), 0)
-            episode = generate_episode(self.task.name, self.split, self.seed, index)
+            episode = load_episode(self.task.name, self.split, self.seed, index)
             self._next_index = index + self._stride
         self._check(episode)
         sim = self.sim

@@ -121,9 +121,8 @@ class _Draft:
 
     def scene(self, sample, held: int | None = None, tries: int = 40) -> Scene:
         """The world with the first sampled robot pose that works. Raises _Retry if none does."""
-        empty = Scene(
-            self.layout.id, tuple(self.objects), (0.0, 0.0, 0.0), tuple(fetch.ARM_START), dict(self.opening)
-        )
+        nowhere, arm = (0.0, 0.0, 0.0), tuple(fetch.ARM_START)
+        empty = Scene(self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening))
         scene = find_start(empty, sample, self.rng, held, tries)
         if scene is None:
             raise _Retry

@@ -64,7 +64,8 @@ class Placer:
             if 2 * kind.half_height > receptacle.headroom - 0.02:
                 continue
             spots = self._spots[receptacle.name]
-            x, y = (spots[self.rng.integers(len(spots))] + self.rng.uniform(-0.01, 0.01, 2)).tolist()
+            spot = spots[self.rng.integers(len(spots))]
+            x, y = (spot + self.rng.uniform(-0.01, 0.01, 2)).tolist()
             radius = kind.footprint_radius + gap
             if any(math.hypot(x - ox, y - oy) < radius + other for ox, oy, other in taken):
                 continue
@@ -107,10 +108,8 @@ def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, fl
     return float(x), float(y), float(rng.uniform(-np.pi, np.pi))
 
 
-def start_near(
-    cells: np.ndarray, rng: np.random.Generator, point
-) -> tuple[float, float, float]:
-    """One of `cells` [N, 2] around `point` (seen from above), facing it up to 30 degrees of noise."""
+def start_near(cells: np.ndarray, rng: np.random.Generator, point) -> tuple[float, float, float]:
+    """One of `cells` [N, 2] around `point` (seen from above), facing it but for YAW_NOISE."""
     x, y = cells[rng.integers(len(cells))]
     yaw = np.arctan2(point[1] - y, point[0] - x) + rng.normal(0.0, YAW_NOISE)
     return float(x), float(y), float(yaw)
