@@ -49,6 +49,7 @@ class ChainProgram:
         self._plan: list[GroundAction] = []
         self._done: list[str] = []  # lines of steps carried out
         self.attempts: list[tuple[str, bool]] = []
+        self.failures: list[str] = []  # what went wrong so far, for people
         self.status = "planning"
 
     @property
@@ -92,7 +93,8 @@ class ChainProgram:
             failure = yield from _limited(program, SKILL_LIMITS[name.split("_")[0]])
             self.attempts.append((name, failure is None))
             if failure is not None:
-                return f"{name}: {failure}"
+                self.failures.append(f"{name}: {failure}")
+                return self.failures[-1]
             self._done.append(self._line(step))
             if skill == "navigate":
                 self._robot_at = names[0]

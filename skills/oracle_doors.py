@@ -15,6 +15,7 @@ import numpy as np
 from rearrange.sim import furniture as fur
 from rearrange.sim.layout import piece_to_world
 from rearrange.sim.simulation import Simulation
+from rearrange.skills import doors_hook
 from rearrange.skills.body import Body
 from rearrange.skills.kinematics import MAX_BASE_FORWARD, MAX_BASE_TURN, whole_body_step
 from rearrange.skills.motion import ARM_REST, time_parametrise
@@ -73,6 +74,10 @@ def _part_geoms(sim: Simulation, joint: str) -> tuple[int, ...]:
 def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
+    if joint == doors_hook.JOINT and body.sim.joint_position(joint) < IS_OPEN["fridge"]:
+        tow = doors_hook.plan_tow(body, marker)
+        if tow is not None and (yield from doors_hook.tow_open(body, marker, tow)) is None:
+            return None
     return (yield from persist(lambda attempt: _open_once(body, marker, joint), give_up))
 
 
@@ -196,6 +201,10 @@ def _to_base(sim: Simulation, vector: np.ndarray) -> np.ndarray:
 def close_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Pushes the drawer or door behind `marker` shut and brings the hand to rest."""
     joint = fur.MARKERS[marker]
+    if joint == doors_hook.JOINT and body.sim.joint_position(joint) > 0.04:
+        sweep = doors_hook.plan_sweep(body)
+        if sweep is not None and (yield from doors_hook.sweep_shut(body, sweep)) is None:
+            return None
     return (yield from persist(lambda attempt: _close_once(body, marker, joint), give_up))
 
 

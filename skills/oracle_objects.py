@@ -28,7 +28,6 @@ PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
 PITCHES_SIDE = (1.25, 1.4, 1.05, 0.9)  # something tall, to be set down under a shelf
 PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does not reach from above
-WRONG_OBJECT = "wrong object"
 STEEP = 1.1  # rad from straight down; up to here the hand comes from above
 PITCH_PENALTY = 0.15  # m of driving a radian of tilt is worth
 PRESS = 0.012  # m that the hand presses on after first contact would be
@@ -161,9 +160,20 @@ def persist(once: Callable[[int], Program], tries: int) -> Program:
     failure = None
     for attempt in range(tries):
         failure = yield from once(attempt)
-        if failure is None or failure == WRONG_OBJECT:
-            return failure
+        if failure is None:
+            return None
     return failure
+
+
+def let_go(body: Body, steps: int = 3) -> Program:
+    """Suction off, arm and base still."""
+    target = body.sim.arm_target.copy()
+    body.grip_wanted = False
+    for _ in range(steps):
+        action = body.action(target)
+        action[GRIP] = -1.0
+        yield action
+    return None
 
 
 def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
@@ -276,7 +286,10 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
     body.grip_wanted = False
     if sim.held_object == index:
         return None
-    return "no contact" if not sim.is_holding else WRONG_OBJECT
+    if not sim.is_holding:
+        return "no contact"
+    yield from let_go(body)
+    return "wrong object"
 
 
 def back_off(body: Body, distance: float = 0.12) -> Program:
@@ -403,12 +416,7 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
         corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
     yield from body.follow_arm(time_parametrise(corners))
     yield from body.settle(4)
-    body.grip_wanted = False
-    target = sim.arm_target.copy()
-    for _ in range(4):
-        action = body.action(target)
-        action[GRIP] = -1.0
-        yield action
+    yield from let_go(body, 4)
     yield from back_off(body, 0.06)
     return (yield from to_rest(body))
 
@@ -440,7 +448,9 @@ def _place_hands(
     in_hand = ee.T @ object_rotation(sim, index)  # the object's axes in the hand
     offset = sim.world_to_ee(sim.object_pos_w(index))
     kind = sim.object_kind(index)
-    upright = _rotation_between(ee @ in_hand[:, 2], np.array([0.0, 0.0, 1.0])) @ ee
+    # Boxes and cylinders stand on either end: the one that lets the hand come from above.
+    up = -in_hand[:, 2] if in_hand[0, 2] > 0.0 else in_hand[:, 2]
+    upright = _rotation_between(ee @ up, np.array([0.0, 0.0, 1.0])) @ ee
     level = float(np.hypot(upright[0, 0], upright[1, 0]))
     if level > 0.2:  # the hand comes from the side: turn it so that it comes from the base
         azimuth = heading - float(np.arctan2(upright[1, 0], upright[0, 0]))
