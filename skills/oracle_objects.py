@@ -128,25 +128,28 @@ def recover(body: Body, count: int) -> Program:
     """After a failure: away from what is touched, arm to rest, to an open place near by; `count` varies which."""
     sim = body.sim
     body.phase = "recovering"
-    yield from free_up(body)
-    yield from body.move_arm(ARM_REST)
+    if body.clearance(sim.arm_target, sim.base_pose, body.world_obstacles()) < ARM_MARGIN:
+        yield from free_up(body)
     plan = sim.floor_plan()
     x, y, _ = sim.base_pose
     island = plan.island(*plan.snap(x, y))
-    cells = np.array([c for c in plan.free_cells_near(x, y, 0.5, 1.6)[::7] if plan.island(*c) == island])
+    cells = np.array([c for c in plan.free_cells_near(x, y, 0.4, 1.5)[::7] if plan.island(*c) == island])
     if not len(cells):
         return None
     room = np.array([plan.clearance_at(*cell) for cell in cells])
-    order = np.argsort(-room, kind="stable")
+    order = np.argsort(-np.minimum(room, 0.8), kind="stable")
     goal = cells[order[(count * 3) % len(order)]]
-    world = body.world_obstacles()
-    journey = plan_journey(body, plan, goal, None, (), world)
-    if journey is not None:
-        yield from run_journey(body, journey)
-    else:  # nothing is clear for the arm: the base's own way, slowly out of where it is stuck
-        path = plan.shortest_path(np.array([x, y]), goal)
-        if path is not None:
-            yield from body.drive(PathFollower(path))
+    for is_rested in (False, True):
+        if is_rested:
+            yield from body.move_arm(ARM_REST)
+        journey = plan_journey(body, plan, goal, None, (), body.world_obstacles())
+        if journey is not None:
+            yield from run_journey(body, journey)
+            return None
+    # Nothing is clear for the arm: the base's own way out of where it is stuck.
+    path = plan.shortest_path(np.asarray(sim.base_pose[:2]), goal)
+    if path is not None:
+        yield from body.drive(PathFollower(path))
     return None
 
 

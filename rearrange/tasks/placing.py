@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from rearrange.sim import fetch
-from rearrange.sim.layout import Layout, Receptacle, floor_cells_near, floor_plan, layout_spots
+from rearrange.sim.layout import REACH_MAX, Layout, Receptacle, floor_cells_near, floor_plan, layout_spots
 from rearrange.sim.navigation import FloorPlan
 from rearrange.sim.objects import KINDS, SLOTS, ObjectKind
 from rearrange.sim.scene import ObjectPlacement, Scene
@@ -106,6 +106,19 @@ def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, fl
     """A random point of the largest island, any heading."""
     x, y = plan.random_free_point(rng)
     return float(x), float(y), float(rng.uniform(-np.pi, np.pi))
+
+
+def cells_within_way(plan: FloorPlan, point, radius: float, way: float) -> np.ndarray:
+    """Free cells [N, 2] within `radius` of `point` and at most `way` to drive from where it is reached, m."""
+    stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
+    if not len(stands):
+        return stands
+    nearest = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]
+    field = plan.geodesic_field(float(nearest[0]), float(nearest[1]))
+    cells = plan.free_cells_near(point[0], point[1], 0.0, radius)
+    ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
+    iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
+    return cells[field[iy, ix] <= way]
 
 
 def start_near(cells: np.ndarray, rng: np.random.Generator, point) -> tuple[float, float, float]:

@@ -118,7 +118,7 @@ def test_the_base_drives_where_it_was_predicted(sim, index):
     for pose in driven[::5]:
         away = np.hypot(predicted[:, 0] - pose[0], predicted[:, 1] - pose[1])
         away = np.hypot(away, 0.6 * wrapped(predicted[:, 2] - pose[2]))
-        assert away.min() < 0.08
+        assert away.min() < 0.10
     assert abs(len(driven) - journey.steps) < 30
 
 
