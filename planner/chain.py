@@ -19,7 +19,7 @@ from rearrange.planner.search import NoPlanError
 from rearrange.planner.validate import PlanError, validate
 from rearrange.sim import furniture as fur
 from rearrange.sim.objects import ObjectKind
-from rearrange.skills import oracle_doors, oracle_objects
+from rearrange.skills import oracle_doors, oracle_objects, oracle_place, retreat
 from rearrange.skills.body import Body
 from rearrange.skills.reach import ReachPlan
 from rearrange.skills.skill import Program
@@ -80,7 +80,7 @@ class ChainProgram:
                 failures += 1
                 if failures >= MAX_FAILURES:
                     return failure
-                yield from _limited(oracle_objects.recover(self._body, failures), RECOVERY_LIMIT)
+                yield from _limited(retreat.recover(self._body, failures), RECOVERY_LIMIT)
 
     def _carry_out(self) -> Program:
         """Runs the plan until it is through, a skill fails, or a fact that it needs is lost."""
@@ -123,7 +123,7 @@ class ChainProgram:
             target = self._targets[names[0]]
             if skill == "pick":
                 return skill, oracle_objects.pick(body, target.object, self._pitches(target))
-            return skill, oracle_objects.place(body, target.object, np.array(target.goal))
+            return skill, oracle_place.place(body, target.object, np.array(target.goal))
         is_drawer = fur.MARKERS[names[0]] in fur.DRAWERS
         name = f"{skill.split('_')[0]}_{'drawer' if is_drawer else 'fridge'}"
         if sim.held_object is not None:
@@ -147,7 +147,7 @@ class ChainProgram:
             return oracle_objects.plan_pick(self._body, target.object, self._pitches(target))
         if skill == "place":
             target = self._targets[name]
-            return oracle_objects.plan_place(self._body, target.object, np.array(target.goal))
+            return oracle_place.plan_place(self._body, target.object, np.array(target.goal))
         if skill.startswith("open"):
             return oracle_doors.plan_handle(self._body, name)
         return None

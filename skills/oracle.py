@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rearrange.skills import oracle_doors, oracle_objects
+from rearrange.skills import oracle_doors, oracle_objects, oracle_place
 from rearrange.skills.body import Body
 from rearrange.skills.skill import Program
 from rearrange.tasks.episode import EpisodeSpec
@@ -23,7 +23,7 @@ def skill_program(body: Body, episode: EpisodeSpec) -> Program:
         pitches = oracle_objects.PITCHES_LEVEL if is_level else oracle_objects.PITCHES
         return oracle_objects.pick(body, target.object, pitches)
     if episode.task == "place":
-        return oracle_objects.place(body, target.object, np.array(target.goal))
+        return oracle_place.place(body, target.object, np.array(target.goal))
     if episode.task.startswith("open"):
         return oracle_doors.open_container(body, episode.marker)
     if episode.task.startswith("close"):

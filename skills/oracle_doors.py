@@ -8,14 +8,14 @@ The path of a point of a drawer is a line, of a door an arc; both follow from th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 import numpy as np
 
 from rearrange.sim import furniture as fur
 from rearrange.sim.layout import piece_to_world
 from rearrange.sim.simulation import Simulation
-from rearrange.skills import doors_hook
+from rearrange.skills import doors_drawers, doors_fridge
 from rearrange.skills.body import Body
 from rearrange.skills.kinematics import MAX_BASE_FORWARD, MAX_BASE_TURN, whole_body_step
 from rearrange.skills.motion import ARM_REST, time_parametrise
@@ -74,11 +74,36 @@ def _part_geoms(sim: Simulation, joint: str) -> tuple[int, ...]:
 def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    if joint == doors_hook.JOINT and body.sim.joint_position(joint) < IS_OPEN["fridge"]:
-        tow = doors_hook.plan_tow(body, marker)
-        if tow is not None and (yield from doors_hook.tow_open(body, marker, tow)) is None:
-            return None
+    if body.sim.joint_position(joint) < IS_OPEN[_kind(joint)] and (yield from _open_quickly(body, marker)):
+        return None
     return (yield from persist(lambda attempt: _open_once(body, marker, joint), give_up))
+
+
+def _open_quickly(body: Body, marker: str) -> Generator[np.ndarray, None, bool]:
+    """Opens by the base alone where a rehearsal says that this works; whether it did."""
+    if fur.MARKERS[marker] == doors_fridge.JOINT:
+        tow = doors_fridge.plan_tow(body, marker)
+        program = None if tow is None else doors_fridge.tow_open(body, marker, tow)
+    else:
+        pull = doors_drawers.plan_pull(body, marker)
+        program = None if pull is None else doors_drawers.pull_open(body, marker, pull)
+    if program is None:
+        return False
+    failure = yield from program
+    if failure is not None and body.sim.is_holding:
+        yield from _let_go(body)
+    return failure is None
+
+
+def _close_quickly(body: Body, marker: str) -> Generator[np.ndarray, None, bool]:
+    """Closes by the base alone where a rehearsal says that this works; whether it did."""
+    if fur.MARKERS[marker] == doors_fridge.JOINT:
+        sweep = doors_fridge.plan_sweep(body)
+        program = None if sweep is None else doors_fridge.sweep_shut(body, sweep)
+    else:
+        push = doors_drawers.plan_push(body, marker)
+        program = None if push is None else doors_drawers.push_shut(body, marker, push)
+    return program is not None and (yield from program) is None
 
 
 def _open_once(body: Body, marker: str, joint: str) -> Program:
@@ -201,10 +226,8 @@ def _to_base(sim: Simulation, vector: np.ndarray) -> np.ndarray:
 def close_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Pushes the drawer or door behind `marker` shut and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    if joint == doors_hook.JOINT and body.sim.joint_position(joint) > 0.04:
-        sweep = doors_hook.plan_sweep(body)
-        if sweep is not None and (yield from doors_hook.sweep_shut(body, sweep)) is None:
-            return None
+    if body.sim.joint_position(joint) > 0.04 and (yield from _close_quickly(body, marker)):
+        return None
     return (yield from persist(lambda attempt: _close_once(body, marker, joint), give_up))
 
 
