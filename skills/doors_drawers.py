@@ -3,7 +3,7 @@
     open    hand down to the handle's height -> handle -> suction -> straight out -> let go -> hand up
     close   hand down in front of the front  -> straight in                       -> hand up
 
-Drawer frame: f (m) out of the counter from the handle, l (m) to the side of it, seen from above.
+Every way is rehearsed first; what does not fit (a drawer too low, no room to back) is left to other programs.
 """
 
 from __future__ import annotations
@@ -172,8 +172,7 @@ def _in_front(sim: Simulation, marker: str, posture: Posture, along: float) -> P
         if posture.steps_left < 3:
             return None
         hand = sim.ee_pos_w[:2] - sim.marker_pos_w(marker)[:2]
-        f, l = float(hand @ out), float(hand @ side)
-        error = (clear - f) * out + (along - l) * side
+        error = (clear - float(hand @ out)) * out + (along - float(hand @ side)) * side
         yield posture.action(lead_hand(sim, LEAD_GAIN * error))
     return "the hand does not get down"
 

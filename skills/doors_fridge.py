@@ -45,6 +45,8 @@ HOOK = np.array([-0.255, -1.211, 0.327, 0.865, 0.034, 1.839, 0.005])  # rad
 HANDLE_R, HANDLE_D = 0.61, 0.135  # m, the handle's middle along the door, its front out of the door
 OPEN_ANGLE = 1.1708  # rad, counts as open
 SHUT_ANGLE = 0.03  # rad
+END_SPEED, SLOWING = 0.15, 1.2  # m/s of the hand as the door shuts, and m/s more a radian before that
+COAST = 3  # control steps that the hand goes on beside the door that it let go
 FAST = 0.4  # m; from farther the hand does not go faster towards a place
 
 
@@ -66,6 +68,7 @@ class Tow:
     release: float  # rad where the handle is let go
     speed: float  # m/s of the handle
     leave: float  # m straight back at the end
+    aside: float  # m from the handle towards the door's edge; the hand swings round that side of it
 
 
 SWEEPS = tuple(
@@ -73,9 +76,10 @@ SWEEPS = tuple(
     for speed, radius, gap, back in product((0.9, 0.6), (0.42, 0.55), (0.14, 0.24), (0.25, 0.0, 0.45))
 )
 STAGES = (None, (1.05, 0.25), (1.3, 0.3), (1.15, 0.0), (1.25, -0.45))
+ASIDES = (0.04, 0.06, 0.0)
 TOWS = tuple(
-    Tow(stage, release, speed, leave)
-    for leave, speed, release, stage in product((0.15, 0.0), (0.7, 0.45), (1.25, 1.4), STAGES)
+    Tow(stage, release, speed, leave, aside)
+    for leave, speed, release, stage, aside in product((0.15, 0.0), (0.7, 0.45), (1.25, 1.4), STAGES, ASIDES)
 )
 
 
@@ -141,7 +145,9 @@ def sweep_shut(body: Body, way: Sweep) -> Program:
         hinge, along, out = _door_axes(sim)
         r = float((sim.ee_pos_w[:2] - hinge) @ along)
         correction = np.clip(LEAD_GAIN * (way.radius - r), -0.5, 0.5)
-        yield hook.action(lead_hand(sim, -way.speed * out + correction * along))
+        # Gently at the end: door and robot stop at once there.
+        speed = min(way.speed, END_SPEED + SLOWING * sim.joint_position(JOINT))
+        yield hook.action(lead_hand(sim, -speed * out + correction * along))
     else:
         return "the front moves too slowly"
     yield hook.action()
@@ -157,13 +163,14 @@ def tow_open(body: Body, marker: str, way: Tow) -> Program:
         if failure is not None:
             return failure
     body.phase = "reaching the handle"
-    failure = yield from reach_for_handle(body, marker, hook)
+    hinge, along, _ = _door_axes(sim)
+    failure = yield from reach_for_handle(body, marker, hook, way.aside * along)
     if failure is not None:
         return failure
     body.phase = "opening"
     hitch = sim.world_to_base(sim.marker_pos_w(marker))[:2]
-    hinge, _, _ = _door_axes(sim)
     radius = float(np.linalg.norm(sim.marker_pos_w(marker)[:2] - hinge))
+    base = (0.0, 0.0)
     for _ in range(MAX_PHASE):
         if sim.joint_position(JOINT) >= way.release:
             break
@@ -174,10 +181,13 @@ def tow_open(body: Body, marker: str, way: Tow) -> Program:
         tangent = np.array([-handle[1], handle[0]]) / radius
         off = radius - float(np.linalg.norm(hand))  # the hand keeps to the arc as well
         velocity = way.speed * tangent + LEAD_GAIN * off * hand / np.linalg.norm(hand)
-        yield hook.action(lead(sim, hitch, velocity))
+        base = lead(sim, hitch, velocity)
+        yield hook.action(base)
     else:
         return "the handle moves too slowly"
-    yield from let_go(hook)
+    yield from let_go(hook, base)  # a hand that braked would be run into by the door
+    for _ in range(COAST):
+        yield hook.action(base)
     if way.leave:
         yield from reverse(sim, hook, way.leave)
     return None

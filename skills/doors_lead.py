@@ -1,8 +1,8 @@
 """The arm held still, the base moving the hand: what the quick ways to open and close have in common.
 
 A point ahead of a base with two wheels can be led anywhere: velocity u of the point (base frame, point at
-(px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows like a trailer. Base drives are
-fast, arm motions are slow.
+(px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows like a trailer. Base drives
+are fast, arm motions are slow.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ def turned(vector: np.ndarray, angle: float) -> np.ndarray:
     return np.array([c * vector[0] - s * vector[1], s * vector[0] + c * vector[1]])
 
 
-def reach_for_handle(body: Body, marker: str, posture: Posture) -> Program:
-    """Leads the hand to a handle until suction holds it."""
+def reach_for_handle(
+    body: Body, marker: str, posture: Posture, offset_w: tuple[float, float] | np.ndarray = (0.0, 0.0)
+) -> Program:
+    """Leads the hand to a handle, or to an offset ([2] m, world) from it, until suction holds it."""
     sim = body.sim
     for _ in range(MAX_PHASE):
         if sim.is_holding:
             break
-        error = sim.marker_pos_w(marker)[:2] - sim.ee_pos_w[:2]
+        error = sim.marker_pos_w(marker)[:2] + offset_w - sim.ee_pos_w[:2]
         distance = float(np.linalg.norm(error))
         body.grip_wanted = posture.steps_left < 8 and distance < 0.2
         # Not there before the arm is; at the handle no faster than a gentle push.

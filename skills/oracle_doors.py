@@ -1,5 +1,7 @@
 """Oracle skills for drawers and the fridge: open by the handle, close by pushing.
 
+Quick ways first (`doors_drawers`, `doors_fridge`: arm held still, rehearsed), else the general ones:
+
     open    hand to the handle -> suction -> along the handle's path, arm and base together -> let go -> rest
     close   hand to the outside of the front -> along the same path backwards, pushing -> rest
 

@@ -163,6 +163,17 @@ def test_rounding_takes_the_corner_out_of_a_right_angle(sim):
     assert np.linalg.norm(points - (2.0, 0.0), axis=1).min() < 0.25  # and stays near the corner
 
 
+def test_a_corner_stays_sharp_where_the_floor_inside_it_is_taken():
+    """Everything is free but the inside of the corner, where a round one would pass."""
+
+    class AllButTheInside:
+        def is_free(self, x, y):
+            return not (x < 1.95 and y > 0.02)
+
+    path = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0]])
+    assert np.allclose(rounded(path, AllButTheInside()), path)
+
+
 def test_the_footprint_of_an_arm_that_holds_something_is_wider(sim):
     body, *_ = start(sim, 6)
     assert sim.is_holding

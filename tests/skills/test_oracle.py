@@ -11,7 +11,8 @@ from rearrange.sim.objects import KINDS
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.body import Body
 from rearrange.skills.oracle import skill_program
-from rearrange.skills.oracle_objects import half_extent, pick, place, surface_distance
+from rearrange.skills.oracle_objects import pick, surface_distance
+from rearrange.skills.oracle_place import half_extent, place
 from rearrange.skills.skill import ACTION_SIZE, STOP, ProgramSkill
 from rearrange.tasks.generate import generate_episode
 from rearrange.tasks.registry import make_env
@@ -22,7 +23,7 @@ PICKS = {
     "sink": 19,
 }  # fmt: skip
 PLACES = {
-    "sink": 0, "fridge": 1, "tv stand": 2, "chair": 4, "side table": 5, "counter": 6, "sofa": 8,
+    "sink": 0, "fridge": 1, "tv stand": 2, "chair": 4, "side table": 5, "counter": 13, "sofa": 8,
     "table": 16,
 }  # fmt: skip
 NAVIGATIONS = (0, 1, 4, 6, 7)  # 6 starts with the object in hand

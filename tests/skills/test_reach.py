@@ -8,7 +8,8 @@ from rearrange.sim import fetch
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.body import Body
 from rearrange.skills.motion import ARM_REST
-from rearrange.skills.oracle_objects import PITCHES, PITCHES_LEVEL, plan_pick, plan_place
+from rearrange.skills.oracle_objects import PITCHES, PITCHES_LEVEL, plan_pick
+from rearrange.skills.oracle_place import plan_place
 from rearrange.skills.reach import HandPose, ee_position, is_resting, plan_reach, refine
 from rearrange.tasks.generate import generate_episode
 
