@@ -118,7 +118,9 @@ class ChainProgram:
         """Name of the skill as trained, and its oracle program."""
         body, sim = self._body, self._body.sim
         if skill == "navigate":
-            return skill, oracle_objects.navigate(body, self._place_of(names[0]), self._next_reach())
+            return skill, oracle_objects.navigate(
+                body, self._place_of(names[0]), self._next_reach()
+            )
         if skill in ("pick", "place"):
             target = self._targets[names[0]]
             if skill == "pick":

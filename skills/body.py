@@ -48,7 +48,9 @@ class Body:
         held = self.sim.held_object
         if held is not None:
             exclude = (*exclude, self.sim.object_geom(held))
-        return obstacles_from_sim(self.sim.model, self.sim.data, (0.0, 0.0, 0.0), exclude, reach=50.0)
+        return obstacles_from_sim(
+            self.sim.model, self.sim.data, (0.0, 0.0, 0.0), exclude, reach=50.0
+        )
 
     def held_spheres(self) -> np.ndarray | None:
         """The held object as spheres in the end effector's frame."""
@@ -82,7 +84,9 @@ class Body:
             yield self.action(target)
         return None
 
-    def move_arm(self, goal: np.ndarray, margin: float = ARM_MARGIN, exclude=(), until=None) -> Program:
+    def move_arm(
+        self, goal: np.ndarray, margin: float = ARM_MARGIN, exclude=(), until=None
+    ) -> Program:
         """Plans around everything and moves the arm to a posture."""
         world = self.world_obstacles(exclude)
         local = near(world, self.sim.base_pose)
@@ -95,7 +99,10 @@ class Body:
         return "no free arm motion"
 
     def drive(
-        self, follower: PathFollower | RouteFollower, arm_rows: np.ndarray | None = None, delay: int = 0,
+        self,
+        follower: PathFollower | RouteFollower,
+        arm_rows: np.ndarray | None = None,
+        delay: int = 0,
         until=None,
     ) -> Program:
         """Follows a way; arm rows start after `delay` steps, and go on after arrival until they end."""
@@ -106,7 +113,11 @@ class Body:
             base = np.zeros(2) if follower.is_done else follower.act(self.sim.base_pose)
             row = hold
             if arm_rows is not None and len(arm_rows):
-                row = arm_rows[min(max(step - delay, 0), len(arm_rows) - 1)] if step >= delay else hold
+                row = (
+                    arm_rows[min(max(step - delay, 0), len(arm_rows) - 1)]
+                    if step >= delay
+                    else hold
+                )
             arm_done = arm_rows is None or step - delay >= len(arm_rows) - 1
             if follower.is_done and arm_done:
                 return None
@@ -132,7 +143,11 @@ class Body:
                 return None
             speed = sign * float(np.clip(4.0 * left, 0.05, 1.0))
             turn = float(np.clip(2.0 * _wrapped(yaw - byaw), -0.5, 0.5))
-            row = hold if arm_rows is None or not len(arm_rows) else arm_rows[min(step, len(arm_rows) - 1)]
+            row = (
+                hold
+                if arm_rows is None or not len(arm_rows)
+                else arm_rows[min(step, len(arm_rows) - 1)]
+            )
             yield self.action(row, (speed, turn))
             step += 1
         return "the base is blocked"

@@ -69,7 +69,8 @@ PULLS = tuple(
     for speed, release, back in product((0.7, 0.4), (0.44, 0.48), (0.2, 0.0, 0.35))
 )
 PUSHES = tuple(
-    Push(back, side, speed) for speed, side, back in product((0.7, 0.4), (None, 0.0), (0.2, 0.0, 0.35))
+    Push(back, side, speed)
+    for speed, side, back in product((0.7, 0.4), (None, 0.0), (0.2, 0.0, 0.35))
 )
 
 

@@ -45,7 +45,10 @@ HOOK = np.array([-0.255, -1.211, 0.327, 0.865, 0.034, 1.839, 0.005])  # rad
 HANDLE_R, HANDLE_D = 0.61, 0.135  # m, the handle's middle along the door, its front out of the door
 OPEN_ANGLE = 1.1708  # rad, counts as open
 SHUT_ANGLE = 0.03  # rad
-END_SPEED, SLOWING = 0.15, 1.2  # m/s of the hand as the door shuts, and m/s more a radian before that
+END_SPEED, SLOWING = (
+    0.15,
+    1.2,
+)  # m/s of the hand as the door shuts, and m/s more a radian before that
 COAST = 3  # control steps that the hand goes on beside the door that it let go
 FAST = 0.4  # m; from farther the hand does not go faster towards a place
 
@@ -64,7 +67,9 @@ class Sweep:
 class Tow:
     """One way to pull the door open."""
 
-    stage: tuple[float, float] | None  # base before it goes to the handle, fridge's frame, m; None: from here
+    stage: (
+        tuple[float, float] | None
+    )  # base before it goes to the handle, fridge's frame, m; None: from here
     release: float  # rad where the handle is let go
     speed: float  # m/s of the handle
     leave: float  # m straight back at the end
@@ -73,13 +78,17 @@ class Tow:
 
 SWEEPS = tuple(
     Sweep(back, gap, radius, speed)
-    for speed, radius, gap, back in product((0.9, 0.6), (0.42, 0.55), (0.14, 0.24), (0.25, 0.0, 0.45))
+    for speed, radius, gap, back in product(
+        (0.9, 0.6), (0.42, 0.55), (0.14, 0.24), (0.25, 0.0, 0.45)
+    )
 )
 STAGES = (None, (1.05, 0.25), (1.3, 0.3), (1.15, 0.0), (1.25, -0.45))
 ASIDES = (0.04, 0.06, 0.0)
 TOWS = tuple(
     Tow(stage, release, speed, leave, aside)
-    for leave, speed, release, stage, aside in product((0.15, 0.0), (0.7, 0.45), (1.25, 1.4), STAGES, ASIDES)
+    for leave, speed, release, stage, aside in product(
+        (0.15, 0.0), (0.7, 0.45), (1.25, 1.4), STAGES, ASIDES
+    )
 )
 
 
@@ -109,7 +118,11 @@ def _door_axes(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     pose = sim.layout.pieces["fridge"]
     angle = pose[2] + sim.joint_position(JOINT)
     hinge = np.array(piece_to_world(pose, *fur.FRIDGE_HINGE))
-    return hinge, np.array([np.sin(angle), -np.cos(angle)]), np.array([np.cos(angle), np.sin(angle)])
+    return (
+        hinge,
+        np.array([np.sin(angle), -np.cos(angle)]),
+        np.array([np.cos(angle), np.sin(angle)]),
+    )
 
 
 def sweep_shut(body: Body, way: Sweep) -> Program:

@@ -63,7 +63,10 @@ def turned(vector: np.ndarray, angle: float) -> np.ndarray:
 
 
 def reach_for_handle(
-    body: Body, marker: str, posture: Posture, offset_w: tuple[float, float] | np.ndarray = (0.0, 0.0)
+    body: Body,
+    marker: str,
+    posture: Posture,
+    offset_w: tuple[float, float] | np.ndarray = (0.0, 0.0),
 ) -> Program:
     """Leads the hand to a handle, or to an offset ([2] m, world) from it, until suction holds it."""
     sim = body.sim

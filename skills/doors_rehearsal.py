@@ -56,7 +56,10 @@ def twin(sim: Simulation) -> Iterator[Simulation]:
 
 
 def rehearse(
-    body: Body, make: Callable[[Body], Program], is_good: Callable[[Simulation], bool], max_steps: int
+    body: Body,
+    make: Callable[[Body], Program],
+    is_good: Callable[[Simulation], bool],
+    max_steps: int,
 ) -> Outcome:
     """Runs a program on a twin for at most `max_steps` control steps; `is_good` judges the world then."""
     with twin(body.sim) as sim:

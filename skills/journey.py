@@ -65,7 +65,12 @@ class Journey:
 
 
 def plan_journey(
-    body: Body, plan: FloorPlan, goal, yaw: float | None, motions: Sequence[ArmMotion], world: Obstacles
+    body: Body,
+    plan: FloorPlan,
+    goal,
+    yaw: float | None,
+    motions: Sequence[ArmMotion],
+    world: Obstacles,
 ) -> Journey | None:
     """The first clear combination of way, arm motion and its start; None when nothing is clear.
 
@@ -102,7 +107,11 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
     """Predicted base poses [T, 3] and ways: the direct one, one that minds the arm, one with room to turn."""
     x, y, heading = body.sim.base_pose
     start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
-    backing = np.linspace((x, y, heading), start, 2 + int(back / 0.02))[1:-1] if back else np.empty((0, 3))
+    backing = (
+        np.linspace((x, y, heading), start, 2 + int(back / 0.02))[1:-1]
+        if back
+        else np.empty((0, 3))
+    )
     if back and not all(plan.is_free(*pose[:2]) for pose in [*backing[3:], start]):
         return
     path = plan.shortest_path(np.array(start[:2]), np.asarray(goal[:2]))
@@ -115,7 +124,11 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
     others = []
     for radius in WIDE_RADII:
         wide = body.sim.floor_plan(radius)
-        detour = None if wide.largest < 0 else wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
+        detour = (
+            None
+            if wide.largest < 0
+            else wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
+        )
         if detour is not None:
             points = np.concatenate([[start[:2]], detour, [goal[:2]]])
             others.append(Way(rounded(points, plan), yaw))
@@ -174,7 +187,12 @@ def predict(start, way: Way) -> np.ndarray:
 
 
 def is_clear(
-    body: Body, poses: np.ndarray, rows: np.ndarray, delay: int, world: Obstacles, margin: float = MARGIN
+    body: Body,
+    poses: np.ndarray,
+    rows: np.ndarray,
+    delay: int,
+    world: Obstacles,
+    margin: float = MARGIN,
 ) -> bool:
     """Whether arm and held object stay clear on predicted base poses, arm rows starting after `delay`.
 

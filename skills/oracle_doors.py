@@ -76,7 +76,9 @@ def _part_geoms(sim: Simulation, joint: str) -> tuple[int, ...]:
 def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    if body.sim.joint_position(joint) < IS_OPEN[_kind(joint)] and (yield from _open_quickly(body, marker)):
+    if body.sim.joint_position(joint) < IS_OPEN[_kind(joint)] and (
+        yield from _open_quickly(body, marker)
+    ):
         return None
     return (yield from persist(lambda attempt: _open_once(body, marker, joint), give_up))
 
@@ -240,7 +242,9 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
         inward = -_outward(sim, joint)
         facing = float(np.arctan2(inward[1], inward[0]))
         is_drawer = _kind(joint) == "drawer"
-        headings = np.array([facing + e for e in (0.0, 0.25, -0.25, 0.5, -0.5)]) if is_drawer else HEADINGS
+        headings = (
+            np.array([facing + e for e in (0.0, 0.25, -0.25, 0.5, -0.5)]) if is_drawer else HEADINGS
+        )
         reach = plan_reach(
             body, sim.floor_plan(), lambda heading: _push_hands(sim, marker, joint, heading), world, world,
             headings=headings, pre_distance=0.06,
@@ -284,7 +288,9 @@ def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Ite
 
 
 def _direction(heading: float, pitch: float) -> np.ndarray:
-    return np.array([np.cos(pitch) * np.cos(heading), np.cos(pitch) * np.sin(heading), -np.sin(pitch)])
+    return np.array(
+        [np.cos(pitch) * np.cos(heading), np.cos(pitch) * np.sin(heading), -np.sin(pitch)]
+    )
 
 
 def _push(body: Body, joint: str) -> Program:

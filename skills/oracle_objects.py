@@ -43,7 +43,10 @@ def object_rotation(sim: Simulation, index: int) -> np.ndarray:
 
 
 def navigate(
-    body: Body, point: np.ndarray, reach: ReachPlan | None = None, standoff: tuple[float, float] = (0.55, 1.35)
+    body: Body,
+    point: np.ndarray,
+    reach: ReachPlan | None = None,
+    standoff: tuple[float, float] = (0.55, 1.35),
 ) -> Program:
     """Drives to where `point` is within arm's length or a little more, and faces it.
 
@@ -51,7 +54,10 @@ def navigate(
     """
     sim = body.sim
     body.phase = "driving"
-    if reach is None and body.clearance(sim.arm_target, sim.base_pose, body.world_obstacles()) < ARM_MARGIN:
+    if (
+        reach is None
+        and body.clearance(sim.arm_target, sim.base_pose, body.world_obstacles()) < ARM_MARGIN
+    ):
         yield from free_up(body)
     if reach is not None and reach.journey is not None:
         return (yield from run_journey(body, reach.journey))
@@ -202,7 +208,9 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
         forward = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]) @ reach.hand.approach
         line = straight_line(sim.arm_qpos, sim.ee_pos_b + 0.04 * forward, "position", step=0.005)
         if line is not None:
-            yield from body.follow_arm(time_parametrise(np.concatenate([sim.arm_target[None], line])), is_held)
+            yield from body.follow_arm(
+                time_parametrise(np.concatenate([sim.arm_target[None], line])), is_held
+            )
     body.grip_wanted = False
     if sim.held_object == index:
         return None

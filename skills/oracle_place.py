@@ -16,6 +16,7 @@ from rearrange.skills.retreat import back_off, let_go, persist, recover, to_rest
 from rearrange.skills.skill import Program
 
 RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
+PLACED = 0.15  # m, hab-spec 4.5
 PLACE_TILTS = (0.0, 0.35, 0.7, 1.05, 1.3)  # rad
 
 
@@ -28,7 +29,9 @@ def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program
 def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Program:
     sim = body.sim
     if sim.held_object != index:
-        return "object lost"
+        if not _is_there(sim, index, goal):
+            return "object lost"
+        return (yield from to_rest(body))  # an earlier attempt got this far
     reach = plan_place(body, index, goal, attempt)
     if reach is None:
         yield from recover(body, attempt)
@@ -43,9 +46,18 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
         corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
     yield from body.follow_arm(time_parametrise(corners))
     yield from body.settle(4)
+    if sim.held_object != index:
+        return "object lost"
     yield from let_go(body, 4)
     yield from back_off(body, 0.06)
-    return (yield from to_rest(body))
+    failure = yield from to_rest(body)
+    if failure is None and not _is_there(sim, index, goal):
+        return "not at its place"
+    return failure
+
+
+def _is_there(sim: Simulation, index: int, goal: np.ndarray) -> bool:
+    return bool(np.linalg.norm(sim.object_pos_w(index) - goal) < PLACED)
 
 
 def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> ReachPlan | None:
@@ -86,7 +98,9 @@ def _place_hands(
         turns = np.linspace(-np.pi, np.pi, 6, endpoint=False)
     surface = goal[2] - kind.half_height
     for tilt in PLACE_TILTS:
-        lean = np.array([np.sin(tilt) * np.cos(heading), np.sin(tilt) * np.sin(heading), -np.cos(tilt)])
+        lean = np.array(
+            [np.sin(tilt) * np.cos(heading), np.sin(tilt) * np.sin(heading), -np.cos(tilt)]
+        )
         leaning = _rotation_between(np.array([0.0, 0.0, -1.0]), lean)
         for number, turn in enumerate(turns):
             rotation = leaning @ _about_z(turn) @ upright

@@ -25,8 +25,17 @@ from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
 DISTANCES = (0.62, 0.54, 0.70, 0.47, 0.78, 0.86)  # m from base to hand
 HEADINGS = np.linspace(-np.pi, np.pi, 16, endpoint=False)
 SIDES = (0.0, 0.45, -0.45)  # rad, how far the hand is to the side of where the base faces
-SLANTS = (0.0, 0.5, -0.5)  # rad, between the hand's approach and the line from the base, seen from above
-BACK_OFFS = (0.0, 0.2, 0.35, 0.5)  # m, from where the arm is got ready when there is no room at the place
+SLANTS = (
+    0.0,
+    0.5,
+    -0.5,
+)  # rad, between the hand's approach and the line from the base, seen from above
+BACK_OFFS = (
+    0.0,
+    0.2,
+    0.35,
+    0.5,
+)  # m, from where the arm is got ready when there is no room at the place
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
 AHEAD = (0.0, 0.1, 0.2, 0.35, 0.5, -0.1, -0.2, -0.3)  # m along the present heading
 MAX_CANDIDATES = 1500
@@ -36,12 +45,17 @@ MAX_PLANS = 4
 STEPS_PER_METRE, STEPS_PER_RADIAN, STEPS_PER_ARM_RADIAN = 33.0, 18.0, 80.0
 _UPPER = sum(joint.origin[0] for joint in fetch.ARM_JOINTS[2:4])  # m, shoulder lift to elbow
 _FOREARM = sum(joint.origin[0] for joint in fetch.ARM_JOINTS[4:6])  # m, elbow to wrist flex
-_HAND_LENGTH = fetch.ARM_JOINTS[6].origin[0] + fetch.GRIPPER_OFFSET[0] + fetch.EE_OFFSET[0]  # m, wrist to tip
-_SHOULDER_OUT = fetch.ARM_JOINTS[0].origin[0] + fetch.ARM_JOINTS[1].origin[0]  # m, about, from the base's axis
+_HAND_LENGTH = (
+    fetch.ARM_JOINTS[6].origin[0] + fetch.GRIPPER_OFFSET[0] + fetch.EE_OFFSET[0]
+)  # m, wrist to tip
+_SHOULDER_OUT = (
+    fetch.ARM_JOINTS[0].origin[0] + fetch.ARM_JOINTS[1].origin[0]
+)  # m, about, from the base's axis
 _SHOULDER_HEIGHT = fetch.ARM_JOINTS[0].origin[2] + fetch.ARM_JOINTS[1].origin[2]
 _SLACK = 0.03  # m: the shoulder's turn shifts the ring a little
 _RING = (
-    math.sqrt(_UPPER**2 + _FOREARM**2 + 2 * _UPPER * _FOREARM * math.cos(fetch.ARM_JOINTS[3].upper)) - _SLACK,
+    math.sqrt(_UPPER**2 + _FOREARM**2 + 2 * _UPPER * _FOREARM * math.cos(fetch.ARM_JOINTS[3].upper))
+    - _SLACK,
     _UPPER + _FOREARM + _SLACK,
 )
 
@@ -65,7 +79,9 @@ class ReachPlan:
     motions: tuple[ArmMotion, ...]  # what the arm may do on the way, best first
     lower_rows: np.ndarray  # [n, 7] corner points from the ready posture to the thing
     hand: HandPose
-    journey: Journey | None = None  # the way to `ready_base` from where the robot stood when this was planned
+    journey: Journey | None = (
+        None  # the way to `ready_base` from where the robot stood when this was planned
+    )
 
 
 HandMaker = Callable[[float], Iterable[HandPose]]
@@ -78,7 +94,8 @@ def plan_reach(
     hands: HandMaker,
     world: Obstacles,
     touchable: Obstacles,
-    pre_offset: np.ndarray | None = None,  # [3] from hand pose to the pose before it; None: back along the approach
+    pre_offset: np.ndarray
+    | None = None,  # [3] from hand pose to the pose before it; None: back along the approach
     pre_distance: float = 0.10,
     headings: np.ndarray = HEADINGS,
     distances: tuple[float, ...] = DISTANCES,
@@ -175,10 +192,14 @@ def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | N
         if reach is None:
             continue
         bases.append(base[:2])
-        journey = plan_journey(body, plan, reach.ready_base, reach.ready_base[2], reach.motions, world)
+        journey = plan_journey(
+            body, plan, reach.ready_base, reach.ready_base[2], reach.motions, world
+        )
         if journey is None:
             continue
-        lower = float(np.abs(np.diff(postures, axis=0)).max(axis=1).sum()) if len(postures) > 1 else 0.0
+        lower = (
+            float(np.abs(np.diff(postures, axis=0)).max(axis=1).sum()) if len(postures) > 1 else 0.0
+        )
         back = math.hypot(base[0] - reach.ready_base[0], base[1] - reach.ready_base[1])
         steps = journey.steps + STEPS_PER_ARM_RADIAN * lower + 60.0 * back
         steps += STEPS_PER_METRE * hand.penalty
@@ -214,7 +235,9 @@ def _postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.
     return None
 
 
-def _approach_plan(body, plan, base, hand, postures, world, touchable, held, carry) -> ReachPlan | None:
+def _approach_plan(
+    body, plan, base, hand, postures, world, touchable, held, carry
+) -> ReachPlan | None:
     """How base and arm get to the first of `postures`, or None."""
     pre = postures[0]
     now = body.sim.arm_target.copy()
@@ -236,7 +259,9 @@ def _approach_plan(body, plan, base, hand, postures, world, touchable, held, car
             if posture is now:
                 motions.append(ArmMotion(rows, True))
                 continue
-            first = plan_arm(now, carry, near(world, body.sim.base_pose), held, ARM_MARGIN, max_iterations=600)
+            first = plan_arm(
+                now, carry, near(world, body.sim.base_pose), held, ARM_MARGIN, max_iterations=600
+            )
             if first is not None:
                 carried = time_parametrise(first)
                 motions.append(ArmMotion(np.concatenate([carried, rows]), True))

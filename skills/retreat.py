@@ -85,7 +85,11 @@ def to_rest(body: Body) -> Program:
             cost = max(len(rows), 45 * abs(back)) if together else len(rows) + 45 * abs(back)
             if cost < best_cost:
                 best_cost = cost
-                best = (back, rows, rows[:0]) if back == 0.0 or not together else (back, rows[:0], rows)
+                best = (
+                    (back, rows, rows[:0])
+                    if back == 0.0 or not together
+                    else (back, rows[:0], rows)
+                )
             if best_cost < QUICK:
                 break
         if best is None:
@@ -156,7 +160,9 @@ def recover(body: Body, count: int) -> Program:
     plan = sim.floor_plan()
     x, y, _ = sim.base_pose
     island = plan.island(*plan.snap(x, y))
-    cells = np.array([c for c in plan.free_cells_near(x, y, 0.4, 1.5)[::7] if plan.island(*c) == island])
+    cells = np.array(
+        [c for c in plan.free_cells_near(x, y, 0.4, 1.5)[::7] if plan.island(*c) == island]
+    )
     if not len(cells):
         return None
     room = np.array([plan.clearance_at(*cell) for cell in cells])

@@ -20,7 +20,9 @@ class ArmJoint:
     """One revolute joint: where it sits in its parent, how far it turns, what its motor gives."""
 
     name: str
-    origin: tuple[float, float, float]  # m, in the parent link's frame; no link is rotated in its parent
+    origin: tuple[
+        float, float, float
+    ]  # m, in the parent link's frame; no link is rotated in its parent
     axis: tuple[float, float, float]
     lower: float  # rad
     upper: float  # rad
@@ -32,10 +34,24 @@ class ArmJoint:
 
 _PI = float(np.pi)
 ARM_JOINTS: tuple[ArmJoint, ...] = (
-    ArmJoint("shoulder_pan", (0.03265, 0.0, 0.87601), (0, 0, 1), -1.6056, 1.6056, False, 33.82, 1.256, 2.5587),
-    ArmJoint("shoulder_lift", (0.117, 0.0, 0.06), (0, 1, 0), -1.221, 1.518, False, 131.76, 1.454, 2.6615),
+    ArmJoint(
+        "shoulder_pan",
+        (0.03265, 0.0, 0.87601),
+        (0, 0, 1),
+        -1.6056,
+        1.6056,
+        False,
+        33.82,
+        1.256,
+        2.5587,
+    ),
+    ArmJoint(
+        "shoulder_lift", (0.117, 0.0, 0.06), (0, 1, 0), -1.221, 1.518, False, 131.76, 1.454, 2.6615
+    ),
     ArmJoint("upperarm_roll", (0.219, 0.0, 0.0), (1, 0, 0), -_PI, _PI, True, 76.94, 1.571, 2.3311),
-    ArmJoint("elbow_flex", (0.133, 0.0, 0.0), (0, 1, 0), -2.251, 2.251, False, 66.18, 1.521, 2.1299),
+    ArmJoint(
+        "elbow_flex", (0.133, 0.0, 0.0), (0, 1, 0), -2.251, 2.251, False, 66.18, 1.521, 2.1299
+    ),
     ArmJoint("forearm_roll", (0.197, 0.0, 0.0), (1, 0, 0), -_PI, _PI, True, 29.35, 1.571, 1.6563),
     ArmJoint("wrist_flex", (0.1245, 0.0, 0.0), (0, 1, 0), -2.16, 2.16, False, 25.7, 2.268, 1.725),
     ArmJoint("wrist_roll", (0.1385, 0.0, 0.0), (1, 0, 0), -_PI, _PI, True, 7.36, 2.268, 0.1354),
@@ -47,9 +63,15 @@ GRIPPER_OFFSET = (0.16645, 0.0, 0.0)  # m, gripper_link in wrist_roll_link
 GRIPPER_MASS = 1.5175  # kg
 FINGER_MASS = 0.0798  # kg each; cosmetic with the suction gripper
 BASE_MASS = 70.1294  # kg
-EE_OFFSET = (0.08, 0.0, 0.0)  # m, end effector in gripper_link (habitat-lab fetch_suction.py): the nozzle's tip
+EE_OFFSET = (
+    0.08,
+    0.0,
+    0.0,
+)  # m, end effector in gripper_link (habitat-lab fetch_suction.py): the nozzle's tip
 
-ARM_START = np.array([-0.45, -1.08, 0.1, 0.935, -0.001, 1.573, 0.005])  # rad, habitat-lab fetch_robot.py
+ARM_START = np.array(
+    [-0.45, -1.08, 0.1, 0.935, -0.001, 1.573, 0.005]
+)  # rad, habitat-lab fetch_robot.py
 EE_REST_B = np.array([0.5, 0.0, 1.0])  # m, base frame: `desired_resting_position` of habitat-lab
 BASE_RADIUS = 0.3  # m, footprint used for navigation (habitat-lab: cylinder of 0.3 m)
 MAX_BASE_SPEED = 1.0  # m/s, Fetch's own limit (Fetch Robotics data sheet)
@@ -63,7 +85,9 @@ HEAD_CAMERA_FOV_DEG = 90.0
 # --- the robot as bodies -------------------------------------------------------------------------
 # Link shapes are ours: capsules and boxes that hold Fetch's hulls (robots.fetchrobotics.com drawings).
 # (link, from, to, radius) in the link's frame, m.
-ARM_CAPSULES: tuple[tuple[str, tuple[float, float, float], tuple[float, float, float], float], ...] = (
+ARM_CAPSULES: tuple[
+    tuple[str, tuple[float, float, float], tuple[float, float, float], float], ...
+] = (
     ("shoulder_pan", (0.03, 0.0, 0.02), (0.117, 0.0, 0.06), 0.055),
     ("shoulder_lift", (0.0, 0.0, 0.0), (0.219, 0.0, 0.0), 0.055),
     ("upperarm_roll", (0.02, 0.0, 0.0), (0.12, 0.0, 0.0), 0.055),
@@ -75,7 +99,7 @@ ARM_CAPSULES: tuple[tuple[str, tuple[float, float, float], tuple[float, float, f
 PALM_POS, PALM_HALF = (-0.015, 0.0, 0.0), (0.045, 0.06, 0.035)  # gripper_link
 NOZZLE_FROM, NOZZLE_RADIUS = 0.03, 0.02  # the suction nozzle runs from here to EE_OFFSET
 BASE_GEOMS: tuple[tuple[str, str, tuple[float, ...], tuple[float, float, float]], ...] = (
-    ("base", "cylinder", (0.28, 0.17, 0.0), (0.0, 0.0, 0.20)),
+    ("base", "cylinder", (0.28, 0.1825, 0.0), (0.0, 0.0, 0.1875)),  # 5 mm above the floor
     ("torso", "box", (0.11, 0.14, 0.34), (-0.09, 0.0, 0.70)),
     ("head", "box", (0.10, 0.12, 0.06), (0.02, 0.0, 1.11)),
 )
@@ -84,7 +108,10 @@ BASE_GEOMS: tuple[tuple[str, str, tuple[float, ...], tuple[float, float, float]]
 ARM_KP = (800.0, 1200.0, 600.0, 800.0, 300.0, 300.0, 100.0)  # N m/rad
 ARM_KV = (40.0, 60.0, 30.0, 40.0, 15.0, 15.0, 5.0)  # N m s/rad
 ARM_ARMATURE = (0.5, 0.5, 0.3, 0.3, 0.1, 0.1, 0.05)  # kg m^2
-BASE_KV, BASE_FORCE = 6000.0, 500.0  # N s/m, N: friction of four wheels under 110 kg allows about 600 N
+BASE_KV, BASE_FORCE = (
+    6000.0,
+    500.0,
+)  # N s/m, N: friction of four wheels under 110 kg allows about 600 N
 BASE_TURN_KV, BASE_TORQUE = 400.0, 120.0  # N m s/rad, N m
 
 

@@ -54,12 +54,16 @@ class Piece:
 def _table(name: str, receptacle: str, hx: float, hy: float, height: float) -> Piece:
     leg = 0.03
     legs = tuple(
-        Box((sx * (hx - leg), sy * (hy - leg), (height - 0.04) / 2), (leg, leg, (height - 0.04) / 2))
+        Box(
+            (sx * (hx - leg), sy * (hy - leg), (height - 0.04) / 2), (leg, leg, (height - 0.04) / 2)
+        )
         for sx in (-1, 1)
         for sy in (-1, 1)
     )
     top = Box((0, 0, height - 0.02), (hx, hy, 0.02))
-    return Piece(name, (hx, hy), (top, *legs), (Surface(receptacle, (0, 0, height), (hx, hy), 1.0),))
+    return Piece(
+        name, (hx, hy), (top, *legs), (Surface(receptacle, (0, 0, height), (hx, hy), 1.0),)
+    )
 
 
 def _chair(name: str, has_receptacle: bool) -> Piece:
@@ -93,7 +97,9 @@ DRAWER_TRAVEL = 0.50  # m, hab-spec 2.3
 DRAWER_HALF_WIDTH = 0.38
 DRAWER_MASS = 3.0  # kg
 DRAWER_FLOOR = 0.02  # m, surface of the drawer's floor above its bottom edge
-DRAWER_BACK, DRAWER_FRONT = -0.25, 0.28  # m, inside of the drawer along x when closed
+# Inside of the drawer along x when closed, m. It is short: what lies in it cannot slide back under the counter when
+# the drawer is pulled open, where no arm could reach it.
+DRAWER_BACK, DRAWER_FRONT = 0.0, 0.28
 DRAWER_HANDLE_X = 0.375  # m, bar of the handle in front of the counter, closed
 SINK_DEPTH = 0.10
 
@@ -137,7 +143,11 @@ FRIDGE_HEIGHT = 1.84
 FRIDGE_SHELF = 0.98  # m, surface of the shelf that HAB calls middle_top
 FRIDGE_HINGE = (0.32, 0.34)  # m, piece's frame
 FRIDGE_DOORS: dict[str, tuple[float, float, float]] = {
-    "fridge_bottom_door": (0.10, 0.73, 6.0),  # bottom z, top z [m], mass [kg] (habitat-sim test fridge)
+    "fridge_bottom_door": (
+        0.10,
+        0.73,
+        6.0,
+    ),  # bottom z, top z [m], mass [kg] (habitat-sim test fridge)
     "fridge_top_door": (0.75, 1.84, 8.0),
 }
 FRIDGE_DOOR_WIDTH = 0.68

@@ -8,7 +8,7 @@ front of them, and every receptacle can be reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -161,7 +161,9 @@ def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
 def _found(layout_id: str) -> tuple[Layout, dict[str, np.ndarray]]:
     known = {name for split in SPLITS for name in layout_ids(split)}
     if layout_id not in known:
-        raise UserError(f"layout must be named v3_sc0_staging_00 .. v3_sc4_staging_20; got {layout_id!r}")
+        raise UserError(
+            f"layout must be named v3_sc0_staging_00 .. v3_sc4_staging_20; got {layout_id!r}"
+        )
     macro, variation = int(layout_id[5]), int(layout_id[-2:])
     rng = np.random.default_rng([macro, variation, 7])
     for _ in range(200):
@@ -187,7 +189,9 @@ def _sample(layout_id: str, macro: int, rng: np.random.Generator) -> Layout:
         (x1 + _WALL, (y0 + y1) / 2, _WALL, (y1 - y0) / 2, 0.0),
     ]
     for ax, ay, bx, by in _INNER_WALLS[macro]:
-        walls.append(((ax + bx) / 2, (ay + by) / 2, abs(bx - ax) / 2 + _WALL, abs(by - ay) / 2 + _WALL, 0.0))
+        walls.append(
+            ((ax + bx) / 2, (ay + by) / 2, abs(bx - ax) / 2 + _WALL, abs(by - ay) / 2 + _WALL, 0.0)
+        )
     receptacles = []
     for name, pose in pieces.items():
         for s in fur.PIECES[name].surfaces:
@@ -208,10 +212,17 @@ def _closed_floor_plan(layout_id: str) -> FloorPlan:
 
 
 def floor_plan(
-    layout: Layout, opening: Mapping[str, float], radius: float = fetch.BASE_RADIUS
+    layout: Layout,
+    opening: Mapping[str, float],
+    radius: float = fetch.BASE_RADIUS,
+    litter: Sequence[tuple[float, ...]] = (),
 ) -> FloorPlan:
-    """Free floor of an apartment with drawers (m) and doors (rad) open as given."""
+    """Free floor of an apartment with drawers (m) and doors (rad) open as given.
+
+    `litter` are footprints of what else lies on the floor, rows as of `Layout.obstacles`.
+    """
     extra = [row for name, value in opening.items() for row in _open_part(layout, name, value)]
+    extra += litter
     if not extra and radius == fetch.BASE_RADIUS:
         return _closed_floor_plan(layout.id)
     obstacles = layout.obstacles
@@ -278,8 +289,12 @@ def _workable_spots(layout: Layout) -> dict[str, np.ndarray] | None:
     """The reachable spots of every receptacle, None for an apartment that is not workable."""
     front = fur.FRIDGE_HALF[0]
     hinge = np.array(fur.FRIDGE_HINGE)
-    angles, radii = np.meshgrid(np.linspace(0, fur.FRIDGE_DOOR_RANGE, 40), np.linspace(0.05, 0.76, 20))
-    swing = hinge + np.column_stack([(radii * np.sin(angles)).ravel(), (-radii * np.cos(angles)).ravel()])
+    angles, radii = np.meshgrid(
+        np.linspace(0, fur.FRIDGE_DOOR_RANGE, 40), np.linspace(0.05, 0.76, 20)
+    )
+    swing = hinge + np.column_stack(
+        [(radii * np.sin(angles)).ravel(), (-radii * np.cos(angles)).ravel()]
+    )
     if not _points_clear(layout, "fridge", swing):
         return None
     # Standing room before the fridge, also outside the open door, from where it is pushed shut.
@@ -288,7 +303,9 @@ def _workable_spots(layout: Layout) -> dict[str, np.ndarray] | None:
     if not _points_clear(layout, "counter", _grid(0.32, 0.30 + 0.56 + 0.72, -1.2, 1.2)):
         return None
     for name, piece in fur.PIECES.items():  # no piece stands in another
-        if not _points_clear(layout, name, _grid(-piece.half[0], piece.half[0], -piece.half[1], piece.half[1])):
+        if not _points_clear(
+            layout, name, _grid(-piece.half[0], piece.half[0], -piece.half[1], piece.half[1])
+        ):
             return None
     plan = FloorPlan(layout.bounds, layout.obstacles)
     spots = {}
@@ -299,7 +316,10 @@ def _workable_spots(layout: Layout) -> dict[str, np.ndarray] | None:
     return spots
 
 
-REACH_MIN, REACH_MAX = 0.42, 0.72  # m, base centre to object seen from above, for Fetch's arm at table height
+REACH_MIN, REACH_MAX = (
+    0.42,
+    0.72,
+)  # m, base centre to object seen from above, for Fetch's arm at table height
 EDGE_MARGIN = 0.09  # m, object centres stay this far inside the surface
 
 

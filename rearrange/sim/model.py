@@ -100,7 +100,9 @@ def _add_drawer(counter, name: str) -> None:
     """An open box that slides out along +x, with a bar handle in front of it."""
     y, bottom, top = fur.DRAWERS[name]
     middle = (bottom + top) / 2
-    drawer = counter.add_body(name=name, pos=[0, y, middle], sleep=mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED)
+    drawer = counter.add_body(
+        name=name, pos=[0, y, middle], sleep=mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED
+    )
     drawer.add_joint(
         name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[1, 0, 0], range=[0, fur.DRAWER_TRAVEL],
         limited=mujoco.mjtLimited.mjLIMITED_TRUE, damping=[8.0, 0, 0], frictionloss=2.0,
@@ -180,7 +182,9 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
     rotation = np.column_stack([right, np.cross(right, forward), -forward])
     quat = np.empty(4)
     mujoco.mju_mat2Quat(quat, rotation.flatten())
-    base.add_camera(name="head", pos=fetch.HEAD_CAMERA_POS_B, quat=quat, fovy=fetch.HEAD_CAMERA_FOV_DEG)
+    base.add_camera(
+        name="head", pos=fetch.HEAD_CAMERA_POS_B, quat=quat, fovy=fetch.HEAD_CAMERA_FOV_DEG
+    )
     body = base
     for i, joint in enumerate(fetch.ARM_JOINTS):
         body = body.add_body(name=f"{joint.name}_link", pos=joint.origin, gravcomp=1.0)
@@ -210,7 +214,10 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
             name=f"{side}_finger", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.02, 0.008, 0.012],
             mass=fetch.FINGER_MASS, contype=0, conaffinity=0, group=4,
         )  # fmt: skip
-    for link in ("shoulder_lift_link", "upperarm_roll_link"):  # they turn inside the shoulder's hull
+    for link in (
+        "shoulder_lift_link",
+        "upperarm_roll_link",
+    ):  # they turn inside the shoulder's hull
         spec.add_exclude(name=f"base_{link}", bodyname1="base_link", bodyname2=link)
     _add_motors(spec)
 
@@ -223,14 +230,19 @@ def _add_robot_geom(body, name, shape, size, mass, is_distal, **where) -> None:
 
 
 def _add_motors(spec: mujoco.MjSpec) -> None:
-    limits = {"base_x": (fetch.BASE_KV, fetch.BASE_FORCE), "base_y": (fetch.BASE_KV, fetch.BASE_FORCE)}
+    limits = {
+        "base_x": (fetch.BASE_KV, fetch.BASE_FORCE),
+        "base_y": (fetch.BASE_KV, fetch.BASE_FORCE),
+    }
     limits["base_yaw"] = (fetch.BASE_TURN_KV, fetch.BASE_TORQUE)
     for name, (kv, force) in limits.items():
         motor = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         motor.set_to_velocity(kv=kv)
         motor.forcerange, motor.forcelimited = [-force, force], mujoco.mjtLimited.mjLIMITED_TRUE
     for i, joint in enumerate(fetch.ARM_JOINTS):
-        motor = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        motor = spec.add_actuator(
+            name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT
+        )
         motor.set_to_position(kp=fetch.ARM_KP[i], kv=fetch.ARM_KV[i])
         motor.forcerange = [-joint.effort, joint.effort]
         motor.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE

@@ -26,7 +26,12 @@ from rearrange.sim.scene import Scene
 from rearrange.sim.suction import Suction
 
 CONTROL_DT = PHYSICS_DT * SUBSTEPS  # s
-_MAX_LEAD = 0.15  # rad a motor target may run ahead of its joint: an arm that is held up does not wind up
+ON_FLOOR = (
+    0.3  # m, height of its centre below which an object lies on the floor: no surface is that low
+)
+_MAX_LEAD = (
+    0.15  # rad a motor target may run ahead of its joint: an arm that is held up does not wind up
+)
 
 
 class Simulation:
@@ -52,8 +57,12 @@ class Simulation:
         self._joint_range = {n: tuple(model.joint(n).range) for n in fur.ARTICULATED_JOINTS}
         self._marker_site = {m: model.site(f"{j}_marker").id for m, j in fur.MARKERS.items()}
         self._slot_body = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
-        self._slot_qpos = [int(model.joint(object_body(slot)).qposadr[0]) for slot in range(NUM_SLOTS)]
-        self._slot_dof = [int(model.joint(object_body(slot)).dofadr[0]) for slot in range(NUM_SLOTS)]
+        self._slot_qpos = [
+            int(model.joint(object_body(slot)).qposadr[0]) for slot in range(NUM_SLOTS)
+        ]
+        self._slot_dof = [
+            int(model.joint(object_body(slot)).dofadr[0]) for slot in range(NUM_SLOTS)
+        ]
         self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
         self.scene: Scene | None = None
         self.layout: Layout | None = None
@@ -157,7 +166,7 @@ class Simulation:
         Args:
             arm_delta: [7] in [-1, 1], times 0.0125 rad added to the motor targets.
             grip: >= 0 suction on, < 0 off, None leaves it as it is.
-            base: forward and turn in [-1, 1], times 1.0 m/s and 2.0 rad/s.
+            base: forward and turn in [-1, 1], times 1.0 m/s and 2.5 rad/s.
         """
         data, model = self.data, self.model
         self._suction.update(data, grip)
@@ -336,9 +345,16 @@ class Simulation:
         return bool(touched.any())
 
     def floor_plan(self, radius: float = fetch.BASE_RADIUS) -> FloorPlan:
-        """Free floor with drawers and doors as they stand now."""
+        """Free floor with drawers and doors as they stand now, around what lies on the floor."""
         opening = {name: self.joint_position(name) for name in fur.ARTICULATED_JOINTS}
-        return floor_plan(self.layout, opening, radius)
+        held = self.held_object
+        litter = []
+        for index in range(self.num_objects):
+            x, y, z = self.data.xpos[self._slot_body[self._slots[index]]]
+            if z < ON_FLOOR and index != held:
+                size = self.object_kind(index).footprint_radius
+                litter.append((x, y, size, size, 0.0))
+        return floor_plan(self.layout, opening, radius, litter)
 
     def check_finite(self) -> bool:
         """Whether positions and velocities are finite numbers."""

@@ -164,7 +164,9 @@ class Suction:
         """How far what is held has moved from where it was gripped, m (0 when nothing is held)."""
         if self.slot is None and self.joint is None:
             return 0.0
-        body = self._object_body[self.slot] if self.slot is not None else self._joint_body[self.joint]
+        body = (
+            self._object_body[self.slot] if self.slot is not None else self._joint_body[self.joint]
+        )
         hand = data.xpos[self._gripper] + data.xmat[self._gripper].reshape(3, 3) @ self._anchor_hand
         held = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._anchor_held
         return float(np.linalg.norm(hand - held))

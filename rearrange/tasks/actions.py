@@ -2,7 +2,7 @@
 
     slot   0..6              7                   8, 9                             10
            arm               grip                base                             stop
-           x 0.0125 rad      >= 0 on, < 0 off    forward x 1.0 m/s, yaw x 2 rad/s > 0 stop
+           x 0.0125 rad      >= 0 on, < 0 off    forward x 1.0 m/s, yaw x 2.5 rad/s > 0 stop
 
 Three spaces. `full` has all 11 slots in every task: the VER paper's, in which any skill may
 drive. `skill` has those a skill has in Habitat-lab (hab-spec 1.6). `stationary` is the paper's

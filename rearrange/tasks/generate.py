@@ -81,7 +81,9 @@ def _inside(layout, joint: str) -> list[Receptacle]:
 
 
 def _counter_tops(layout) -> list[Receptacle]:
-    return [r for r in layout.receptacles if "_counter_left_" in r.name or "_counter_right_" in r.name]
+    return [
+        r for r in layout.receptacles if "_counter_left_" in r.name or "_counter_right_" in r.name
+    ]
 
 
 class _Draft:
@@ -95,7 +97,11 @@ class _Draft:
         self.targets: list[Target] = []
 
     def add_target(
-        self, name: str, kinds: Sequence[str], starts: Sequence[Receptacle], goals: Sequence[Receptacle]
+        self,
+        name: str,
+        kinds: Sequence[str],
+        starts: Sequence[Receptacle],
+        goals: Sequence[Receptacle],
     ) -> None:
         """One object and its goal, apart from each other and from all others."""
         kind = self.placer.draw_kind(kinds)
@@ -198,7 +204,9 @@ def _easy_draft(layout_id: str, rng: np.random.Generator) -> _Draft:
 
 def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     draft = _easy_draft(layout_id, rng)
-    return _finish_home(task, split, seed, index, draft, NUM_OBJECTS, _open_receptacles(draft.layout))
+    return _finish_home(
+        task, split, seed, index, draft, NUM_OBJECTS, _open_receptacles(draft.layout)
+    )
 
 
 def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
@@ -223,9 +231,7 @@ def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 
     held = target.object if holding else None
     scene = draft.scene(far if task == "navigate" else near, held, tries=100)
-    return EpisodeSpec(
-        task, split, seed, index, scene, tuple(draft.targets), start_holding=holding
-    )
+    return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
 
 
 def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
@@ -238,7 +244,9 @@ def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     joint = SET_TABLE_DRAWER if is_drawer else FRIDGE_DOOR
     opening = {}
     if is_open:
-        opening[joint] = float(rng.uniform(0.4, 0.5) if is_drawer else rng.uniform(np.pi / 4, 2 * np.pi / 3))
+        opening[joint] = float(
+            rng.uniform(0.4, 0.5) if is_drawer else rng.uniform(np.pi / 4, 2 * np.pi / 3)
+        )
     draft = _Draft(layout_id, rng, opening)
     layout = draft.layout
     kinds = ["024_bowl", "013_apple"] if is_drawer else HAB2_KINDS

@@ -1,8 +1,8 @@
 """Where objects stand and where the robot starts: sampled, then checked in the simulated world.
 
-    receptacle -> reachable spots -> kinds and spots of targets, goals, clutter
-    goal or object -> free floor near it -> robot there with its arm at rest: touches nothing?
-    -> 0.5 s of physics: all at rest?
+receptacle -> reachable spots -> kinds and spots of targets, goals, clutter
+goal or object -> free floor near it -> robot there with its arm at rest: touches nothing?
+-> 0.5 s of physics: all at rest?
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from functools import lru_cache
 import numpy as np
 
 from rearrange.sim import fetch
-from rearrange.sim.layout import REACH_MAX, Layout, Receptacle, floor_cells_near, floor_plan, layout_spots
+from rearrange.sim.layout import (
+    REACH_MAX,
+    Layout,
+    Receptacle,
+    floor_cells_near,
+    floor_plan,
+    layout_spots,
+)
 from rearrange.sim.navigation import FloorPlan
 from rearrange.sim.objects import KINDS, SLOTS, ObjectKind
 from rearrange.sim.scene import ObjectPlacement, Scene

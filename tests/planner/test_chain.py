@@ -122,15 +122,12 @@ def test_an_object_placed_and_taken_away_is_picked_again(sim):
     assert [name for name, _ in chain.attempts].count("pick") >= 3
 
 
-FLAT = pytest.mark.xfail(reason="the can gets under the base, which drags it", strict=False)
-
-
 @pytest.mark.parametrize(
     ("task", "index"),
     [
         ("set_table_easy", 0),
         ("tidy_house_easy", 1),
-        pytest.param("tidy_house_easy", 2, marks=FLAT),  # a can 3 cm high
+        ("tidy_house_easy", 2),  # a can 3 cm high
     ],
 )
 def test_an_object_dropped_on_the_way_is_picked_again(sim, task, index):

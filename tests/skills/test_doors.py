@@ -35,7 +35,9 @@ def test_each_skill_solves_its_task_in_time(sim: Simulation, task: str) -> None:
     for index in range(3):
         episode = generate_episode(task, "train", 0, index)
         sim.reset(episode.scene)
-        run = oracle_doors.open_container if task.startswith("open") else oracle_doors.close_container
+        run = (
+            oracle_doors.open_container if task.startswith("open") else oracle_doors.close_container
+        )
         failure, _ = _run(sim, run(Body(sim), episode.marker))
         opening = sim.joint_position(MARKERS[episode.marker])
         assert failure is None and is_at_rest(sim)
@@ -51,7 +53,9 @@ def test_a_rehearsal_leaves_the_world_alone_and_foretells_it(sim: Simulation) ->
     before = sim.data.qpos.copy(), sim.model.eq_data.copy(), sim.force_accum
     way = doors_fridge.TOWS[0]
     make = lambda body: doors_fridge.tow_open(body, episode.marker, way)  # noqa: E731
-    outcome = rehearse(Body(sim), make, lambda other: other.joint_position(doors_fridge.JOINT) > 1.0, 199)
+    outcome = rehearse(
+        Body(sim), make, lambda other: other.joint_position(doors_fridge.JOINT) > 1.0, 199
+    )
     assert outcome.failure is None
     assert np.array_equal(sim.data.qpos, before[0]) and np.array_equal(sim.model.eq_data, before[1])
     assert sim.force_accum == before[2] and not sim.is_holding

@@ -170,7 +170,6 @@ def test_picking_what_is_held_already_only_brings_the_hand_to_rest(sim):
     assert to_rest(sim) < 0.15
 
 
-@pytest.mark.xfail(reason="place says that it worked", strict=False)
 def test_an_object_dropped_on_the_way_to_its_goal_fails_the_place(sim):
     """Nothing may be reported as placed that was lost."""
     episode, target = start(sim, "place", 16)
