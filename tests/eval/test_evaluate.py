@@ -145,7 +145,7 @@ def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path,
     )
     wait_until((tmp_path / "out/started_4").exists)  # two workers: episodes have ended by then
     run.send_signal(number)
-    out, err = run.communicate(timeout=20)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == code
     assert len(err.splitlines()) == 1 and err.startswith("error: ")
     kept = lines_of(tmp_path / "out")
