@@ -1,1 +1,1 @@
-"""What to do next: PDDL parsing, grounding, search, validation, and the agent that chains skills."""
+"""What to do next: PDDL parsing, grounding, search, validation, the agent that chains skills."""

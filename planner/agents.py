@@ -1,6 +1,7 @@
 """Agents by name: what turns observations into actions over a whole episode.
 
-oracle   plans from the world's state, carries the plan out with oracle skills, replans when a fact is lost
+oracle   plans from the world's state, carries the plan out with oracle skills, replans when a fact
+         is lost
 random   uniform random actions, the floor under every figure
 """
 

@@ -139,7 +139,7 @@ class ChainProgram:
         return name, run(body, names[0])
 
     def _next_reach(self) -> ReachPlan | None:
-        """How the skill after this navigation will reach its thing, as far as can be seen from here."""
+        """How the skill after this navigation will reach its thing, as far as is known here."""
         if len(self._plan) < 2:
             return None
         skill, arguments = skill_call(self._plan[1])

@@ -2,8 +2,8 @@
 
     Simulation + EpisodeSpec  --observe-->  problem text  --solve-->  plan
 
-The facts are HAB's predicates read from the simulator (`tasks.predicates`), at the start of an episode and again
-whenever a plan has to be checked or made anew.
+The facts are HAB's predicates read from the simulator (`tasks.predicates`), at the start of an
+episode and again whenever a plan has to be checked or made anew.
 """
 
 from __future__ import annotations

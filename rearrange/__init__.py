@@ -1,8 +1,8 @@
 """rearrange: the Home Assistant Benchmark on MuJoCo.
 
-The folders `skills`, `planner`, `eval` and `configs` of the checkout are imported as `rearrange.skills`
-and so on. An installed wheel holds them inside this package; in a checkout that is not installed the
-lines below let Python find them beside it.
+The folders `skills`, `planner`, `eval` and `configs` of the checkout are imported as
+`rearrange.skills` and so on. An installed wheel holds them inside this package; in a checkout that
+is not installed the lines below let Python find them beside it.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """The oracle's hands and wheels: small programs that move Fetch and watch what it may hit.
 
-Every program yields actions of 11 numbers and reads the simulator's state between them. Arm motions are joint
-trajectories at one row per control step; the base follows paths; both run at once where a look ahead along
-the predicted motion finds the way clear.
+Every program yields actions of 11 numbers and reads the simulator's state between them. Arm motions
+are joint trajectories at one row per control step; the base follows paths; both run at once where a
+look ahead along the predicted motion finds the way clear.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim import fetch
-from rearrange.sim.navigation import FloorPlan
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.collision import Obstacles, held_spheres, min_clearance, obstacles_from_sim
-from rearrange.skills.driving import PathFollower
+from rearrange.skills.driving import PathFollower, wrapped
 from rearrange.skills.motion import plan_arm, time_parametrise
 from rearrange.skills.routes import RouteFollower
 from rearrange.skills.skill import ACTION_SIZE, ARM, BASE, GRIP, Program
@@ -105,7 +104,7 @@ class Body:
         delay: int = 0,
         until=None,
     ) -> Program:
-        """Follows a way; arm rows start after `delay` steps, and go on after arrival until they end."""
+        """Follows a way; arm rows start after `delay` steps, go on after arrival to their end."""
         hold, step = self.sim.arm_target.copy(), 0
         while True:
             if until is not None and until():
@@ -130,10 +129,10 @@ class Body:
         """Drives straight back (or forward, if negative) by a distance, m; the arm moves along."""
         x, y, yaw = self.sim.base_pose
         goal = np.array([x - distance * np.cos(yaw), y - distance * np.sin(yaw)])
-        sign, step = (-1.0 if distance > 0 else 1.0), 0
+        sign = -1.0 if distance > 0 else 1.0
         hold = self.sim.arm_target.copy()
         direction = sign * np.array([np.cos(yaw), np.sin(yaw)])
-        for _ in range(int(abs(distance) * 60) + 40):
+        for step in range(int(abs(distance) * 60) + 40):
             if until is not None and until():
                 return None
             bx, by, byaw = self.sim.base_pose
@@ -142,17 +141,14 @@ class Body:
             if left < 0.01 and arm_done:
                 return None
             speed = sign * float(np.clip(4.0 * left, 0.05, 1.0))
-            turn = float(np.clip(2.0 * _wrapped(yaw - byaw), -0.5, 0.5))
+            turn = float(np.clip(2.0 * wrapped(yaw - byaw), -0.5, 0.5))
             row = (
                 hold
                 if arm_rows is None or not len(arm_rows)
                 else arm_rows[min(step, len(arm_rows) - 1)]
             )
             yield self.action(row, (speed, turn))
-            step += 1
         return "the base is blocked"
-
-    # --- looking ahead -------------------------------------------------------------------------
 
 
 def near(world: Obstacles, base, reach: float = 1.9) -> Obstacles:
@@ -165,10 +161,7 @@ def near(world: Obstacles, base, reach: float = 1.9) -> Obstacles:
     return chosen.in_base((base[0], base[1], base[2]))
 
 
-def path_to(plan: FloorPlan, base, goal) -> np.ndarray | None:
-    """Corner points from the base's place to a goal, or None."""
-    return plan.shortest_path(np.asarray(base[:2]), np.asarray(goal[:2]))
-
-
-def _wrapped(angle: float) -> float:
-    return float((angle + np.pi) % (2.0 * np.pi) - np.pi)
+def world_to_base_axes(yaw: float) -> np.ndarray:
+    """Rotation from world to base axes, [3, 3]."""
+    c, s = np.cos(yaw), np.sin(yaw)
+    return np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])

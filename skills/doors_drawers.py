@@ -1,9 +1,11 @@
 """A drawer below the counter's top with the arm held still: the base moves the hand.
 
-    open    hand down to the handle's height -> handle -> suction -> straight out -> let go -> hand up
-    close   hand down in front of the front  -> straight in                       -> hand up
+    open    hand down to the handle's height -> handle -> suction -> straight out -> let go
+                -> hand up
+    close   hand down in front of the front  -> straight in -> hand up
 
-Every way is rehearsed first; what does not fit (a drawer too low, no room to back) is left to other programs.
+Every way is rehearsed first; what does not fit (a drawer too low, no room to back) is left to other
+programs.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from rearrange.skills.doors_rehearsal import best_of
 from rearrange.skills.skill import Program
 
 HANDLE_HEIGHTS = (0.72, 0.77)  # m, of the drawers that the postures below fit
-# Hand pointing down at (0.64, -0.12) in the base frame, 0.735 m and 0.80 m high, and straight above at rest.
+# Hand pointing down at (0.64, -0.12) in the base frame, 0.735 m and 0.80 m high, and straight above
+# at rest.
 GRIP_LOW = np.array([-0.399, -0.931, 0.416, 1.295, -0.256, 1.259, 0.005])  # rad
 GRIP_HIGH = np.array([-0.5, -1.219, 0.626, 1.262, -0.113, 1.59, 0.005])
 PUSH_LOW = np.array([-0.267, -1.014, 0.151, 1.176, -0.08, 1.415, 0.005])

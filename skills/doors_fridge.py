@@ -40,7 +40,8 @@ from rearrange.skills.driving import PathFollower
 from rearrange.skills.skill import Program
 
 JOINT = "fridge_top_door"
-# The hand at (0.6, 0, 1.0) in the base frame, pointing down, ahead of wrist and elbow; near ARM_START.
+# The hand at (0.6, 0, 1.0) in the base frame, pointing down, ahead of wrist and elbow; near
+# ARM_START.
 HOOK = np.array([-0.255, -1.211, 0.327, 0.865, 0.034, 1.839, 0.005])  # rad
 HANDLE_R, HANDLE_D = 0.61, 0.135  # m, the handle's middle along the door, its front out of the door
 OPEN_ANGLE = 1.1708  # rad, counts as open
@@ -97,7 +98,8 @@ def plan_sweep(body: Body) -> Sweep | None:
     if not may_begin(body.sim, "fridge"):
         return None
     return best_of(
-        body, SWEEPS, sweep_shut, lambda sim: is_at_rest(sim) and sim.joint_position(JOINT) < 0.045,
+        body, SWEEPS, sweep_shut,
+        lambda sim: is_at_rest(sim) and sim.joint_position(JOINT) < 0.045,
         MAX_STEPS, ENOUGH_STEPS,
     )  # fmt: skip
 
@@ -114,7 +116,7 @@ def plan_tow(body: Body, marker: str) -> Tow | None:
 
 
 def _door_axes(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hinge, unit vector along the door from the hinge, unit vector out of its front: [2] each, world."""
+    """Hinge, unit vectors along the door from the hinge and out of its front: [2] each, world."""
     pose = sim.layout.pieces["fridge"]
     angle = pose[2] + sim.joint_position(JOINT)
     hinge = np.array(piece_to_world(pose, *fur.FRIDGE_HINGE))

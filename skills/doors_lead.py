@@ -1,8 +1,8 @@
-"""The arm held still, the base moving the hand: what the quick ways to open and close have in common.
+"""The arm held still, the base moving the hand: common to the quick ways to open and close.
 
-A point ahead of a base with two wheels can be led anywhere: velocity u of the point (base frame, point at
-(px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows like a trailer. Base drives
-are fast, arm motions are slow.
+A point ahead of a base with two wheels can be led anywhere: velocity u of the point (base frame,
+point at (px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows like a
+trailer. Base drives are fast, arm motions are slow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Posture:
 
 
 def lead(sim: Simulation, point_b: np.ndarray, velocity_w: np.ndarray) -> tuple[float, float]:
-    """Base action that gives a point of the robot ([2] m, base frame) a velocity ([2] m/s, world)."""
+    """Base action that gives a point of the robot ([2] m, base) a velocity ([2] m/s, world)."""
     ux, uy = turned(velocity_w, -sim.base_pose[2])
     turn = uy / max(point_b[0], _MIN_LEVER)
     forward = ux + turn * point_b[1]
@@ -68,7 +68,7 @@ def reach_for_handle(
     posture: Posture,
     offset_w: tuple[float, float] | np.ndarray = (0.0, 0.0),
 ) -> Program:
-    """Leads the hand to a handle, or to an offset ([2] m, world) from it, until suction holds it."""
+    """Leads the hand to a handle, or an offset ([2] m, world) from it, until suction holds it."""
     sim = body.sim
     for _ in range(MAX_PHASE):
         if sim.is_holding:

@@ -1,8 +1,9 @@
-"""Trying a program out before acting: on a twin of the simulation, whose world is a copy of the present one.
+"""Trying a program out before acting: on a twin of the simulation, a copy of the present world.
 
-    simulation --twin--> world as it is now --program--> how it ends, after how many steps, with what forces
+    simulation --twin--> world as it is now --program--> how it ends, how many steps, what forces
 
-Physics is deterministic: what worked on the twin works in the world, as long as nothing else acts on it.
+Physics is deterministic: what worked on the twin works in the world, as long as nothing else acts
+on it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SPARE_DATA: WeakKeyDictionary[Simulation, mujoco.MjData] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a rehearsed program ended. `cost`: control steps, and a little for forces; inf: failed."""
+    """How a rehearsed program ended. `cost`: control steps, a little for forces; inf: failed."""
 
     cost: float
     steps: int
@@ -61,7 +62,7 @@ def rehearse(
     is_good: Callable[[Simulation], bool],
     max_steps: int,
 ) -> Outcome:
-    """Runs a program on a twin for at most `max_steps` control steps; `is_good` judges the world then."""
+    """Runs a program on a twin for at most `max_steps` control steps; `is_good` judges the end."""
     with twin(body.sim) as sim:
         program, steps, before = make(Body(sim)), 0, sim.force_accum
         while True:

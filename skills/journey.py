@@ -1,4 +1,4 @@
-"""Getting the base somewhere with the arm kept clear: which way, with which arm motion, from when on.
+"""Getting the base somewhere with the arm kept clear: which way, which arm motion, from when on.
 
     goal pose, arm motions that would be welcome  ->  ways (direct, wide, after backing off)
         ->  predicted base poses  ->  arm clear at each?  ->  the first that is
@@ -41,7 +41,7 @@ class ArmMotion:
 
 @dataclass(frozen=True)
 class Way:
-    """How the base gets to its goal: along corner points [n, 2] to a yaw, or along a route's poses [n, 3]."""
+    """How the base gets to its goal: along corners [n, 2] to a yaw, or a route's poses [n, 3]."""
 
     points: np.ndarray
     yaw: float | None = None
@@ -104,7 +104,7 @@ def _delays(num_poses: int, num_rows: int) -> list[int]:
 
 
 def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
-    """Predicted base poses [T, 3] and ways: the direct one, one that minds the arm, one with room to turn."""
+    """Predicted base poses [T, 3] and ways: direct, minding the arm, with room to turn."""
     x, y, heading = body.sim.base_pose
     start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
     backing = (
@@ -194,7 +194,7 @@ def is_clear(
     world: Obstacles,
     margin: float = MARGIN,
 ) -> bool:
-    """Whether arm and held object stay clear on predicted base poses, arm rows starting after `delay`.
+    """Whether arm and held object stay clear on predicted poses, arm rows starting after `delay`.
 
     Where the way begins, what is already nearer than the margin may stay as near as it is.
     """

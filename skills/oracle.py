@@ -13,7 +13,7 @@ FRIDGE = "fridge_top_door"
 
 
 def skill_program(body: Body, episode: EpisodeSpec) -> Program:
-    """The program for an episode of one of the seven skill tasks. Raises ValueError for other tasks."""
+    """The program for an episode of a skill task. Raises ValueError for other tasks."""
     target = episode.targets[episode.target_index]
     if episode.task == "navigate":
         point = target.goal if episode.start_holding else target.start

@@ -1,8 +1,10 @@
 """Oracle skills for drawers and the fridge: open by the handle, close by pushing.
 
-Quick ways first (`doors_drawers`, `doors_fridge`: arm held still, rehearsed), else the general ones:
+Quick ways first (`doors_drawers`, `doors_fridge`: arm held still, rehearsed), else the general
+ones:
 
-    open    hand to the handle -> suction -> along the handle's path, arm and base together -> let go -> rest
+    open    hand to the handle -> suction -> along the handle's path, arm and base together
+                -> let go -> rest
     close   hand to the outside of the front -> along the same path backwards, pushing -> rest
 
 The path of a point of a drawer is a line, of a door an arc; both follow from the joint's value.
@@ -18,12 +20,13 @@ from rearrange.sim import furniture as fur
 from rearrange.sim.layout import piece_to_world
 from rearrange.sim.simulation import Simulation
 from rearrange.skills import doors_drawers, doors_fridge
-from rearrange.skills.body import Body
+from rearrange.skills.body import Body, world_to_base_axes
 from rearrange.skills.kinematics import MAX_BASE_FORWARD, MAX_BASE_TURN, whole_body_step
 from rearrange.skills.motion import ARM_REST, time_parametrise
-from rearrange.skills.oracle_objects import approach, back_off, persist, to_rest
-from rearrange.skills.reach import HEADINGS, HandPose, ReachPlan, plan_reach, refine
-from rearrange.skills.skill import GRIP, Program
+from rearrange.skills.oracle_objects import approach
+from rearrange.skills.reach import HEADINGS, HandPose, ReachPlan, final_corners, plan_reach
+from rearrange.skills.retreat import back_off, let_go, persist, to_rest
+from rearrange.skills.skill import Program
 
 OPEN_VALUE = {"drawer": 0.455, "fridge": 1.38}  # m, rad: what the hand aims at
 IS_OPEN = {"drawer": 0.41, "fridge": 1.19}  # m, rad: what is left must still count as open
@@ -31,7 +34,8 @@ CLOSED_VALUE = 0.02
 HANDLE_HALF = 0.015  # m
 PRESS = 0.012  # m
 PITCHES = (1.2, 0.9, 1.45, 0.6, 0.3, 0.0)  # rad below level: the hand points down at rest
-# Where a hand that points down goes before it pushes the fridge's door: m from the hinge, m in front of it.
+# Where a hand that points down goes before it pushes the fridge's door: m from the hinge, m in
+# front of it.
 HOOKS = ((0.58, 0.09), (0.64, 0.09), (0.64, 0.13), (0.66, 0.18))
 HOOK_HEIGHT = 0.97  # m, of the hand's tip
 HAND_SPEED = 0.022  # m a control step along the path
@@ -68,11 +72,6 @@ def _outward(sim: Simulation, joint: str) -> np.ndarray:
     return np.array([np.cos(yaw), np.sin(yaw), 0.0])
 
 
-def _part_geoms(sim: Simulation, joint: str) -> tuple[int, ...]:
-    body = sim.model.body(joint).id
-    return tuple(int(g) for g in np.flatnonzero(sim.model.geom_bodyid == body))
-
-
 def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
@@ -95,7 +94,7 @@ def _open_quickly(body: Body, marker: str) -> Generator[np.ndarray, None, bool]:
         return False
     failure = yield from program
     if failure is not None and body.sim.is_holding:
-        yield from _let_go(body)
+        yield from let_go(body)
     return failure is None
 
 
@@ -123,7 +122,7 @@ def _open_once(body: Body, marker: str, joint: str) -> Program:
         failure = yield from _grip_handle(body, reach, marker)
         if failure is None:
             failure = yield from _drag(body, joint, wanted)
-        yield from _let_go(body)
+        yield from let_go(body)
         yield from back_off(body, 0.08)
         if failure is not None and sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
             return failure
@@ -159,9 +158,7 @@ def _grip_handle(body: Body, reach, marker: str) -> Program:
     sim = body.sim
     body.phase = "reaching the handle"
     body.grip_wanted = True
-    corners = refine(body, reach.hand, reach.lower_rows)
-    if corners is None:
-        corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+    corners = final_corners(body, reach)
     yield from body.follow_arm(time_parametrise(corners), lambda: sim.is_holding)
     for _ in range(15):
         if sim.is_holding:
@@ -188,17 +185,22 @@ def _drag(body: Body, joint: str, wanted: float) -> Program:
             return "the handle slipped"
         ahead = min(value + HAND_SPEED / radius * 1.6, wanted + 0.03)
         step_w = _carried(sim, joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
-        dq, base = whole_body_step(
-            sim.arm_target, _to_base(sim, step_w), True, q_preferred=ARM_REST,
-            weights=STRAIGHT_WEIGHTS if is_drawer else DRAG_WEIGHTS,
-        )  # fmt: skip
-        base = _allowed(sim, plan, base)
-        yield body.action(sim.arm_target + dq, base)
+        yield _hand_action(body, plan, step_w, is_drawer)
         stalled = 0 if value > best + 0.002 else stalled + 1
         best = max(best, value)
         if stalled > 40:
             return "the handle does not move"
     return "the handle moves too slowly"
+
+
+def _hand_action(body: Body, plan, step_w: np.ndarray, is_drawer: bool) -> np.ndarray:
+    """Arm and base together move the hand by `step_w` [3] m, world."""
+    sim = body.sim
+    dq, base = whole_body_step(
+        sim.arm_target, _to_base(sim, step_w), True, q_preferred=ARM_REST,
+        weights=STRAIGHT_WEIGHTS if is_drawer else DRAG_WEIGHTS,
+    )  # fmt: skip
+    return body.action(sim.arm_target + dq, _allowed(sim, plan, base))
 
 
 def _allowed(sim: Simulation, plan, motion: np.ndarray) -> tuple[float, float]:
@@ -212,19 +214,8 @@ def _allowed(sim: Simulation, plan, motion: np.ndarray) -> tuple[float, float]:
     return forward / MAX_BASE_FORWARD, float(motion[1]) / MAX_BASE_TURN
 
 
-def _let_go(body: Body) -> Program:
-    target = body.sim.arm_target.copy()
-    for _ in range(3):
-        action = body.action(target)
-        action[GRIP] = -1.0
-        yield action
-    return None
-
-
 def _to_base(sim: Simulation, vector: np.ndarray) -> np.ndarray:
-    yaw = sim.base_pose[2]
-    c, s = np.cos(yaw), np.sin(yaw)
-    return np.array([c * vector[0] + s * vector[1], -s * vector[0] + c * vector[1], vector[2]])
+    return (world_to_base_axes(sim.base_pose[2]) * vector).sum(axis=1)
 
 
 def close_container(body: Body, marker: str, give_up: int = 3) -> Program:
@@ -246,8 +237,8 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
             np.array([facing + e for e in (0.0, 0.25, -0.25, 0.5, -0.5)]) if is_drawer else HEADINGS
         )
         reach = plan_reach(
-            body, sim.floor_plan(), lambda heading: _push_hands(sim, marker, joint, heading), world, world,
-            headings=headings, pre_distance=0.06,
+            body, sim.floor_plan(), lambda heading: _push_hands(sim, marker, joint, heading),
+            world, world, headings=headings, pre_distance=0.06,
         )  # fmt: skip
         if reach is None:
             return "no reach"
@@ -255,9 +246,7 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
         if failure is not None:
             return failure
         body.phase = "reaching the front"
-        corners = refine(body, reach.hand, reach.lower_rows)
-        if corners is None:
-            corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+        corners = final_corners(body, reach)
         yield from body.follow_arm(time_parametrise(corners))
         failure = yield from _push(body, joint)
         if failure is not None:
@@ -270,7 +259,10 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
 
 
 def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Iterable[HandPose]:
-    """Places for the hand just outside the front: of a drawer at its handle, of a door near its free edge."""
+    """Places for the hand just outside the front.
+
+    Of a drawer at its handle, of a door near its free edge.
+    """
     outward = _outward(sim, joint)
     if _kind(joint) == "drawer":
         point = sim.marker_pos_w(marker) + (HANDLE_HALF + 0.02) * outward
@@ -294,7 +286,7 @@ def _direction(heading: float, pitch: float) -> np.ndarray:
 
 
 def _push(body: Body, joint: str) -> Program:
-    """Moves the hand along the front's path until the joint is shut, whatever part of the hand pushes."""
+    """Moves the hand along the front's path until the joint is shut, whatever part of it pushes."""
     sim = body.sim
     body.phase = "closing"
     plan = sim.floor_plan(0.28)
@@ -318,12 +310,7 @@ def _push(body: Body, joint: str) -> Program:
         if length > 3.0 * HAND_SPEED:
             virtual += HAND_SPEED / radius  # wait for the hand
         step_w *= min(1.0, 1.4 * HAND_SPEED / max(length, 1e-6))
-        dq, base = whole_body_step(
-            sim.arm_target, _to_base(sim, step_w), True, q_preferred=ARM_REST,
-            weights=STRAIGHT_WEIGHTS if is_drawer else DRAG_WEIGHTS,
-        )  # fmt: skip
-        base = _allowed(sim, plan, base)
-        yield body.action(sim.arm_target + dq, base)
+        yield _hand_action(body, plan, step_w, is_drawer)
         stalled = 0 if value < best - 0.003 else stalled + 1
         best = min(best, value)
         if stalled > 60 + 100 * lead:

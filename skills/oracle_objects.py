@@ -1,4 +1,4 @@
-"""Oracle skills for loose objects: navigate and pick. They sense, plan and act on the simulator's state."""
+"""Oracle skills for loose objects: navigate and pick. They go by the simulator's state."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from rearrange.sim.objects import ObjectKind
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.body import ARM_MARGIN, Body, near
+from rearrange.skills.body import ARM_MARGIN, Body, near, world_to_base_axes
 from rearrange.skills.collision import min_clearance
 from rearrange.skills.driving import PathFollower
 from rearrange.skills.journey import plan_journey, run_journey
 from rearrange.skills.kinematics import straight_line
 from rearrange.skills.motion import ARM_REST, time_parametrise
-from rearrange.skills.reach import HandPose, ReachPlan, plan_reach, refine
+from rearrange.skills.reach import HandPose, ReachPlan, final_corners, plan_reach
 from rearrange.skills.retreat import back_off, free_up, let_go, persist, recover, to_rest
 from rearrange.skills.skill import Program
 
@@ -28,7 +28,7 @@ PRESS = 0.012  # m that the hand presses on after first contact would be
 
 
 def surface_distance(kind: ObjectKind, direction_o: np.ndarray) -> float:
-    """Distance from an object's centre to its surface along a unit vector of the object's frame, m."""
+    """Distance from an object's centre to its surface along a unit vector of its own frame, m."""
     d = np.abs(direction_o) + 1e-9
     if kind.shape == "sphere":
         return kind.size[0]
@@ -98,7 +98,7 @@ def navigate(
 
 
 def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: int = 3) -> Program:
-    """Drives to an object, grips it and brings the hand to rest. `pitches`: approaches, best first."""
+    """Drives to an object, grips it, brings the hand to rest. `pitches`: approaches, best first."""
     return (yield from persist(lambda attempt: _pick_once(body, index, pitches, attempt), give_up))
 
 
@@ -139,9 +139,9 @@ def _pick_hands(
 ) -> Iterable[HandPose]:
     """Approaches of an object from the heading's side.
 
-    A standing object is gripped at its top, from however steep: the hand then stays clear of whatever the
-    object is set down between. Something level with the hand, or fallen over, is gripped where the approach
-    to its centre meets its surface.
+    A standing object is gripped at its top, from however steep: the hand then stays clear of
+    whatever the object is set down between. Something level with the hand, or fallen over, is
+    gripped where the approach to its centre meets its surface.
     """
     centre, rotation = sim.object_pos_w(index), object_rotation(sim, index)
     kind = sim.object_kind(index)
@@ -188,9 +188,7 @@ def approach(body: Body, reach: ReachPlan) -> Program:
 def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
     """The last centimetres, with suction on, until something is held."""
     sim = body.sim
-    corners = refine(body, reach.hand, reach.lower_rows)
-    if corners is None:
-        corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+    corners = final_corners(body, reach)
     body.phase = "reaching"
     body.grip_wanted = True
 
@@ -203,9 +201,7 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
             break
         yield body.action(sim.arm_target)
     if not sim.is_holding:  # short of the surface: feel forward along the approach
-        turn = sim.base_pose[2]
-        c, s = np.cos(turn), np.sin(turn)
-        forward = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]) @ reach.hand.approach
+        forward = world_to_base_axes(sim.base_pose[2]) @ reach.hand.approach
         line = straight_line(sim.arm_qpos, sim.ee_pos_b + 0.04 * forward, "position", step=0.005)
         if line is not None:
             yield from body.follow_arm(

@@ -1,4 +1,4 @@
-"""Oracle skill: place. Sets the held object down at its goal, upright where the arm can, and rests."""
+"""Oracle skill: place. Sets the held object down at its goal, upright if the arm can, and rests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.skills.body import Body
 from rearrange.skills.motion import time_parametrise
 from rearrange.skills.oracle_objects import approach, object_rotation
-from rearrange.skills.reach import HandPose, ReachPlan, plan_reach, refine
+from rearrange.skills.reach import HandPose, ReachPlan, final_corners, plan_reach
 from rearrange.skills.retreat import back_off, let_go, persist, recover, to_rest
 from rearrange.skills.skill import Program
 
@@ -21,7 +21,7 @@ PLACE_TILTS = (0.0, 0.35, 0.7, 1.05, 1.3)  # rad
 
 
 def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program:
-    """Drives to where the held object's goal is within reach, sets it down upright and brings the hand to rest."""
+    """Drives to where the goal is within reach, sets the held object down upright, and rests."""
     goal = np.asarray(goal, dtype=float)
     return (yield from persist(lambda attempt: _place_once(body, index, goal, attempt), give_up))
 
@@ -41,9 +41,7 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
     failure = yield from approach(body, reach)
     if failure is not None:
         return failure
-    corners = refine(body, reach.hand, reach.lower_rows)
-    if corners is None:
-        corners = np.concatenate([sim.arm_target[None], reach.lower_rows])
+    corners = final_corners(body, reach)
     yield from body.follow_arm(time_parametrise(corners))
     yield from body.settle(4)
     if sim.held_object != index:
@@ -61,13 +59,14 @@ def _is_there(sim: Simulation, index: int, goal: np.ndarray) -> bool:
 
 
 def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> ReachPlan | None:
-    """How to reach a goal to set the held object down: from above, or else along the hand's approach."""
+    """How to reach a goal to set down what is held: from above, or else along the approach."""
     sim = body.sim
     world = body.world_obstacles()
     from_above = np.array([0.0, 0.0, 0.05])
     for pre_offset in (None, from_above) if attempt % 2 else (from_above, None):
         reach = plan_reach(
-            body, sim.floor_plan(), lambda heading: _place_hands(sim, index, goal, heading, attempt),
+            body, sim.floor_plan(),
+            lambda heading: _place_hands(sim, index, goal, heading, attempt),
             world, world, pre_offset=pre_offset, pre_distance=0.08,
         )  # fmt: skip
         if reach is not None:
@@ -78,10 +77,10 @@ def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> Re
 def _place_hands(
     sim: Simulation, index: int, goal: np.ndarray, heading: float, attempt: int
 ) -> Iterable[HandPose]:
-    """Hand poses that hold the object at its goal: upright where the arm can, tilted where it cannot.
+    """Hand poses that hold the object at its goal: upright where the arm can, else tilted.
 
-    The object's turn about the vertical is free. A tilted object is let go just above the surface and lies
-    down there, within its own height of the goal.
+    The object's turn about the vertical is free. A tilted object is let go just above the surface
+    and lies down there, within its own height of the goal.
     """
     ee = sim.ee_rot_w
     in_hand = ee.T @ object_rotation(sim, index)  # the object's axes in the hand

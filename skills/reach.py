@@ -1,7 +1,9 @@
-"""From where and how to reach a thing: a place for the base, a posture to start from, a posture at the thing.
+"""From where and how to reach a thing: a place for the base, postures before and at the thing.
 
-    what to touch  ->  hand poses (direction of approach)  ->  base places on free floor at arm's length
-                   ->  inverse kinematics, clear of everything  ->  way for base and arm  ->  ReachPlan
+    what to touch  ->  hand poses (direction of approach)
+                   ->  base places on free floor at arm's length
+                   ->  inverse kinematics, clear of everything
+                   ->  way for base and arm  ->  ReachPlan
 
 Candidates are tried in the order of what they cost; the first that passes every check is taken.
 """
@@ -16,8 +18,9 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.sim.navigation import FloorPlan
-from rearrange.skills.body import ARM_MARGIN, Body, near
+from rearrange.skills.body import ARM_MARGIN, Body, near, world_to_base_axes
 from rearrange.skills.collision import Obstacles, min_clearance
+from rearrange.skills.driving import wrapped
 from rearrange.skills.journey import ArmMotion, Journey, plan_journey
 from rearrange.skills.kinematics import ee_pose, solve_ik, solve_ik_many, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
@@ -120,7 +123,7 @@ def plan_reach(
                 bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
                 way = float(field[iy, ix])
                 for side in SIDES:
-                    yaw = _wrapped(bearing - side)
+                    yaw = wrapped(bearing - side)
                     steps = STEPS_PER_METRE * (way + hand.penalty) + _turning(here, x, y, yaw)
                     candidates.append((steps, len(candidates), x, y, yaw, hand))
     candidates.sort(key=lambda c: c[:2])
@@ -144,7 +147,7 @@ def plan_reach(
 
 
 def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
-    """Where the base may stand for a hand at a place: at arm's length around it, or near where it is now."""
+    """Where the base may stand for a hand: at arm's length around it, or near where it is now."""
     for slant in SLANTS:
         c, s = math.cos(heading + slant), math.sin(heading + slant)
         for distance in distances:
@@ -157,9 +160,10 @@ def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
 
 
 def _wrist_in_reach(hand: HandPose, x: float, y: float) -> bool:
-    """Whether the arm is long enough, and not too long, for the wrist's place: a cheap test before the IK.
+    """Whether the arm is long enough, and not too long, for the wrist's place.
 
-    Side view: from the shoulder's lift axis, upper arm and forearm reach a ring around it.
+    A cheap test before the IK. Side view: from the shoulder's lift axis, upper arm and forearm
+    reach a ring around it.
     """
     wrist = hand.pos - _HAND_LENGTH * hand.approach
     across = math.hypot(wrist[0] - x, wrist[1] - y) - _SHOULDER_OUT
@@ -168,21 +172,24 @@ def _wrist_in_reach(hand: HandPose, x: float, y: float) -> bool:
 
 
 def _turning(here, x: float, y: float, yaw: float) -> float:
-    """Control steps of turning on a drive to (x, y, yaw): towards the place, then to the yaw; or in reverse."""
+    """Control steps of turning on a drive to (x, y, yaw).
+
+    Towards the place, then to the yaw; or in reverse.
+    """
     dx, dy = x - here[0], y - here[1]
     away = math.hypot(dx, dy)
     if away < 0.03:
-        return STEPS_PER_RADIAN * abs(_wrapped(yaw - here[2]))
+        return STEPS_PER_RADIAN * abs(wrapped(yaw - here[2]))
     travel = math.atan2(dy, dx)
-    turn = abs(_wrapped(travel - here[2])) + abs(_wrapped(yaw - travel))
+    turn = abs(wrapped(travel - here[2])) + abs(wrapped(yaw - travel))
     if away < 0.5:
         back = travel + math.pi
-        turn = min(turn, abs(_wrapped(back - here[2])) + abs(_wrapped(yaw - back)))
+        turn = min(turn, abs(wrapped(back - here[2])) + abs(wrapped(yaw - back)))
     return STEPS_PER_RADIAN * turn
 
 
 def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | None:
-    """Of the most promising postures, the plan that takes the fewest control steps, journey included."""
+    """Of the most promising postures, the plan of the fewest control steps, journey included."""
     best, best_steps, plans = None, math.inf, 0
     bases: list[tuple[float, float]] = []
     for _, _, base, hand, postures in sorted(found, key=lambda f: f[:2]):
@@ -214,15 +221,15 @@ def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | N
 
 
 def _postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.ndarray | None:
-    """Corner points [n, 7] from before the thing to the thing, clear of all but the thing, or None."""
-    turn = _turn(base[2])
+    """Corner points [n, 7] from before the thing to it, clear of all else, or None."""
+    turn = world_to_base_axes(base[2])
     pos_b = turn @ (hand.pos - (base[0], base[1], 0.0))
     approach_b = turn @ hand.approach
     rotation_b = None if hand.rotation is None else turn @ hand.rotation
     local = near(touchable, base)
     for q in solve_ik_many(
-        pos_b, approach_b, now, rotation_b=rotation_b, preferred=now, posture_gain=0.1, num_solutions=4,
-        num_restarts=6,
+        pos_b, approach_b, now, rotation_b=rotation_b, preferred=now, posture_gain=0.1,
+        num_solutions=4, num_restarts=6,
     ):  # fmt: skip
         if min_clearance(q, local, held) < HAND_MARGIN:
             continue
@@ -272,7 +279,7 @@ def _approach_plan(
 
 
 def _slides_in(ready, base, back, pre, touchable, held) -> bool:
-    """Whether the ready posture stays clear while the base drives straight from `ready` to `base`."""
+    """Whether the ready posture stays clear as the base drives straight from `ready` to `base`."""
     for s in np.arange(0.0, back + 0.04, 0.05):
         pose = (ready[0] + s * np.cos(base[2]), ready[1] + s * np.sin(base[2]), base[2])
         if min_clearance(pre, near(touchable, pose), held) < HAND_MARGIN:
@@ -281,14 +288,14 @@ def _slides_in(ready, base, back, pre, touchable, held) -> bool:
 
 
 def refine(body: Body, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:
-    """The last posture of `rows` solved again for where the base really stands, as corner points to it."""
+    """Corner points to the last of `rows`, solved again for where the base really stands."""
     base = body.sim.base_pose
-    turn = _turn(base[2])
+    turn = world_to_base_axes(base[2])
     pos_b = turn @ (hand.pos - (base[0], base[1], 0.0))
     rotation = None if hand.rotation is None else turn @ hand.rotation
     q = solve_ik(
-        pos_b, turn @ hand.approach, rows[-1], rotation_b=rotation, preferred=rows[-1], num_restarts=1,
-        approach_tolerance=0.05,
+        pos_b, turn @ hand.approach, rows[-1], rotation_b=rotation, preferred=rows[-1],
+        num_restarts=1, approach_tolerance=0.05,
     )  # fmt: skip
     if q is None or np.abs(q - rows[-1]).max() > 0.5:
         return None
@@ -299,6 +306,14 @@ def refine(body: Body, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:
     return np.stack([start, q])
 
 
+def final_corners(body: Body, reach: ReachPlan) -> np.ndarray:
+    """Corner points from where the arm is to the thing: `refine`d, or else as they were planned."""
+    corners = refine(body, reach.hand, reach.lower_rows)
+    if corners is None:
+        return np.concatenate([body.sim.arm_target[None], reach.lower_rows])
+    return corners
+
+
 def ee_position(q: np.ndarray) -> np.ndarray:
     """End effector of a posture in the base frame, [3] m."""
     return ee_pose(q)[0]
@@ -307,13 +322,3 @@ def ee_position(q: np.ndarray) -> np.ndarray:
 def is_resting(q: np.ndarray, radius: float = 0.13) -> bool:
     """Whether a posture has the hand within `radius` m of the resting point."""
     return bool(np.linalg.norm(ee_position(q) - fetch.EE_REST_B) < radius)
-
-
-def _turn(yaw: float) -> np.ndarray:
-    """Rotation from world to base axes, [3, 3]."""
-    c, s = np.cos(yaw), np.sin(yaw)
-    return np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
-
-
-def _wrapped(angle: float) -> float:
-    return float((angle + np.pi) % (2.0 * np.pi) - np.pi)

@@ -1,6 +1,7 @@
 """Getting out of places: back off, come to rest, make room, start over.
 
-Shared by all oracle skills. Each program leaves the robot clear of what it touched, or as clear as it can.
+Shared by all oracle skills. Each program leaves the robot clear of what it touched, or as clear as
+it can.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.body import ARM_MARGIN, Body, near
+from rearrange.skills.body import ARM_MARGIN, Body, near, world_to_base_axes
 from rearrange.skills.collision import Obstacles, min_clearance
 from rearrange.skills.driving import PathFollower
 from rearrange.skills.journey import is_clear, plan_journey, run_journey
@@ -25,13 +26,11 @@ REST_RADIUS = 0.12  # m, within the 0.15 m that tasks ask for
 
 
 def back_off(body: Body, distance: float = 0.12) -> Program:
-    """Takes the hand away from what it touched: back along its approach, else to where there is most room."""
+    """Takes the hand away from what it touched: along its approach, else to where most room is."""
     sim = body.sim
     body.phase = "backing off"
     now, here = sim.arm_target.copy(), sim.ee_pos_b
-    c, s = np.cos(sim.base_pose[2]), np.sin(sim.base_pose[2])
-    turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
-    back = -(turn @ sim.ee_rot_w[:, 0])
+    back = -(world_to_base_axes(sim.base_pose[2]) @ sim.ee_rot_w[:, 0])
     local, held = near(body.world_obstacles(), sim.base_pose), body.held_spheres()
     up = np.array([0.0, 0.0, 1.0])
     inward = -np.array([here[0], here[1], 0.0]) / np.hypot(here[0], here[1])
@@ -109,7 +108,7 @@ def to_rest(body: Body) -> Program:
 
 
 def _rest_rows(now: np.ndarray, local: Obstacles, held) -> np.ndarray | None:
-    """The shortest clear arm motion [T, 7] to a posture with the hand at the resting point, or None."""
+    """The shortest clear arm motion [T, 7] that brings the hand to the resting point, or None."""
     near_by = solve_ik_many(
         fetch.EE_REST_B, None, now, num_solutions=3, preferred=now, posture_gain=0.2, num_restarts=6
     )
@@ -129,7 +128,7 @@ def _at_rest(sim: Simulation) -> bool:
 
 
 def free_up(body: Body) -> Program:
-    """Takes arm and base away from what they are too near to, by the small motion that gains most room."""
+    """Takes arm and base away from what is too near, by the small motion that gains most room."""
     sim = body.sim
     world, held = body.world_obstacles(), body.held_spheres()
     plan = sim.floor_plan(0.27)
@@ -152,7 +151,10 @@ def free_up(body: Body) -> Program:
 
 
 def recover(body: Body, count: int) -> Program:
-    """After a failure: away from what is touched, arm to rest, to an open place near by; `count` varies which."""
+    """After a failure: away from what is touched, arm to rest, to an open place near by.
+
+    `count` varies which place.
+    """
     sim = body.sim
     body.phase = "recovering"
     if body.clearance(sim.arm_target, sim.base_pose, body.world_obstacles()) < ARM_MARGIN:

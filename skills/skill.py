@@ -4,7 +4,8 @@
     act(observation)    one action of 11 numbers in [-1, 1]: arm 7, grip, base 2, stop
     is_done             no more actions to give
 
-Learned policies and oracles keep the same protocol, so the agent that chains them does not know which it has.
+Learned policies and oracles keep the same protocol, so the agent that chains them does not know
+which it has.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ class Skill(Protocol):
 
 
 Program = Generator[np.ndarray, None, str | None]
-"""An oracle skill as a coroutine: yields actions, returns None for success or the reason of its failure."""
+"""An oracle skill as a coroutine: yields actions, returns None for success or why it failed."""
 
 
 class ProgramSkill:
-    """A `Program` as a `Skill`. After its end it asks for the stop that single-skill tasks wait for."""
+    """A `Program` as a `Skill`. At its end it asks for the stop that skill tasks wait for."""
 
     def __init__(self, name: str, program: Program) -> None:
         self.name = name
@@ -77,7 +78,7 @@ class ProgramSkill:
         return action
 
     def prepare(self) -> bool:
-        """Computes the next action now, so that `is_done` is known before acting; False when done."""
+        """Computes the next action now, so that `is_done` is known before acting; False if done."""
         if self._next is None and not self._is_done:
             self._advance()
         return not self._is_done

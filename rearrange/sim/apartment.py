@@ -1,8 +1,9 @@
 """Writes an apartment and its objects into the compiled model, as numbers.
 
-MuJoCo keeps derived quantities beside sizes and masses (bounding radii and boxes for the broad phase, inverse
-weights for the constraint solver). They have closed forms for single boxes, cylinders and spheres, so they are
-written here too; `mj_setConst` would give the same numbers at fifty times the cost.
+MuJoCo keeps derived quantities beside sizes and masses (bounding radii and boxes for the broad
+phase, inverse weights for the constraint solver). They have closed forms for single boxes,
+cylinders and spheres, so they are written here too; `mj_setConst` would give the same numbers at
+fifty times the cost.
 """
 
 from __future__ import annotations

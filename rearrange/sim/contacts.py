@@ -1,8 +1,9 @@
 """Forces that the robot exchanges with the home: what collision measures and penalties are made of.
 
-Counted are contacts of the robot, or of what it holds, with anything else. Contacts of the robot with itself,
-with the held object, and all contacts it has no part in (an object on a table) are not: the released Habitat
-code took the largest contact of the whole simulation (hab-spec 10, item 2).
+Counted are contacts of the robot, or of what it holds, with anything else. Contacts of the robot
+with itself, with the held object, and all contacts it has no part in (an object on a table) are
+not: the released Habitat code took the largest contact of the whole simulation (hab-spec 10, item
+2).
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     floor -- base (x, y, yaw) -- shoulder_pan -- shoulder_lift -- upperarm_roll -- elbow_flex
           -- forearm_roll -- wrist_flex -- wrist_roll -- gripper (suction nozzle at its tip)
 
-Frame of the base: x forward, y left, z up, origin on the floor. Torso lift is fixed at 0.15 m and the head
-does not move, as in HAB. Numbers: the public hab_fetch_arm.urdf (Habitat-lab and hab-mobile-manipulation),
-unless a line says otherwise.
+Frame of the base: x forward, y left, z up, origin on the floor. Torso lift is fixed at 0.15 m and
+the head does not move, as in HAB. Numbers: the public hab_fetch_arm.urdf (Habitat-lab and
+hab-mobile-manipulation), unless a line says otherwise.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ HEAD_CAMERA_FOV_DEG = 90.0
 
 
 # --- the robot as bodies -------------------------------------------------------------------------
-# Link shapes are ours: capsules and boxes that hold Fetch's hulls (robots.fetchrobotics.com drawings).
-# (link, from, to, radius) in the link's frame, m.
+# Link shapes are ours: capsules and boxes that hold Fetch's hulls (drawings of
+# robots.fetchrobotics.com). (link, from, to, radius) in the link's frame, m.
 ARM_CAPSULES: tuple[
     tuple[str, tuple[float, float, float], tuple[float, float, float], float], ...
 ] = (
@@ -103,8 +103,9 @@ BASE_GEOMS: tuple[tuple[str, str, tuple[float, ...], tuple[float, float, float]]
     ("torso", "box", (0.11, 0.14, 0.34), (-0.09, 0.0, 0.70)),
     ("head", "box", (0.10, 0.12, 0.06), (0.02, 0.0, 1.11)),
 )
-# Motors: stiff enough that gravity-compensated links follow their targets within 0.02 rad, soft enough for
-# 120 Hz (time constant kv/kp of 0.05 s); armature is the reflected inertia of geared motors.
+# Motors: stiff enough that gravity-compensated links follow their targets within 0.02 rad, soft
+# enough for 120 Hz (time constant kv/kp of 0.05 s); armature is the reflected inertia of geared
+# motors.
 ARM_KP = (800.0, 1200.0, 600.0, 800.0, 300.0, 300.0, 100.0)  # N m/rad
 ARM_KV = (40.0, 60.0, 30.0, 40.0, 15.0, 15.0, 5.0)  # N m s/rad
 ARM_ARMATURE = (0.5, 0.5, 0.3, 0.3, 0.1, 0.1, 0.05)  # kg m^2

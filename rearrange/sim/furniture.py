@@ -1,8 +1,8 @@
 """Furniture: each piece once, in its own frame, with its boxes and the surfaces that hold objects.
 
-A piece's frame has its origin on the floor in the middle of the footprint; +x is the front, the side that
-is used. Lengths in metres. The set and the names of the receptacles are ReplicaCAD's as HAB uses them; the
-measures are ours (usual furniture sizes within the reach of Fetch's arm).
+A piece's frame has its origin on the floor in the middle of the footprint; +x is the front, the
+side that is used. Lengths in metres. The set and the names of the receptacles are ReplicaCAD's as
+HAB uses them; the measures are ours (usual furniture sizes within the reach of Fetch's arm).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of furniture. `half` is its footprint on the floor, `front` what juts out of it in front."""
+    """One piece of furniture. `half`: footprint on the floor, `front`: what juts out before it."""
 
     name: str
     half: tuple[float, float]
@@ -80,8 +80,8 @@ def _chair(name: str, has_receptacle: bool) -> Piece:
     return Piece(name, (0.22, 0.22), boxes, (seat,) if has_receptacle else ())
 
 
-# The kitchen counter: three columns of 0.8 m, drawers 2-3-2 as ReplicaCAD's. Seen from the front (+x),
-# left is -y. Drawer: (column centre y, bottom z, top z of its front).
+# The kitchen counter: three columns of 0.8 m, drawers 2-3-2 as ReplicaCAD's. Seen from the front
+# (+x), left is -y. Drawer: (column centre y, bottom z, top z of its front).
 COUNTER_HALF = (0.30, 1.20)
 COUNTER_HEIGHT = 0.90
 DRAWERS: dict[str, tuple[float, float, float]] = {
@@ -97,8 +97,8 @@ DRAWER_TRAVEL = 0.50  # m, hab-spec 2.3
 DRAWER_HALF_WIDTH = 0.38
 DRAWER_MASS = 3.0  # kg
 DRAWER_FLOOR = 0.02  # m, surface of the drawer's floor above its bottom edge
-# Inside of the drawer along x when closed, m. It is short: what lies in it cannot slide back under the counter when
-# the drawer is pulled open, where no arm could reach it.
+# Inside of the drawer along x when closed, m. It is short: what lies in it cannot slide back under
+# the counter when the drawer is pulled open, where no arm could reach it.
 DRAWER_BACK, DRAWER_FRONT = 0.0, 0.28
 DRAWER_HANDLE_X = 0.375  # m, bar of the handle in front of the counter, closed
 SINK_DEPTH = 0.10
@@ -127,7 +127,8 @@ _COUNTER_BOXES = (
 
 def _drawer_surface(joint: str) -> Surface:
     y, bottom, top = DRAWERS[joint]
-    # Only the front half holds objects: the back half stays under the counter's top when the drawer is open.
+    # Only the front half holds objects: the back half stays under the counter's top when the drawer
+    # is open.
     x = (0.02 + DRAWER_FRONT) / 2
     return Surface(
         f"receptacle_aabb_{joint}_frl_apartment_kitchen_counter",
@@ -136,10 +137,9 @@ def _drawer_surface(joint: str) -> Surface:
     )  # fmt: skip
 
 
-# The fridge: hinge of both doors at its left front edge (+y); doors swing out towards +x. Free height above
-# the middle shelf lets a tilted gripper in.
+# The fridge: hinge of both doors at its left front edge (+y); doors swing out towards +x. Free
+# height above the middle shelf lets a tilted gripper in.
 FRIDGE_HALF = (0.32, 0.35)
-FRIDGE_HEIGHT = 1.84
 FRIDGE_SHELF = 0.98  # m, surface of the shelf that HAB calls middle_top
 FRIDGE_HINGE = (0.32, 0.34)  # m, piece's frame
 FRIDGE_DOORS: dict[str, tuple[float, float, float]] = {
@@ -175,7 +175,8 @@ PIECES: dict[str, Piece] = {
             "tvstand", (0.22, 0.75),
             (Box((0, 0, 0.26), (0.22, 0.75, 0.26), DARK_WOOD),
              Box((-0.19, 0, 0.86), (0.02, 0.55, 0.32), (0.08, 0.08, 0.09))),
-            (Surface("receptacle_aabb_TvStnd1_Top1_frl_apartment_tvstand", (0.03, 0, 0.52), (0.19, 0.75), 1.0),),
+            (Surface("receptacle_aabb_TvStnd1_Top1_frl_apartment_tvstand", (0.03, 0, 0.52),
+                     (0.19, 0.75), 1.0),),
         ),
         Piece(
             "sofa", (0.42, 0.95),
@@ -183,31 +184,42 @@ PIECES: dict[str, Piece] = {
              Box((-0.33, 0, 0.43), (0.09, 0.95, 0.43), FABRIC),
              Box((0.04, 0.86, 0.29), (0.38, 0.09, 0.29), FABRIC),
              Box((0.04, -0.86, 0.29), (0.38, 0.09, 0.29), FABRIC)),
-            (Surface("receptacle_aabb_Sofa_frl_apartment_sofa", (0.09, 0, 0.42), (0.33, 0.77), 1.0),),
+            (Surface("receptacle_aabb_Sofa_frl_apartment_sofa", (0.09, 0, 0.42),
+                     (0.33, 0.77), 1.0),),
         ),
-        _chair("chair_0", True), _chair("chair_1", False), _chair("chair_2", False), _chair("chair_3", False),
+        _chair("chair_0", True), _chair("chair_1", False),
+        _chair("chair_2", False), _chair("chair_3", False),
         Piece("chest", (0.22, 0.45), (Box((0, 0, 0.48), (0.22, 0.45, 0.48), WOOD),)),
         Piece(
             "shelf", (0.16, 0.45),
             (Box((-0.15, 0, 0.95), (0.01, 0.45, 0.95), DARK_WOOD),
              Box((0, 0.44, 0.95), (0.16, 0.01, 0.95), DARK_WOOD),
              Box((0, -0.44, 0.95), (0.16, 0.01, 0.95), DARK_WOOD),
-             *(Box((0, 0, z), (0.16, 0.44, 0.012), DARK_WOOD) for z in (0.1, 0.55, 1.0, 1.45, 1.88))),
+             *(Box((0, 0, z), (0.16, 0.44, 0.012), DARK_WOOD)
+               for z in (0.1, 0.55, 1.0, 1.45, 1.88))),
         ),
         Piece("island", (0.35, 0.65), (Box((0, 0, 0.45), (0.35, 0.65, 0.45), WHITE),)),
-        Piece("plant", (0.18, 0.18), (Box((0, 0, 0.2), (0.16, 0.16, 0.2), STONE), Box((0, 0, 0.8), (0.18, 0.18, 0.4), GREEN))),
+        Piece(
+            "plant", (0.18, 0.18),
+            (Box((0, 0, 0.2), (0.16, 0.16, 0.2), STONE),
+             Box((0, 0, 0.8), (0.18, 0.18, 0.4), GREEN)),
+        ),
         Piece(
             "counter", COUNTER_HALF, _COUNTER_BOXES,
-            (Surface("receptacle_aabb_counter_left_kitchen_counter", (0, -0.80, COUNTER_HEIGHT), (0.30, 0.40), 1.0),
-             Surface("receptacle_aabb_sink_kitchen_counter", (0, 0, COUNTER_HEIGHT - SINK_DEPTH), (0.19, 0.30), 1.0, capacity=2),
-             Surface("receptacle_aabb_counter_right_kitchen_counter", (0, 0.80, COUNTER_HEIGHT), (0.30, 0.40), 1.0),
+            (Surface("receptacle_aabb_counter_left_kitchen_counter", (0, -0.80, COUNTER_HEIGHT),
+                     (0.30, 0.40), 1.0),
+             Surface("receptacle_aabb_sink_kitchen_counter", (0, 0, COUNTER_HEIGHT - SINK_DEPTH),
+                     (0.19, 0.30), 1.0, capacity=2),
+             Surface("receptacle_aabb_counter_right_kitchen_counter", (0, 0.80, COUNTER_HEIGHT),
+                     (0.30, 0.40), 1.0),
              *(_drawer_surface(joint) for joint in DRAWERS)),
             front=DRAWER_HANDLE_X + 0.015 - COUNTER_HALF[0],
         ),
         Piece(
             "fridge", FRIDGE_HALF, _FRIDGE_BOXES,
-            (Surface("receptacle_aabb_middle_topfrl_apartment_refrigerator", (0.05, 0, FRIDGE_SHELF),
-                     (0.18, 0.30), 1.51 - 0.02 - FRIDGE_SHELF, "fridge", "fridge_top_door", 4),),
+            (Surface("receptacle_aabb_middle_topfrl_apartment_refrigerator",
+                     (0.05, 0, FRIDGE_SHELF), (0.18, 0.30), 1.51 - 0.02 - FRIDGE_SHELF,
+                     "fridge", "fridge_top_door", 4),),
             front=FRIDGE_DOOR_THICKNESS + 0.01,
         ),
     )

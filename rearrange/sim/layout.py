@@ -1,9 +1,9 @@
 """Apartments: five macro layouts, each with 21 variations, as numbers.
 
-Names and split follow HAB on ReplicaCAD (hab-spec 2.1): `v3_sc{M}_staging_{NN}`, M = 0..4, NN = 00..20;
-train M = 0, 1, 2, validation M = 3, test M = 4. A variation shifts and turns the furniture of its macro layout
-and is kept only when the home works: all drawers and both fridge doors have room to open with the robot in
-front of them, and every receptacle can be reached.
+Names and split follow HAB on ReplicaCAD (hab-spec 2.1): `v3_sc{M}_staging_{NN}`, M = 0..4, NN =
+00..20; train M = 0, 1, 2, validation M = 3, test M = 4. A variation shifts and turns the furniture
+of its macro layout and is kept only when the home works: all drawers and both fridge doors have
+room to open with the robot in front of them, and every receptacle can be reached.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NUM_VARIATIONS = 21
 BOUNDS = (0.0, 0.0, 9.0, 7.0)  # m, inside of the outer walls
 _WALL = 0.05  # m, half thickness
 
-# piece: (x, y, yaw in degrees, along, across, turn): the last three bound its jitter: m along its own y, m
-# along its own x, degrees. Furniture with its back to a wall does not move across.
+# piece: (x, y, yaw in degrees, along, across, turn): the last three bound its jitter: m along its
+# own y, m along its own x, degrees. Furniture with its back to a wall does not move across.
 _Pose = tuple[float, float, float, float, float, float]
 _MACROS: tuple[dict[str, _Pose], ...] = (
     {
@@ -113,7 +113,7 @@ class Layout:
 
     @property
     def obstacles(self) -> np.ndarray:
-        """Footprints of everything that stands on the floor, [K, 5]: centre x, y, half x, y, yaw."""
+        """Footprints of all that stands on the floor, [K, 5]: centre x, y, half x, y, yaw."""
         rows = []
         for name, pose in self.pieces.items():
             piece = fur.PIECES[name]
@@ -232,7 +232,7 @@ def floor_plan(
 
 
 def _open_part(layout: Layout, joint: str, opening: float) -> list[tuple[float, ...]]:
-    """Footprint of what stands out of the furniture: centre x, y, half x, y, yaw; empty when closed."""
+    """Footprint of what stands out of furniture: centre x, y, half x, y, yaw; empty when closed."""
     if abs(opening) < 0.02:
         return []
     if joint in fur.DRAWERS:
@@ -281,7 +281,7 @@ def _grid(x0: float, x1: float, y0: float, y1: float) -> np.ndarray:
 
 
 def is_workable(layout: Layout) -> bool:
-    """Doors and drawers open fully with the robot before them, pieces are apart, all is reachable."""
+    """Doors and drawers open fully with the robot before them, pieces are apart, all in reach."""
     return _workable_spots(layout) is not None
 
 

@@ -1,15 +1,16 @@
-"""The one MuJoCo model: house, objects and Fetch, compiled once; every apartment is numbers written into it.
+"""The one MuJoCo model: house, objects and Fetch, compiled once.
 
-All apartments share this topology (same bodies, joints, geoms). What differs between them (where furniture
-stands, how long walls are, what the objects are) is written by `apartment.py` at reset, which takes a
-millisecond where a recompile takes hundreds, and keeps the door open to batched simulation on a GPU.
+Every apartment is numbers written into it. All apartments share this topology (same bodies, joints,
+geoms). What differs between them (where furniture stands, how long walls are, what the objects are)
+is written by `apartment.py` at reset, which takes a millisecond where a recompile takes hundreds,
+and keeps the door open to batched simulation on a GPU.
 
 Who collides with whom (MuJoCo: contype of one meets conaffinity of the other):
 
-    house, drawers, doors   contype HOUSE    conaffinity 0                 nothing in the house hits the house
-    objects                 contype OBJECT   conaffinity HOUSE | OBJECT
-    robot                   contype ROBOT    conaffinity HOUSE | OBJECT    (a held object drops its contype)
-    forearm, wrist, hand    contype DISTAL   meets the robot's own base, torso and head
+    house, drawers, doors  contype HOUSE   conaffinity 0               hits nothing in the house
+    objects                contype OBJECT  conaffinity HOUSE | OBJECT
+    robot                  contype ROBOT   conaffinity HOUSE | OBJECT  held objects drop contype
+    forearm, wrist, hand   contype DISTAL  meets the robot's own base, torso and head
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def object_body(slot: int) -> str:
 
 
 def build_spec() -> mujoco.MjSpec:
-    """The house, the objects and the robot as an editable MjSpec, everything at its parking place."""
+    """The house, the objects and the robot as an editable MjSpec, all at their parking places."""
     spec = mujoco.MjSpec()
     spec.modelname = "rearrange"
     spec.compiler.degree = False
@@ -62,8 +63,9 @@ def build_spec() -> mujoco.MjSpec:
 
     world = spec.worldbody
     world.add_geom(
-        name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[20, 20, 0.1], rgba=[0.66, 0.58, 0.48, 1],
-        contype=HOUSE, conaffinity=0, group=GROUP_HOUSE, friction=HOUSE_FRICTION,
+        name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[20, 20, 0.1],
+        rgba=[0.66, 0.58, 0.48, 1], contype=HOUSE, conaffinity=0,
+        group=GROUP_HOUSE, friction=HOUSE_FRICTION,
     )  # fmt: skip
     world.add_light(pos=[4, 3, 6], dir=[0.2, 0.1, -1], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL)
     for i in range(NUM_WALLS):
@@ -133,8 +135,9 @@ def _add_door(fridge, name: str) -> None:
         name=name, pos=[*fur.FRIDGE_HINGE, middle], sleep=mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED
     )
     door.add_joint(
-        name=name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1], range=[0, fur.FRIDGE_DOOR_RANGE],
-        limited=mujoco.mjtLimited.mjLIMITED_TRUE, damping=[1.0, 0, 0], frictionloss=0.5,
+        name=name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1],
+        range=[0, fur.FRIDGE_DOOR_RANGE], limited=mujoco.mjtLimited.mjLIMITED_TRUE,
+        damping=[1.0, 0, 0], frictionloss=0.5,
     )  # fmt: skip
     half = (fur.FRIDGE_DOOR_THICKNESS / 2, fur.FRIDGE_DOOR_WIDTH / 2, (top - bottom) / 2 - 0.005)
     pos = (half[0], -half[1], 0)
@@ -171,8 +174,9 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
     volumes = (0.55, 0.35, 0.10)  # share of the base's mass: batteries and drive sit low
     for (name, shape, size, pos), share in zip(fetch.BASE_GEOMS, volumes, strict=True):
         base.add_geom(
-            name=name, type=_SHAPES[shape], size=size if shape == "box" else [size[0], size[1], 0], pos=pos,
-            mass=fetch.BASE_MASS * share, contype=ROBOT, conaffinity=HOUSE | OBJECT | DISTAL,
+            name=name, type=_SHAPES[shape], size=size if shape == "box" else [size[0], size[1], 0],
+            pos=pos, mass=fetch.BASE_MASS * share, contype=ROBOT,
+            conaffinity=HOUSE | OBJECT | DISTAL,
             group=GROUP_ROBOT, rgba=[0.30, 0.33, 0.38, 1],
         )  # fmt: skip
     forward = np.array(fetch.HEAD_CAMERA_TARGET_B) - np.array(fetch.HEAD_CAMERA_POS_B)
@@ -195,8 +199,8 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
         )  # fmt: skip
         _, start, end, radius = fetch.ARM_CAPSULES[i]
         _add_robot_geom(
-            body, f"{joint.name}_capsule", mujoco.mjtGeom.mjGEOM_CAPSULE, [radius, 0, 0], joint.link_mass,
-            is_distal=i >= 3, fromto=[*start, *end],
+            body, f"{joint.name}_capsule", mujoco.mjtGeom.mjGEOM_CAPSULE, [radius, 0, 0],
+            joint.link_mass, is_distal=i >= 3, fromto=[*start, *end],
         )  # fmt: skip
     gripper = body.add_body(name="gripper_link", pos=fetch.GRIPPER_OFFSET, gravcomp=1.0)
     _add_robot_geom(

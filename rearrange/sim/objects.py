@@ -1,10 +1,12 @@
 """The loose objects: YCB names, sizes and masses as boxes, cylinders and spheres.
 
-What is seen is what collides. Sizes are YCB's published calliper values, masses YCB's (hab-spec 2.4 of our
-notes; Calli et al. 2015, "The YCB object and model set"). Boxes that stand in YCB's scans stand here.
+What is seen is what collides. Sizes are YCB's published calliper values, masses YCB's (hab-spec 2.4
+of our notes; Calli et al. 2015, "The YCB object and model set"). Boxes that stand in YCB's scans
+stand here.
 
-The world holds a fixed pool of slots per shape, so that every episode has the same model topology; an
-episode's objects are dealt onto the slots of their shape, and what is left stays parked below the floor.
+The world holds a fixed pool of slots per shape, so that every episode has the same model topology;
+an episode's objects are dealt onto the slots of their shape, and what is left stays parked below
+the floor.
 """
 
 from __future__ import annotations

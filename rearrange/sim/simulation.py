@@ -1,9 +1,9 @@
-"""The simulated home: one Fetch in one apartment, stepped at 30 Hz of control over 120 Hz of physics.
+"""The simulated home: one Fetch in one apartment, control at 30 Hz over physics at 120 Hz.
 
     Scene --reset--> world --step(arm, grip, base)--> world --> poses, holding, forces
 
-Resting clutter sleeps (MuJoCo's sleeping islands): it is put to sleep at reset, where it already lies still,
-and costs nothing until something touches it.
+Resting clutter sleeps (MuJoCo's sleeping islands): it is put to sleep at reset, where it already
+lies still, and costs nothing until something touches it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _MAX_LEAD = (
 
 
 class Simulation:
-    """The world. Objects are numbered as in `Scene.objects`; vectors are in metres, world frame unless said."""
+    """The world. Objects are numbered as in `Scene.objects`; vectors are in metres.
+
+    Vectors are in the world frame unless said.
+    """
 
     def __init__(self) -> None:
         self.model = build_spec().compile()
@@ -120,8 +123,9 @@ class Simulation:
     def _sleep_all(self) -> None:
         """Puts everything to sleep that may and does not touch the robot, exactly where it is.
 
-        MuJoCo puts trees to sleep at the end of a step, when they have been slow for some steps. A step of no
-        length, in which every speed counts as slow, is the public way to have that at once.
+        MuJoCo puts trees to sleep at the end of a step, when they have been slow for some steps. A
+        step of no length, in which every speed counts as slow, is the public way to have that at
+        once.
         """
         model, data = self.model, self.data
         time, tolerance = data.time, model.opt.sleep_tolerance
@@ -291,7 +295,7 @@ class Simulation:
         self._suction.release(self.data)
 
     def snap_object(self, index: int) -> None:
-        """Puts an object upright under the gripper's tip, held: how Place and Navigate episodes start."""
+        """Puts an object upright under the gripper's tip, held: Place and Navigate start so."""
         kind, slot = self.object_kind(index), self._slots[index]
         self.drop()
         data, address = self.data, self._slot_qpos[slot]

@@ -1,13 +1,13 @@
 """The suction gripper: when it holds, what it holds, how it lets go, and when the hold is broken.
 
-    grip on, nothing held, hand touches an object    -> weld that keeps the pose of the moment of contact
-    grip on, nothing held, hand touches a handle     -> ball joint at the point of contact
-    grip off                                         -> the constraint goes
+    grip on, nothing held, hand touches an object  -> weld that keeps the pose of that moment
+    grip on, nothing held, hand touches a handle   -> ball joint at the point of contact
+    grip off                                       -> the constraint goes
 
-Suction grips a handle only at the handle, not at any part of its drawer or door, and a hold is violated when
-what is held has moved by 0.15 m or more from where it was gripped. The released Habitat code gripped anywhere
-on the link and measured from the marker, so a grip far from the handle was a violation at once (hab-spec 10,
-item 11).
+Suction grips a handle only at the handle, not at any part of its drawer or door, and a hold is
+violated when what is held has moved by 0.15 m or more from where it was gripped. The released
+Habitat code gripped anywhere on the link and measured from the marker, so a grip far from the
+handle was a violation at once (hab-spec 10, item 11).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EE = np.array(fetch.EE_OFFSET)
 
 
 class Suction:
-    """Holds at most one object slot or one handle. Changes the model's masks and data's constraints."""
+    """Holds at most one object slot or handle. Changes the model's masks and data's constraints."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
@@ -64,7 +64,7 @@ class Suction:
         return -1 if self.slot is None else self._object_geom[self.slot]
 
     def update(self, data: mujoco.MjData, grip: float | None) -> None:
-        """Applies the grip command (>= 0 on, < 0 off, None as it is) to the contacts of the moment."""
+        """Applies the grip command (>= 0 on, < 0 off, None as it is) to the present contacts."""
         if self._released is not None:
             self._restore_collisions(data)
         if grip is None:
@@ -104,7 +104,8 @@ class Suction:
         data.eq_active[self._weld[slot]] = 1
         self.slot = slot
         self._anchor_hand, self._anchor_held = offset, np.zeros(3)
-        # What is held passes through the robot, as in HAB, and still meets the home and other objects.
+        # What is held passes through the robot, as in HAB, and still meets the home and other
+        # objects.
         if self._released is not None:
             self._model.geom_contype[self._object_geom[self._released]] = OBJECT
             self._released = None
@@ -119,7 +120,8 @@ class Suction:
         data.eq_active[self._ball[joint]] = 1
         self.joint = joint
         self._anchor_hand, self._anchor_held = in_hand, in_handle
-        # The ball joint carries the force; contact of hand and handle would fight it as the hand pivots.
+        # The ball joint carries the force; contact of hand and handle would fight it as the hand
+        # pivots.
         self._model.geom_contype[self._handle_geom[joint]] = 0
 
     def release(self, data: mujoco.MjData) -> None:
@@ -136,7 +138,7 @@ class Suction:
             self.joint = None
 
     def _wake(self, data: mujoco.MjData, body: int) -> None:
-        """Starts the count to sleep anew: what hung still in the hand must not fall asleep in the air."""
+        """Starts the count to sleep anew: what hung still in the hand must not sleep in the air."""
         tree = self._model.body_treeid[body]
         if data.tree_asleep[tree] < 0:
             data.tree_asleep[tree] = -(1 + mujoco.mjMINAWAKE)

@@ -1,8 +1,8 @@
-"""Episodes made on the spot: episode = f(task, split, seed, index), whatever came before and wherever it runs.
+"""Episodes made on the spot: episode = f(task, split, seed, index), whatever came before.
 
-Which objects go where follows HAB's generator (hab-spec 2.5), where the robot starts its skill tasks
-(hab-spec 4.3 to 4.6). Every episode is checked: objects at rest, targets and goals within reach from free floor,
-robot clear of everything.
+Nor does it matter where this runs. Which objects go where follows HAB's generator (hab-spec 2.5),
+where the robot starts its skill tasks (hab-spec 4.3 to 4.6). Every episode is checked: objects at
+rest, targets and goals within reach from free floor, robot clear of everything.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 TASK_NUMBERS = {
     "tidy_house": 0, "prepare_groceries": 1, "set_table": 2, "tidy_house_easy": 3,
-    "prepare_groceries_easy": 4, "set_table_easy": 5, "rearrange_easy": 6, "navigate": 10, "pick": 11,
-    "place": 12, "open_drawer": 13, "close_drawer": 14, "open_fridge": 15, "close_fridge": 16,
+    "prepare_groceries_easy": 4, "set_table_easy": 5, "rearrange_easy": 6, "navigate": 10,
+    "pick": 11, "place": 12, "open_drawer": 13, "close_drawer": 14, "open_fridge": 15,
+    "close_fridge": 16,
 }  # fmt: skip
 MIN_CARRY = 1.0  # m between a target's start and goal
 NUM_OBJECTS = 30
 MAX_TRIES = 60
-# HAB asks for starts within 2 m as the crow flies, with a base of 2.5 m/s. Ours keeps Fetch's 1.0 m/s, so the way
-# around the furniture is bounded too, else the time limit of Pick and Place would decide.
+# HAB asks for starts within 2 m as the crow flies, with a base of 2.5 m/s. Ours keeps Fetch's 1.0
+# m/s, so the way around the furniture is bounded too, else the time limit of Pick and Place would
+# decide.
 MAX_WAY = 2.6  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
 
@@ -114,8 +116,8 @@ class _Draft:
         placement = self.placer.placement(kind, start[1], start[0])
         self.targets.append(
             Target(
-                len(self.objects), name, placement.pos, tuple(float(v) for v in goal[1]), start[0].name,
-                goal[0].name, start[0].link, goal[0].link,
+                len(self.objects), name, placement.pos, tuple(float(v) for v in goal[1]),
+                start[0].name, goal[0].name, start[0].link, goal[0].link,
             )
         )  # fmt: skip
         self.objects.append(placement)
@@ -183,8 +185,9 @@ def _set_table(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 def _easy_draft(layout_id: str, rng: np.random.Generator) -> _Draft:
     """One object, any receptacle to any, containers open.
 
-    HAB opens all drawers. Ours are solid and would keep the robot from the counter, so the fridge is open
-    and, of the drawers, the one that holds the object; the counter above an open drawer is left out.
+    HAB opens all drawers. Ours are solid and would keep the robot from the counter, so the fridge
+    is open and, of the drawers, the one that holds the object; the counter above an open drawer is
+    left out.
     """
     start = ("open", "open", "open", "open", "fridge", "drawer")[rng.integers(6)]
     drawer = (SET_TABLE_DRAWER, "drawer_left_top")[rng.integers(2)]
@@ -237,8 +240,9 @@ def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     """Open and close: the robot before the drawer or the fridge that holds the target.
 
-    HAB's start regions (hab-spec 4.6) would put the hand of our robot into the counter, and the robot into the
-    swing of the open door: the furniture's sizes differ. Ours begin where hand and door are free.
+    HAB's start regions (hab-spec 4.6) would put the hand of our robot into the counter, and the
+    robot into the swing of the open door: the furniture's sizes differ. Ours begin where hand and
+    door are free.
     """
     is_drawer, is_open = task.endswith("drawer"), task.startswith("close")
     joint = SET_TABLE_DRAWER if is_drawer else FRIDGE_DOOR

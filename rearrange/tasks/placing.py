@@ -62,7 +62,7 @@ class Placer:
     def spot(
         self, kind: ObjectKind, receptacles: Sequence[Receptacle], gap: float, attempts: int = 60
     ) -> tuple[Receptacle, tuple[float, float, float]] | None:
-        """A free, reachable place for the centre of `kind`, or None. The place is taken from then on."""
+        """A free, reachable place for the centre of `kind`, then taken; or None."""
         for _ in range(attempts):
             receptacle = receptacles[self.rng.integers(len(receptacles))]
             taken = self._taken.setdefault(receptacle.name, [])
@@ -95,7 +95,7 @@ class Placer:
         return x + opening * np.cos(receptacle.yaw), y + opening * np.sin(receptacle.yaw)
 
     def placement(self, kind: ObjectKind, pos, receptacle: Receptacle) -> ObjectPlacement:
-        """`kind` upright at `pos`, turned at random (square with the drawer's walls in a drawer)."""
+        """`kind` upright at `pos`, turned at random (in a drawer: square with its walls)."""
         yaw = self.rng.uniform(-np.pi, np.pi)
         if receptacle.kind == "drawer":
             yaw = receptacle.yaw
@@ -116,7 +116,10 @@ def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, fl
 
 
 def cells_within_way(plan: FloorPlan, point, radius: float, way: float) -> np.ndarray:
-    """Free cells [N, 2] within `radius` of `point` and at most `way` to drive from where it is reached, m."""
+    """Free cells [N, 2] within `radius` of `point`.
+
+    At most `way`, m, to drive from where the point is reached.
+    """
     stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
     if not len(stands):
         return stands

@@ -76,7 +76,7 @@ def test_a_rehearsal_that_takes_too_long_fails(sim: Simulation) -> None:
 
 
 def test_the_led_point_goes_where_it_is_led(sim: Simulation) -> None:
-    """The base action, put into a rigid body's velocity, gives the point the velocity that was asked for."""
+    """The base action, put into a rigid body's velocity, moves the point as was asked for."""
     episode = generate_episode("open_fridge", "train", 0, 0)
     sim.reset(episode.scene)
     point, wanted = np.array([0.6, -0.1]), np.array([0.12, -0.2])
