@@ -115,6 +115,11 @@ def has_processes(session):
     return True
 
 
+def _hear_interrupts() -> None:
+    """A shell starts background jobs deaf to Ctrl-C, and what they start inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path, number, code):
     script = tmp_path / "main.py"
@@ -142,6 +147,7 @@ def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_hear_interrupts,
     )
     wait_until((tmp_path / "out/started_4").exists)  # two workers: episodes have ended by then
     run.send_signal(number)
