@@ -296,13 +296,13 @@ def _push(body: Body, joint: str) -> Program:
     hand = sim.ee_pos_w
     radius = 1.0 if is_drawer else float(np.linalg.norm(hand[:2] - hinge))
     start = virtual
+    patience = 60 if is_drawer else 70  # control steps without movement
     best, stalled = start, 0
     for _ in range(200):
         value = sim.joint_position(joint)
         if value <= CLOSED_VALUE:
             return None
         # The target point runs ahead of the hand, never by more than a few steps.
-        lead = 0.0 if is_drawer else 0.1
         virtual = max(virtual - HAND_SPEED / radius, -0.12 if is_drawer else -0.25)
         target = _along(sim, joint, hand, start, virtual)
         step_w = target - sim.ee_pos_w
@@ -313,7 +313,7 @@ def _push(body: Body, joint: str) -> Program:
         yield _hand_action(body, plan, step_w, is_drawer)
         stalled = 0 if value < best - 0.003 else stalled + 1
         best = min(best, value)
-        if stalled > 60 + 100 * lead:
+        if stalled > patience:
             return "the front does not move"
     return "the front moves too slowly"
 

@@ -15,7 +15,7 @@ from rearrange.skills.journey import plan_journey, run_journey
 from rearrange.skills.kinematics import straight_line
 from rearrange.skills.motion import ARM_REST, time_parametrise
 from rearrange.skills.reach import HandPose, ReachPlan, final_corners, plan_reach
-from rearrange.skills.retreat import back_off, free_up, let_go, persist, recover, to_rest
+from rearrange.skills.retreat import back_off, find_reach, free_up, let_go, persist, to_rest
 from rearrange.skills.skill import Program
 
 PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
@@ -105,10 +105,9 @@ def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: 
 def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
     sim = body.sim
     if sim.held_object != index:
-        reach = plan_pick(body, index, pitches, attempt)
-        if reach is None:  # perhaps from somewhere with more room
-            yield from recover(body, attempt)
-            reach = plan_pick(body, index, pitches, attempt)
+        reach = yield from find_reach(
+            body, lambda: plan_pick(body, index, pitches, attempt), attempt
+        )
         if reach is None:
             return "no reach"
         failure = yield from approach(body, reach)

@@ -12,7 +12,7 @@ from rearrange.skills.body import Body
 from rearrange.skills.motion import time_parametrise
 from rearrange.skills.oracle_objects import approach, object_rotation
 from rearrange.skills.reach import HandPose, ReachPlan, final_corners, plan_reach
-from rearrange.skills.retreat import back_off, let_go, persist, recover, to_rest
+from rearrange.skills.retreat import back_off, find_reach, let_go, persist, to_rest
 from rearrange.skills.skill import Program
 
 RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
@@ -32,10 +32,7 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
         if not _is_there(sim, index, goal):
             return "object lost"
         return (yield from to_rest(body))  # an earlier attempt got this far
-    reach = plan_place(body, index, goal, attempt)
-    if reach is None:
-        yield from recover(body, attempt)
-        reach = plan_place(body, index, goal, attempt)
+    reach = yield from find_reach(body, lambda: plan_place(body, index, goal, attempt), attempt)
     if reach is None:
         return "no reach"
     failure = yield from approach(body, reach)

@@ -6,7 +6,7 @@ it can.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from rearrange.skills.driving import PathFollower
 from rearrange.skills.journey import is_clear, plan_journey, run_journey
 from rearrange.skills.kinematics import solve_ik_many, straight_line
 from rearrange.skills.motion import ARM_REST, plan_arm, time_parametrise
-from rearrange.skills.reach import is_resting
+from rearrange.skills.reach import ReachPlan, is_resting
 from rearrange.skills.skill import GRIP, Program
 
 QUICK = 60  # control steps; a way to rest this quick is not bettered
@@ -182,6 +182,17 @@ def recover(body: Body, count: int) -> Program:
     if path is not None:
         yield from body.drive(PathFollower(path))
     return None
+
+
+def find_reach(
+    body: Body, plan: Callable[[], ReachPlan | None], attempt: int
+) -> Generator[np.ndarray, None, ReachPlan | None]:
+    """What `plan` finds from here, or else from somewhere with more room; None when neither."""
+    reach = plan()
+    if reach is None:
+        yield from recover(body, attempt)
+        reach = plan()
+    return reach
 
 
 def let_go(body: Body, steps: int = 3) -> Program:
