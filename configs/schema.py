@@ -1,13 +1,16 @@
 """The settings of every verb of the `rearrange` command, as typed values.
 
 A field's type, default and meaning stand here; `rearrange VERB --help` prints them from this file.
-`configs/<verb>.yaml` joins the class of a verb with the group `task`; `configs/load.py` makes an
-object of it. This module imports nothing, so that asking for help is quick.
+`configs/<verb>.yaml` joins the class of a verb with the groups; `configs/load.py` makes an object
+of it. This module imports nothing, so that asking for help is quick; the verbs that train have
+their settings in `training.py`.
 """
 
 from dataclasses import dataclass, field
 
 MISSING = "???"  # OmegaConf's word for a value that has to be given
+HIDDEN = ("given", "name")  # fields that the program fills in; not for the command line
+TRAINING_VERBS = ("train", "train-skill")  # their settings' owners import torch
 
 
 def _check(is_right: bool, message: str) -> None:
@@ -143,7 +146,7 @@ class ViewCfg:
 @dataclass(kw_only=True)
 class BenchCfg:
     what: str = MISSING
-    """What to measure: sim."""
+    """What to measure: sim; for trainers see `rearrange bench trainers --help`."""
     output: str | None = None
     """Also write the figures to this JSON file."""
     num_steps: int = 10_000
@@ -156,11 +159,56 @@ class BenchCfg:
     """Seed of the episodes and of the random actions."""
 
     def __post_init__(self) -> None:
-        _check(self.what in ("sim",), f"unknown bench '{self.what}': choose from sim")
+        _check(self.what == "sim", f"unknown bench '{self.what}': choose from sim, trainers")
         for name in ("num_steps", "num_resets", "num_images"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+
+
+@dataclass(kw_only=True)
+class BenchTrainersCfg:
+    what: str = "trainers"
+    """What to measure: the trainer's modes, in one run."""
+    output: str | None = None
+    """Also write the table to this JSON file."""
+    workloads: str = "straggler,open_fridge,pick"
+    """straggler (environments that sleep) and skills of the home, with commas."""
+    modes: str = "ver,nover,ddppo,htsrl,async"
+    """Ways to collect and learn, with commas."""
+    num_envs: int = 16
+    """Environments of every run."""
+    num_steps: int = 128
+    """Steps of one environment in a rollout; a rollout has num_envs times as many."""
+    num_rollouts: int = 8
+    """Rollouts that are measured with sleeping environments."""
+    home_rollouts: int = 3
+    """Rollouts that are measured in the home."""
+    warmup_rollouts: int = 1
+    """Rollouts before the clock starts."""
+    seed: int = 0
+    """Seed of environments, weights and actions."""
+    device: str = "auto"
+    """Where the network runs: auto, cpu, cuda or cuda:N."""
+    policy: str = "small"
+    """The network's preset in the home."""
+    camera_size: int = 64
+    """Pixels per side of the depth image in the home."""
+    peers: str = "auto"
+    """Other trainers: auto (those that are installed), none, or sb3,sample_factory."""
+    peers_python: str | None = None
+    """A Python that has the peers installed; none: this one."""
+    keep_dir: str | None = None
+    """Keep the run directories here; none: they are temporary."""
+
+    def __post_init__(self) -> None:
+        _check(self.what == "trainers", f"unknown bench '{self.what}': choose from sim, trainers")
+        for name in ("num_envs", "num_steps", "num_rollouts", "home_rollouts", "camera_size"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        for name in ("warmup_rollouts", "seed"):
+            value = getattr(self, name)
+            _check(value >= 0, f"{name} must not be negative, got {value}")
 
 
 @dataclass(kw_only=True)
@@ -212,14 +260,59 @@ class ListCfg:
         _check(self.what in known, f"unknown '{self.what}': choose from {', '.join(known)}")
 
 
-VERB_CONFIGS: dict[str, type] = {
+@dataclass(kw_only=True)
+class PlotCfg:
+    runs: list[str] = MISSING
+    """Folders of training runs, as bare words; runs that differ in their seed make one curve."""
+    output: str = "outputs/curves.png"
+    """The picture: .png, .svg or .pdf."""
+    x: str = "step"
+    """What runs to the right: step (of the environments) or time (s)."""
+    metrics: list[str] = field(default_factory=lambda: ["episode/success", "episode/return"])
+    """What runs upwards, a panel each: names from metrics.jsonl."""
+    smooth: int = 1
+    """Mean over so many updates; 1: every update as it is."""
+
+    def __post_init__(self) -> None:
+        _check(bool(self.runs), "plot needs the folder of at least one run")
+        _check(self.x in ("step", "time"), f"x must be step or time, got {self.x}")
+        _check(bool(self.metrics), "metrics must name at least one")
+        _check(self.smooth >= 1, f"smooth must be at least 1, got {self.smooth}")
+
+
+@dataclass(kw_only=True)
+class ChaosCfg:
+    output: str | None = None
+    """Also write the findings to this JSON file."""
+    seed: int = 0
+    """Seed of the runs and of the moments at which things are broken."""
+    quick: bool = False
+    """Only the faults that are tried within seconds."""
+
+    def __post_init__(self) -> None:
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+
+
+_CONFIGS: dict[str, type] = {
     "evaluate": EvaluateCfg,
     "record": RecordCfg,
     "view": ViewCfg,
     "plan": PlanCfg,
     "episodes": EpisodesCfg,
+    "plot": PlotCfg,
     "bench": BenchCfg,
+    "bench trainers": BenchTrainersCfg,
+    "chaos": ChaosCfg,
     "doctor": DoctorCfg,
     "list": ListCfg,
 }
-"""Verb -> the class of its settings."""
+VERBS: tuple[str, ...] = (*_CONFIGS, *TRAINING_VERBS)
+
+
+def config_class(verb: str) -> type:
+    """The settings of a verb; the first call for one of `TRAINING_VERBS` imports torch."""
+    if verb in TRAINING_VERBS:
+        from rearrange.configs import training
+
+        return training.TrainCfg if verb == "train" else training.TrainSkillCfg
+    return _CONFIGS[verb]

@@ -1,10 +1,11 @@
 """The command `rearrange VERB [key=value ...]`.
 
-A verb's settings are a dataclass in `configs/schema.py`, its work a function `run(settings)` in a
-module which is imported only when the verb is used, so that help comes at once.
+A verb's settings are a dataclass in `configs/schema.py` or `training.py`, its work a function
+`run(settings)` in a module which is imported only when the verb is used, so that help comes at
+once.
 
 Exit codes: 0 done; 1 done, and the answer is no (a doctor's finding, a missed bar, a bad episode);
-2 the caller's mistake, with one line `error: ...`; 130 Ctrl-C; 143 SIGTERM.
+2 the caller's mistake, with one line `error: ...`; 130 Ctrl-C; 143 SIGTERM, both after saving.
 """
 
 import ast
@@ -16,7 +17,8 @@ import os
 import signal
 import sys
 import textwrap
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, get_type_hints
 
 from rearrange import __version__
 from rearrange.errors import UserError
@@ -70,12 +72,60 @@ VERBS: dict[str, Verb] = {
             "episodes check file=tidy.json.gz",
         ),
     ),
+    "train-skill": Verb(
+        "rearrange.skills.train",
+        "teach the robot a skill of the home",
+        (
+            "train-skill pick run_dir=runs/pick total_steps=5000000",
+            "train-skill pick policy=paper num_envs=16 seed=1",
+            "train-skill open_fridge serial=true num_envs=4 ppo.learning_rate=3e-4",
+        ),
+        "The learning settings are the VER paper's. Writes config.yaml, metrics.jsonl,\n"
+        "summary.json, checkpoints/ and tensorboard/ into run_dir. Ctrl-C and SIGTERM save; the\n"
+        "same words and resume=auto go on. The command `train-skill` is the same.",
+    ),
+    "train": Verb(
+        "rearrange.skills.train",
+        "train in any Gymnasium environment",
+        (
+            "train env=CartPole-v1 total_steps=100000",
+            "train env=HalfCheetah-v5 mode=ver num_envs=16 policy=mlp returns.gamma=0.99",
+            "train env=my_package.my_module:MyEnv-v0 env_kwargs.size=3",
+        ),
+        "What is not given and depends on the environment (the policy, some of ppo, returns and\n"
+        "entropy) is chosen by its spaces and stands in run_dir/config.yaml afterwards. Ctrl-C\n"
+        "and SIGTERM save; the same words and resume=auto go on.",
+    ),
+    "plot": Verb(
+        "rearrange.eval.plot",
+        "draw learning curves of training runs",
+        (
+            "plot runs/pick-ver-0 runs/pick-ver-1 output=outputs/pick.png",
+            "plot runs/a metrics=episode/return,loss/value x=time",
+        ),
+        "Runs of the same environment and mode make one curve: the mean over their seeds with its\n"
+        "95% bootstrap interval.",
+    ),
     "bench": Verb(
         "rearrange.eval.bench_sim",
         "measure physics, depth, env.step, reset and memory",
         ("bench sim", "bench sim output=outputs/bench.json num_steps=2000"),
         "Every time stands beside that of one mj_multiRay image of the same scene and run.\n"
         "Exit code 1 if a bar is missed.",
+    ),
+    "bench trainers": Verb(
+        "rearrange.eval.bench_trainers",
+        "measure the trainer's modes, and other trainers, in one run",
+        (
+            "bench trainers output=outputs/trainers.json",
+            "bench trainers workloads=straggler modes=ver,ddppo peers=none",
+        ),
+    ),
+    "chaos": Verb(
+        "rearrange.eval.chaos",
+        "break training in many ways and tell what happened",
+        ("chaos quick=true", "chaos output=outputs/chaos.json"),
+        "Exit code 1 if something did not end as it should.",
     ),
     "doctor": Verb(
         "rearrange.eval.doctor",
@@ -113,10 +163,22 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOMEM):
+        if error.errno not in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EROFS,
+            errno.EACCES,
+            errno.ENOMEM,
+            errno.EFBIG,
+        ):
             raise  # not the machine's state but a defect of ours: show where
         place = f" ({error.filename})" if error.filename else ""
         return _fail(f"{error.strerror}{place}", 2)
+
+
+def train_skill() -> int:
+    """The command `train-skill NAME ...`, which is `rearrange train-skill NAME ...`."""
+    return main(["train-skill", *sys.argv[1:]])
 
 
 def _raise_terminated(signum: int, frame: object) -> None:
@@ -139,15 +201,18 @@ def _dispatch(words: list[str]) -> int:
         if len(words) == 1:
             print(overview())
         else:
-            print(verb_help(_known_verb(words[1])))
+            verb = " ".join(words[1:])
+            print(verb_help(verb if verb in VERBS else _known_verb(words[1])))
         return 0
-    verb = _known_verb(words[0])
-    if any(word in ("-h", "--help", "help") for word in words[1:]):
+    verb, rest = _known_verb(words[0]), words[1:]
+    if " ".join(words[:2]) in VERBS:
+        verb, rest = " ".join(words[:2]), words[2:]
+    if any(word in ("-h", "--help", "help") for word in rest):
         print(verb_help(verb))
         return 0
     from rearrange.configs.load import load
 
-    settings = load(verb, words[1:])
+    settings = load(verb, rest)
     return importlib.import_module(VERBS[verb].module).run(settings)
 
 
@@ -168,7 +233,7 @@ def overview() -> str:
         "       rearrange VERB --help       the verb's settings with defaults and meanings",
         "",
         "verbs:",
-        *(f"  {name:<9} {verb.summary}" for name, verb in VERBS.items()),
+        *(f"  {name:<14} {verb.summary}" for name, verb in VERBS.items()),
         "",
         "examples:",
         *(f"  rearrange {verb.examples[0]}" for verb in VERBS.values()),
@@ -181,40 +246,83 @@ def overview() -> str:
 
 def verb_help(name: str) -> str:
     """What `rearrange VERB --help` prints: settings, types, defaults and meanings."""
-    from rearrange.configs.schema import VERB_CONFIGS
+    from rearrange.configs.load import BARE_KEYS
+    from rearrange.configs.schema import config_class
 
-    verb, cls = VERBS[name], VERB_CONFIGS[name]
-    meanings = field_docs(cls)
+    verb = VERBS[name]
     lines = [f"rearrange {name}: {verb.summary}", "", "settings:"]
-    for field in fields(cls):
-        default = "" if field.default is MISSING else field.default
-        shown = {None: "none", "???": "", "": ""}.get(default, str(default))
-        if field.name == "task":
-            shown = _default_task(name)
-        usage = field.name if field.name == "what" else f"{field.name}={shown}"
-        meaning = textwrap.wrap(meanings.get(field.name, ""), 68) or [""]
-        lines.append(f"  {usage}")
-        lines += [f"      {line}" for line in meaning]
+    for key, default, meaning in _settings(config_class(name), _yaml_defaults(name)):
+        lines.append(f"  {key}" if key in BARE_KEYS else f"  {key}={default}")
+        lines += [f"      {line}" for line in textwrap.wrap(meaning, 68) or [""]]
     lines += ["", "examples:", *(f"  rearrange {example}" for example in verb.examples)]
     if verb.notes:
         lines += ["", verb.notes]
     return "\n".join(lines)
 
 
+def _settings(cls: type, values: dict[str, Any], prefix: str = "") -> list[tuple[str, str, str]]:
+    """(key, default, meaning) of all settings; those of parts come last, with a dot.
+
+    `values`: what a YAML file sets, nested.
+    """
+    from rearrange.configs.load import CLOSED_GROUPS, GROUPS, group_options
+    from rearrange.configs.schema import HIDDEN
+
+    meanings, kinds, plain, parts = field_docs(cls), get_type_hints(cls), [], []
+    own = cls.__dict__["__annotations__"]
+    for field in sorted(fields(cls), key=lambda field: field.name not in own):
+        name, meaning = field.name, meanings.get(field.name, "")
+        is_part, is_group = is_dataclass(kinds[name]), name in GROUPS
+        if name in HIDDEN:
+            continue
+        if is_part and is_group and name != "task":  # whose meaning names `rearrange list`
+            meaning += f" Choose from {', '.join(group_options(name))}."
+        if is_group or not is_part:
+            default = values[name] if name in values else _default_of(field)
+            plain.append((prefix + name, _shown(default), meaning))
+        if is_part and name not in CLOSED_GROUPS:
+            nested = values.get(name)
+            nested = nested if isinstance(nested, dict) else {}
+            parts += _settings(kinds[name], nested, f"{prefix}{name}.")
+    return plain + parts
+
+
+def _default_of(field: Any) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return "" if field.default_factory is MISSING else field.default_factory()
+
+
+def _shown(value: Any) -> str:
+    """A default as one would type it."""
+    if value == "???" or isinstance(value, dict) or is_dataclass(value):
+        return ""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) if value else "[]"
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
 def field_docs(cls: type) -> dict[str, str]:
-    """Field -> the string that stands under it in the class's source."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
-    return {
-        field.target.id: " ".join(doc.value.value.split())
-        for field, doc in zip(body, body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr)
-    }
+    """Field -> the string that stands under it in the source of the class or of its bases."""
+    docs = {}
+    for base in reversed([base for base in cls.__mro__ if is_dataclass(base)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
+        docs |= {
+            field.target.id: " ".join(doc.value.value.split())
+            for field, doc in zip(body, body[1:], strict=False)
+            if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr)
+        }
+    return docs
 
 
-def _default_task(verb: str) -> str:
-    from rearrange.configs.load import CONFIG_DIR
+def _yaml_defaults(verb: str) -> dict[str, Any]:
+    """What a verb's YAML file sets, with the choices of its groups."""
+    import yaml
 
-    for line in (CONFIG_DIR / f"{verb}.yaml").read_text().splitlines():
-        if "task:" in line:
-            return line.split("task:")[1].strip()
-    return ""
+    from rearrange.configs.load import CONFIG_DIR, config_name
+
+    values = yaml.safe_load((CONFIG_DIR / f"{config_name(verb)}.yaml").read_text())
+    for choice in values.pop("defaults"):
+        if isinstance(choice, dict):
+            values |= {group: name for group, name in choice.items() if name != "???"}
+    return values

@@ -1,0 +1,71 @@
+"""The settings of `rearrange train` and `rearrange train-skill`.
+
+They are the trainer's own (`TrainerCfg`, with `ppo`, `returns` and `entropy` as parts), the network
+(`PolicyCfg`) and what they are about: a Gymnasium environment, or a skill in the home. Apart from
+`schema.py` because the owners of these classes import torch.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rearrange.configs.schema import MISSING
+from rearrange.skills.policy import PolicyCfg
+from rearrange.ver.trainer import TrainerCfg
+
+
+@dataclass(kw_only=True)
+class NamedPolicyCfg(PolicyCfg):
+    name: str = "small"
+    """The preset's name."""
+
+
+@dataclass(kw_only=True)
+class RunCfg(TrainerCfg):
+    """What both verbs share."""
+
+    policy: NamedPolicyCfg = field(default_factory=NamedPolicyCfg)
+    """The network; single sizes with policy.NAME=VALUE."""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Passed on to the environment, one by one: env_kwargs.NAME=VALUE."""
+    run_dir: str | None = None
+    """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
+    given: list[str] = field(default_factory=list)
+    """The words of the command line."""
+
+
+@dataclass(kw_only=True)
+class TrainCfg(RunCfg):
+    env: str = MISSING
+    """A Gymnasium id: CartPole-v1, rearrange/Pick-v0, package.module:Id (imports the module)."""
+
+
+@dataclass(kw_only=True)
+class SkillCfg:
+    name: str = MISSING
+    """The skill's name, as in `rearrange list tasks`."""
+    env: str = MISSING
+    """The Gymnasium id of its training task."""
+
+
+@dataclass(kw_only=True)
+class TrainSkillCfg(RunCfg):
+    skill: SkillCfg = MISSING
+    """Which skill; the word `skill=` need not be written."""
+    camera_size: int | None = None
+    """Pixels per side of the depth image; none: as many as the network looks at."""
+    action_space: str = "full"
+    """full (every skill may drive), skill (what it has in Habitat) or stationary."""
+    observation_delay: int = 1
+    """Control steps between what is seen and the action: 1 as in the VER paper, or 0."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.camera_size is not None and self.camera_size < 8:
+            raise ValueError(f"camera_size must be at least 8, got {self.camera_size}")
+        known = ("full", "skill", "stationary")
+        if self.action_space not in known:
+            raise ValueError(
+                f"action_space must be one of {', '.join(known)}, got {self.action_space}"
+            )
+        if self.observation_delay not in (0, 1):
+            raise ValueError(f"observation_delay must be 0 or 1, got {self.observation_delay}")

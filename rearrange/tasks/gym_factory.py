@@ -1,0 +1,104 @@
+"""Environments by their Gymnasium id, for the trainer's worker processes.
+
+    CartPole-v1           an id that Gymnasium knows
+    package.module:Id     imports the module first, which registers the id
+    rearrange/Pick-v0     a task of the home, without Gymnasium's wrappers
+
+An environment that is registered with a keyword `index` is told its number.
+A worker is sent `functools.partial(make_gym, ...)`, which pickles as a name and a few words. There
+is no torch here: workers import this module.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any
+
+import gymnasium
+
+from rearrange import classic
+from rearrange.errors import UserError
+from rearrange.tasks.registry import TASKS, make_env, register_all
+
+_TASK_OF_ID = {gym_id: task for task, gym_id in TASKS.items()}
+_STRAGGLER = "rearrange/Straggler-v0"
+
+
+def make_gym(
+    index: int, env_id: str, num_envs: int = 1, kwargs: dict[str, Any] | None = None
+) -> gymnasium.Env:
+    """The environment of worker `index` of `num_envs`.
+
+    The home's environments share one stream of episodes, of which each takes every num_envs-th.
+    `kwargs` go to the environment; what the caller says about the stream counts.
+
+    Raises UserError for an id that is unknown or an environment that cannot be made.
+    """
+    known_id, options = find_id(env_id), dict(kwargs or {})
+    try:
+        if known_id in _TASK_OF_ID:
+            stream = {"index_offset": index, "index_stride": num_envs}
+            return make_env(_TASK_OF_ID[known_id], **stream | options)
+        if "index" in gymnasium.spec(known_id).kwargs:
+            options = {"index": index} | options
+        # The checker looks at every step's types, which costs more than a step of CartPole.
+        return gymnasium.make(known_id, disable_env_checker=True, **options)
+    except (UserError, OSError, MemoryError):
+        raise
+    except Exception as error:  # whatever the environment of somebody else says
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"cannot make env '{env_id}': {why}") from error
+
+
+def read_spaces(
+    env_id: str, kwargs: dict[str, Any] | None = None
+) -> tuple[gymnasium.Space, gymnasium.Space]:
+    """Observation and action space; makes one environment and closes it (the home's: 0.03 s).
+
+    Raises UserError as `make_gym` does.
+    """
+    env = make_gym(0, env_id, 1, kwargs)
+    try:
+        return env.observation_space, env.action_space
+    finally:
+        env.close()
+
+
+def register_known() -> None:
+    """Makes all our ids known to Gymnasium. Harmless when called again."""
+    register_all()
+    classic.register_all()
+    if _STRAGGLER not in gymnasium.registry:
+        entry_point = "rearrange.ver.straggler:StragglerEnv"
+        gymnasium.register(_STRAGGLER, entry_point=entry_point, kwargs={"index": 0})
+
+
+def find_id(env_id: str) -> str:
+    """The id as registered, without its module, which is imported; ours are registered first.
+
+    Raises UserError, naming the nearest ids, if there is none of that name.
+    """
+    register_known()
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        _import(module, env_id)
+    if name in gymnasium.registry:
+        return name
+    known = list(gymnasium.registry)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(close)}?" if close else "package.module:Id imports first"
+    if colon:
+        hint = f"{module} did not register it" + (f"; {hint}" if close else "")
+    raise UserError(f"unknown env '{env_id}': {hint}")
+
+
+def _import(module: str, env_id: str) -> None:
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a module of somebody else may raise anything
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"cannot import '{module}' for env '{env_id}' ({why}); the module has to be installed "
+            "or to lie in a folder named in PYTHONPATH"
+        ) from error

@@ -1,0 +1,1 @@
+"""The trainer: VER and its baselines, for any Gymnasium environment and any recurrent policy."""

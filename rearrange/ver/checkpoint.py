@@ -1,0 +1,327 @@
+"""Checkpoints: tensors and a manifest, whole or not there, and never unpickled.
+
+    checkpoints/000000524288-5f0c9a31.safetensors   tensors; the name ends in their checksum
+    checkpoints/000000524288.json                   manifest: names the file above, its size and
+                                                    SHA-256, and holds what the caller adds
+
+The tensors' file comes first, the manifest last; it alone makes the checkpoint valid. Saving a step
+again writes a new tensors' file beside the old one and then replaces the manifest, so at every
+instant each manifest belongs to a file that is complete. The manifest has a checksum of its own.
+
+safetensors holds a JSON header and plain numbers (github.com/huggingface/safetensors, "Format").
+"""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from rearrange.errors import UserError
+from rearrange.ver.files import remove_unfinished, strict_json, write_whole_file
+
+FORMAT = "rearrange checkpoint"
+FORMAT_VERSION = 1
+MANIFEST_LIMIT = 64 * 2**20  # bytes; a manifest of ours has some kilobytes
+MANIFEST_NAME = re.compile(r"([0-9]{12,18})\.json")
+TENSORS_NAME = re.compile(r"([0-9]{12,18})-[0-9a-f]{8}\.safetensors")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Checkpoint:
+    step: int
+    """Environment steps of the training so far."""
+    tensors: dict[str, Tensor]
+    """On the CPU."""
+    manifest: dict[str, Any]
+    """What the caller of `save_checkpoint` gave, as JSON returns it: tuples are lists."""
+    path: Path
+    """The manifest's file."""
+
+
+def save_checkpoint(
+    folder: Path, step: int, tensors: Mapping[str, Tensor], manifest: dict[str, Any], keep: int = 3
+) -> Path:
+    """Writes a checkpoint, removes all but the newest `keep` up to this one; returns its manifest.
+
+    Checkpoints of later steps are left alone: another training's, or ones that would not load.
+
+    Raises:
+        ValueError: if `manifest` holds what JSON has not (NaN among it), or keep < 1.
+        OSError: if it cannot be written, for example on a full disk; earlier checkpoints stay and
+            nothing half-written does.
+    """
+    from safetensors.torch import save
+
+    if keep < 1 or step < 0:
+        raise ValueError(f"keep must be at least 1 and step not negative, got {keep} and {step}")
+    # Copies, because safetensors refuses tensors that share their memory.
+    copies = {
+        name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()
+    }
+    content = save(copies)
+    digest = hashlib.sha256(content).hexdigest()
+    tensors_path = folder / f"{step:012d}-{digest[:8]}.safetensors"
+    manifest_path = folder / f"{step:012d}.json"
+    fields = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "step": step,
+        "file": tensors_path.name,
+        "size": len(content),
+        "sha256": digest,
+        "contents": json.loads(json.dumps(manifest, allow_nan=False)),  # as it will be read
+    }
+    text = json.dumps(fields | {"checksum": _checksum(fields)}, indent=1, allow_nan=False) + "\n"
+
+    folder.mkdir(parents=True, exist_ok=True)
+    was_there = tensors_path.exists()
+    try:
+        write_whole_file(tensors_path, content)
+        write_whole_file(manifest_path, text.encode())
+    except BaseException:
+        # The manifest of an earlier save of the same numbers may name this file.
+        if not was_there and not _names_file(manifest_path, tensors_path.name):
+            with suppress(OSError):
+                tensors_path.unlink(missing_ok=True)
+        raise
+    _prune(folder, step, keep)
+    return manifest_path
+
+
+def load_newest(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that is valid; None if there is none.
+
+    Those that are damaged or of another format are skipped with a warning that names the file.
+
+    Raises:
+        UserError: if the folder is there and cannot be read.
+    """
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(f"cannot read the checkpoints in {folder}: {error.strerror}") from error
+    manifests = {int(match[1]): match[0] for match in map(MANIFEST_NAME.fullmatch, names) if match}
+    for name in sorted(names):
+        match = TENSORS_NAME.fullmatch(name)
+        if match and int(match[1]) not in manifests:
+            logger.warning("skipping %s: it has no manifest", folder / name)
+    for _, name in sorted(manifests.items(), reverse=True):
+        try:
+            return load_checkpoint(folder / name)
+        except UserError as error:
+            logger.warning("skipping a checkpoint: %s", error)
+    return None
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """One checkpoint by its manifest's file.
+
+    Raises:
+        UserError: if it is missing, damaged or of another format.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    fields = _read_manifest(path)
+    tensors_path = path.with_name(fields["file"])
+    try:
+        if not tensors_path.is_file():
+            raise _unusable(path, f"{tensors_path.name} is missing")
+        size = tensors_path.stat().st_size
+        if size != fields["size"]:
+            reason = f"{tensors_path.name} has {size} bytes instead of {fields['size']}"
+            raise _unusable(path, reason)
+        content = tensors_path.read_bytes()
+    except OSError as error:
+        reason = f"{tensors_path.name} cannot be read ({error.strerror})"
+        raise _unusable(path, reason) from error
+    if hashlib.sha256(content).hexdigest() != fields["sha256"]:
+        raise _unusable(path, f"{tensors_path.name} does not have its checksum")
+    try:
+        tensors = load(content)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise _unusable(path, f"{tensors_path.name} is no safetensors file") from error
+    return Checkpoint(fields["step"], tensors, fields["contents"], path)
+
+
+def check_matches(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
+    """Shows that a checkpoint belongs to what is about to load it.
+
+    Args:
+        expected: what the manifest must hold, in order of importance, such as skill, env, policy;
+            values may be nested. `tensors` stands for name -> shape of the tensors themselves
+            (see `shapes_of`), complete for each of the prefixes that occur in it.
+
+    Raises:
+        UserError: naming the first difference.
+    """
+    for name, value in expected.items():
+        if name == "tensors":
+            difference = _first_shape_difference(checkpoint.tensors, value)
+        elif name not in checkpoint.manifest:
+            difference = f"it does not say its {name}, here it is {_shown(value)}"
+        else:
+            value = json.loads(json.dumps(value))
+            difference = _first_difference(name, checkpoint.manifest[name], value)
+        if difference:
+            raise UserError(f"checkpoint {checkpoint.path} does not fit: {difference}")
+
+
+def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, list[int]]:
+    """Name -> shape, for `check_matches`."""
+    return {name: list(tensor.shape) for name, tensor in tensors.items()}
+
+
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors under the names `prefix/name`."""
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def below_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those named `prefix/name`, under `name`."""
+    start = f"{prefix}/"
+    return {
+        name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)
+    }
+
+
+def _unusable(path: Path, reason: str) -> UserError:
+    return UserError(f"checkpoint {path} cannot be used: {reason}")
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    """SHA-256 of the fields in a spelling that does not depend on the file's layout."""
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest's fields, each of the right type."""
+    name = MANIFEST_NAME.fullmatch(path.name)
+    if name is None:
+        raise UserError(f"a checkpoint is given by its manifest, 000000524288.json; got {path}")
+    try:
+        if not path.is_file():
+            raise _unusable(path, "its manifest is missing or no file")
+        if path.stat().st_size > MANIFEST_LIMIT:
+            raise _unusable(path, f"its manifest is larger than {MANIFEST_LIMIT >> 20} MiB")
+        fields = strict_json(path.read_bytes().decode())
+    except OSError as error:
+        raise _unusable(path, f"its manifest cannot be read ({error.strerror})") from error
+    except UserError:
+        raise
+    except ValueError as error:  # also of the decoding
+        raise _unusable(path, f"its manifest is no JSON ({error})") from error
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise _unusable(path, "its manifest is not one of a checkpoint")
+    version = fields.get("format_version")
+    if version != FORMAT_VERSION or type(version) is not int:
+        known = f"this program reads {FORMAT_VERSION}"
+        raise _unusable(path, f"its format version is {_shown(version)}, {known}")
+    kinds = {"step": int, "file": str, "size": int, "sha256": str, "contents": dict}
+    for key, kind in (kinds | {"checksum": str}).items():
+        if type(fields.get(key)) is not kind:  # not isinstance: true is an int to Python
+            raise _unusable(path, f"its manifest has no proper '{key}'")
+    try:
+        checksum = _checksum({key: value for key, value in fields.items() if key != "checksum"})
+    except RecursionError as error:
+        raise _unusable(path, "its manifest is nested too deeply") from error
+    if checksum != fields["checksum"]:
+        raise _unusable(path, "its manifest does not have its checksum")
+    file = TENSORS_NAME.fullmatch(fields["file"])  # a plain name: it cannot lead elsewhere
+    if file is None or not int(file[1]) == int(name[1]) == fields["step"]:
+        raise _unusable(path, "its manifest belongs to another step")
+    return fields
+
+
+def _names_file(manifest_path: Path, tensors_name: str) -> bool:
+    try:
+        return _read_manifest(manifest_path)["file"] == tensors_name
+    except UserError:
+        return False
+
+
+def _prune(folder: Path, step: int, keep: int) -> None:
+    """Removes, up to `step`, all but the newest `keep` whole checkpoints, and leftovers."""
+    remove_unfinished(folder)
+    names = [path.name for path in folder.iterdir()]
+    steps_of = {
+        name: int(match[1])
+        for name in names
+        if (match := MANIFEST_NAME.fullmatch(name) or TENSORS_NAME.fullmatch(name))
+        and int(match[1]) <= step
+    }
+    manifests = [name for name in steps_of if name.endswith(".json")]
+    removed, files, damaged = [], set(), set()
+    for name in sorted(manifests, key=steps_of.__getitem__, reverse=True):
+        if len(files) == keep:
+            removed.append(name)
+            continue
+        try:
+            fields = _read_manifest(folder / name)
+            # The size alone: reading them all again would cost as much as writing them.
+            if (folder / fields["file"]).stat().st_size != fields["size"]:
+                raise OSError
+            files.add(fields["file"])
+        except (UserError, OSError):
+            damaged.add(steps_of[name])  # not counted, and left for a person to look at
+    removed += [  # after their manifests: a kill in between must not leave one without its tensors
+        name
+        for name in steps_of
+        if name not in manifests and name not in files and steps_of[name] not in damaged
+    ]
+    for name in removed:
+        with suppress(OSError):
+            (folder / name).unlink()
+
+
+def _first_difference(name: str, got: Any, expected: Any) -> str | None:
+    """The first place, by its dotted name, in which two JSON values differ."""
+    if isinstance(got, dict) and isinstance(expected, dict):
+        for key in [*expected, *(key for key in got if key not in expected)]:
+            if key not in got:
+                return f"it has no {name}.{key}, here it is {_shown(expected[key])}"
+            if key not in expected:
+                return f"its {name}.{key} is {_shown(got[key])}, here there is none"
+            difference = _first_difference(f"{name}.{key}", got[key], expected[key])
+            if difference:
+                return difference
+        return None
+    if got == expected and isinstance(got, bool) == isinstance(expected, bool):
+        return None
+    return f"its {name} is {_shown(got)}, here it is {_shown(expected)}"
+
+
+def _first_shape_difference(tensors: Mapping[str, Tensor], shapes: Mapping[str, Any]) -> str | None:
+    for name, shape in shapes.items():
+        if name not in tensors:
+            return f"it has no tensor {name}, here it is of shape {_shape(shape)}"
+        if list(tensors[name].shape) != list(shape):
+            got = _shape(tensors[name].shape)
+            return f"its tensor {name} is of shape {got}, here it is {_shape(shape)}"
+    prefixes = {name.split("/")[0] for name in shapes}
+    for name, tensor in tensors.items():
+        if name.split("/")[0] in prefixes and name not in shapes:
+            return f"its tensor {name} of shape {_shape(tensor.shape)} does not exist here"
+    return None
+
+
+def _shape(shape: Any) -> str:
+    return "x".join(map(str, shape)) or "()"
+
+
+def _shown(value: Any) -> str:
+    """A value on one line, short."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

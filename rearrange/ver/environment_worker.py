@@ -1,0 +1,252 @@
+"""The process that steps environments: action in, observation out, both through StepSlots.
+
+    collector                              worker
+    slots.action[e]; send e   -- pipe -->  env.step
+                              <-- pipe --  slots.observation[e], reward, ...; announce e
+
+An episode depends on its seed alone, seed = f(run's seed, environment, episode number): what a
+restarted worker or a resumed run plays next is known, and an episode can be played again. When an
+episode ends the next one starts in the same answer. No torch here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.ver import shared_memory as sm
+from rearrange.ver.shared_memory import SlotLayout, StepSlots
+from rearrange.ver.spaces import write_observation
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, env
+
+# The policy answers all environments at once: while it works, no environment takes its core.
+WORKER_NICENESS = 10
+
+MakeEnv = Callable[[int], gymnasium.Env]
+
+
+@dataclass(frozen=True)
+class WorkerCfg:
+    """What an environment has to know beside its slots; travels to the workers."""
+
+    seed: int
+    info_keys: tuple[str, ...]  # "success", "stages/picked": numbers in the last step's info
+    start_mode: str  # "off", "clock" or "advance"
+    start_horizon: int  # steps over which the starts are spread
+
+
+def episode_seed(seed: int, env: int, number: int) -> int:
+    """The seed given to `env.reset` for an environment's episode, in [0, 2^31)."""
+    return int(np.random.SeedSequence([seed, env, number]).generate_state(1)[0] >> 1)
+
+
+class SlotEnvironment:
+    """One environment and its row of the slots.
+
+    Start modes spread the episodes' ends over time (staggered resets, see the paper of that name,
+    section 4): `clock` cuts the first episode short by a random number of steps, `advance` first
+    takes so many random steps.
+
+    Args:
+        episode_number: the number of the next episode.
+        is_fresh: apply the start mode; false after a restart and on resuming.
+    """
+
+    def __init__(
+        self,
+        make_env: MakeEnv,
+        index: int,
+        slots: StepSlots,
+        cfg: WorkerCfg,
+        episode_number: int = 0,
+        is_fresh: bool = True,
+    ) -> None:
+        self.index, self.slots, self.cfg = index, slots, cfg
+        self.env = make_env(index)
+        self.number = episode_number - 1
+        self.actions: list[np.ndarray] = []  # of the running episode, to play it again
+        self.total_return, self.clock = 0.0, None  # clock: steps left of a first episode cut short
+        self._offset = 0
+        if is_fresh and cfg.start_mode != "off":
+            rng = np.random.default_rng([cfg.seed, index, 1])
+            self._offset = int(rng.integers(cfg.start_horizon))
+
+    def start(self) -> None:
+        """Begins the next episode and writes its first observation."""
+        observation = self._reset()
+        if self._offset and self.cfg.start_mode == "clock":
+            self.clock = self.cfg.start_horizon - self._offset
+        elif self._offset and self.cfg.start_mode == "advance":
+            observation = self._advance(observation)
+        self._offset = 0
+        self._write_start(observation)
+
+    def replay(self, actions: list[np.ndarray]) -> None:
+        """Begins the next episode and takes these actions: the state it was saved in."""
+        observation = self._reset()
+        for action in actions:
+            observation, reward, *_ = self.env.step(self.slots.layout.action.to_env(action))
+            self.total_return += float(reward)
+            self.actions.append(action)
+        self._write_start(observation)
+
+    def step(self) -> None:
+        """Takes the action in the slots and writes what came of it."""
+        begin = time.perf_counter()
+        slots, e = self.slots, self.index
+        action = slots.action[e].copy()
+        self.actions.append(action)
+        observation, reward, terminated, truncated, info = self.env.step(
+            slots.layout.action.to_env(action)
+        )
+        reward = float(reward)
+        if self.clock is not None:
+            self.clock -= 1
+            truncated = truncated or (self.clock <= 0 and not terminated)
+        self.total_return += reward
+        slots.is_start[e] = 0
+        slots.fault[e] = sm.FAULT_NONE
+        slots.reward[e], slots.terminated[e] = reward, terminated
+        slots.truncated[e] = truncated and not terminated
+        target = slots.final if terminated or truncated else slots.observation
+        write_observation(self.env.observation_space, observation, target, e)
+        if (what := self._nonfinite(target)) is not None:
+            self._report_nonfinite(what)
+        elif terminated or truncated:
+            slots.episode_return[e] = self.total_return
+            slots.episode_length[e] = len(self.actions)
+            slots.infos[e] = [_lookup(info, key) for key in self.cfg.info_keys]
+            self.clock = None
+            first = self._reset()
+            write_observation(self.env.observation_space, first, slots.observation, e)
+            if (what := self._nonfinite(slots.observation, with_reward=False)) is not None:
+                raise RuntimeError(f"environment {e}, episode {self.number}: reset gave {what}")
+        slots.episode_number[e] = self.number
+        slots.step_seconds[e] = time.perf_counter() - begin
+
+    def _reset(self):
+        self.number += 1
+        self.actions = []
+        self.total_return = 0.0
+        return self.env.reset(seed=episode_seed(self.cfg.seed, self.index, self.number))[0]
+
+    def _advance(self, observation):
+        """Random steps, the same ones in every run; ends inside a running episode."""
+        spec = self.slots.layout.action
+        rng = np.random.default_rng([self.cfg.seed, self.index, 2])
+        for _ in range(self._offset):
+            action = rng.uniform(-1.0, 1.0, spec.size).astype(spec.dtype)
+            if spec.kind == "discrete":
+                action = rng.integers(spec.num_choices).astype(spec.dtype)
+            observation, reward, terminated, truncated, _ = self.env.step(spec.to_env(action))
+            self.total_return += float(reward)
+            self.actions.append(action)
+            if terminated or truncated:
+                observation = self._reset()
+        return observation
+
+    def _write_start(self, observation) -> None:
+        slots, e = self.slots, self.index
+        write_observation(self.env.observation_space, observation, slots.observation, e)
+        if (what := self._nonfinite(slots.observation, with_reward=False)) is not None:
+            raise RuntimeError(f"environment {e}, episode {self.number}: reset gave {what}")
+        slots.is_start[e], slots.fault[e] = 1, sm.FAULT_NONE
+        slots.terminated[e] = slots.truncated[e] = 0
+        slots.reward[e] = slots.step_seconds[e] = 0.0
+        slots.episode_number[e] = self.number
+
+    def _nonfinite(self, arrays: dict[str, np.ndarray], with_reward: bool = True) -> str | None:
+        """What is not a finite number, in words."""
+        if with_reward and not np.isfinite(self.slots.reward[self.index]):
+            return f"reward {self.slots.reward[self.index]}"
+        for name, array in arrays.items():
+            row = array[self.index]
+            # A sum is finite only if all are, and is much cheaper than a test of each.
+            if row.dtype.kind == "f" and not np.isfinite(row.sum(dtype=np.float64)):
+                return f"observation '{name}' with a value that is not finite"
+        return None
+
+    def _report_nonfinite(self, what: str) -> None:
+        """Names the place, and goes on with a new episode."""
+        slots, e = self.slots, self.index
+        place = f"environment {e}, episode {self.number}, step {len(self.actions)}"
+        slots.set_message(e, f"{place}: {what}")
+        self.clock = None
+        self._write_start(self._reset())
+        slots.fault[e] = sm.FAULT_NONFINITE
+
+
+def _lookup(info: dict, path: str) -> float:
+    """A number in the info, NaN if it is not there; "is_success" also answers for "success"."""
+    value = info
+    for key in path.split("/"):
+        if not isinstance(value, dict) or key not in value:
+            return (
+                float(info["is_success"]) if path == "success" and "is_success" in info else np.nan
+            )
+        value = value[key]
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def run_environment_worker(
+    make_env: MakeEnv,
+    envs: list[tuple[int, int, bool]],  # index, number of its next episode, is fresh
+    layout: SlotLayout,
+    memory,
+    cfg: WorkerCfg,
+    requests,  # Connection, read end of this worker's pipe
+    answers,  # Connection, write end of the pipe that all workers share
+    generation: int,
+) -> None:
+    """The whole life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _die_with_parent()
+    os.nice(WORKER_NICENESS)
+    slots = StepSlots(layout, memory)
+    current = envs[0][0]
+    try:
+        environments: dict[int, SlotEnvironment] = {}
+        for current, number, is_fresh in envs:
+            environments[current] = SlotEnvironment(make_env, current, slots, cfg, number, is_fresh)
+            environments[current].start()
+            os.write(answers.fileno(), ANSWER.pack(generation, current))
+        while data := os.read(requests.fileno(), 4096):
+            for (current,) in REQUEST.iter_unpack(data):
+                environments[current].step()
+                os.write(answers.fileno(), ANSWER.pack(generation, current))
+        for environment in environments.values():
+            environment.env.close()
+    except BrokenPipeError:
+        pass  # the parent is gone
+    except Exception as error:
+        is_mistake = isinstance(error, UserError)
+        slots.set_message(current, str(error) if is_mistake else traceback.format_exc())
+        slots.fault[current] = sm.FAULT_USER if is_mistake else sm.FAULT_EXCEPTION
+        with suppress(OSError):
+            os.write(answers.fileno(), ANSWER.pack(generation, current))
+        sys.exit(1)
+
+
+def _die_with_parent() -> None:
+    """On Linux the kernel ends this process with its parent, even while it is stopped."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -1,0 +1,236 @@
+"""Learner: one update from one rollout.
+
+    storage -> advantages -> epochs x [packed minibatches -> loss -> gradient -> step] -> statistics
+
+VER paper, section 2.2 and table A1; the losses are in `ppo.py`, the minibatches in `packing.py`.
+S steps of a rollout, B steps of a minibatch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rearrange.ver.collector import NonFinite
+from rearrange.ver.entropy import EntropyCfg, EntropyCoefficient
+from rearrange.ver.packing import PackedRows, find_sequences, minibatch_rows
+from rearrange.ver.ppo import PPOCfg, ppo_loss, vtrace
+from rearrange.ver.returns import ReturnsCfg, compute_advantages, importance_weights
+from rearrange.ver.reward_scaling import RewardScaler
+from rearrange.ver.rollout_storage import RolloutStorage
+from rearrange.ver.types import Minibatch, Policy
+
+
+@dataclass(kw_only=True)
+class LearnerCfg:
+    """All that an update needs to know."""
+
+    ppo: PPOCfg = field(default_factory=PPOCfg)
+    returns: ReturnsCfg = field(default_factory=ReturnsCfg)
+    entropy: EntropyCfg = field(default_factory=EntropyCfg)
+    max_importance_weight: float = 1.0
+    reward_scale: float = 1.0
+    normalize_rewards: bool = False
+    uses_vtrace: bool = False
+    on_nonfinite: str = "stop"
+
+
+class Learner:
+    """Holds the optimisers of a policy.
+
+    Args:
+        rng: shuffles sequences into minibatches.
+        reduce_gradients: called between backward and clipping, for several ranks.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        cfg: LearnerCfg,
+        num_envs: int,
+        device: torch.device,
+        rng: np.random.Generator,
+        reduce_gradients: Callable[[list[Tensor]], None] | None = None,
+    ) -> None:
+        self.policy, self.cfg, self.device, self.rng = policy, cfg, device, rng
+        self.num_envs = num_envs
+        self._reduce = reduce_gradients
+        self.parameters = [p for p in policy.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.Adam(
+            self.parameters, lr=cfg.ppo.learning_rate, eps=cfg.ppo.adam_eps, fused=True
+        )
+        self.entropy = EntropyCoefficient(cfg.entropy).to(device)
+        self.entropy_optimizer = torch.optim.Adam(
+            self.entropy.parameters(), lr=cfg.entropy.learning_rate, eps=cfg.ppo.adam_eps
+        )
+        self.scaler = RewardScaler(num_envs, cfg.returns.gamma)
+        self.num_skipped = 0  # minibatches whose loss or gradient was not finite
+
+    def update(
+        self,
+        storage: RolloutStorage,
+        lr_factor: float = 1.0,
+        should_cut: Callable[[], bool] = lambda: False,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> dict[str, float]:
+        """Learns from a full storage; figures to log.
+
+        Args:
+            lr_factor: of the learning rate's schedule.
+            should_cut: asked before each minibatch; the update ends early if it says so.
+            after_step: called after each optimiser step.
+
+        Raises:
+            NonFinite: if a loss or gradient is not finite, unless such minibatches are skipped.
+        """
+        cfg = self.cfg.ppo
+        for group in self.optimizer.param_groups:
+            group["lr"] = cfg.learning_rate * lr_factor
+        order, lengths = self._prepare(storage)
+        stats: dict[str, list[float]] = defaultdict(list)
+        for _ in range(cfg.num_epochs):
+            parts = minibatch_rows(
+                order, lengths, cfg.num_minibatches, self.rng, cfg.max_sequence_length
+            )
+            kls = []
+            for part in parts:
+                if should_cut():
+                    break
+                figures = self._step(storage, part)
+                after_step()
+                for name, value in figures.items():
+                    stats[name].append(value)
+                kls.append(figures.get("ppo/approx_kl", 0.0))
+            if should_cut() or (cfg.target_kl and np.mean(kls) > cfg.target_kl):
+                break
+        index = torch.from_numpy(order).to(self.device)
+        self.policy.observe({name: array[index] for name, array in storage.observation.items()})
+        return {name: float(np.mean(values)) for name, values in stats.items()} | self._figures(
+            storage, order, lengths, lr_factor
+        )
+
+    # --- private -------------------------------------------------------------------------------
+
+    def _prepare(self, storage: RolloutStorage) -> tuple[np.ndarray, np.ndarray]:
+        """Advantages, returns and weights into the storage; the order of its sequences."""
+        cfg = self.cfg
+        rows = storage.complete_rows()
+        order, lengths = find_sequences(
+            storage.env_id[rows], storage.episode_id[rows], storage.step_id[rows]
+        )
+        order = rows[order]
+        terminated = storage.terminated[order]
+        is_over = terminated | storage.truncated[order]
+        rewards = storage.reward[order] * cfg.reward_scale
+        if cfg.normalize_rewards:
+            self.scaler.update(storage.env_id[order], rewards, is_over)
+            rewards = rewards * self.scaler.scale
+        ended = is_over.copy()
+        ended[np.cumsum(lengths) - 1] = True
+        columns = [
+            torch.from_numpy(column)
+            for column in (
+                rewards.astype(np.float32),
+                storage.value.cpu().numpy()[order],
+                storage.next_value[order],
+                terminated,
+                ended,
+            )
+        ]
+        if cfg.uses_vtrace:
+            log_rhos = self._log_rhos(storage, order, lengths)
+            returns, advantages = vtrace(log_rhos, *columns, gamma=cfg.returns.gamma)
+        else:
+            advantages = compute_advantages(*columns, cfg.returns)
+            returns = columns[1] + advantages
+        weights = importance_weights(
+            torch.from_numpy(storage.env_id[order]), self.num_envs, cfg.max_importance_weight
+        )
+        storage.advantage[order], storage.returns[order] = advantages.numpy(), returns.numpy()
+        storage.is_weight[order] = weights.numpy()
+        return order, lengths
+
+    def _step(self, storage: RolloutStorage, part: PackedRows) -> dict[str, float]:
+        """One optimiser step on one minibatch."""
+        minibatch = storage.minibatch(*part)
+        evaluation = self.policy.evaluate(minibatch)
+        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if self._reduce is not None:
+            self._reduce([p.grad for p in self.parameters if p.grad is not None])
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
+        values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
+        if not (math.isfinite(values[0]) and math.isfinite(values[1])):
+            return self._nonfinite(storage, part, minibatch, evaluation.value, values[0], values[1])
+        self.optimizer.step()
+        if self.cfg.entropy.learned:
+            self.entropy_optimizer.zero_grad()
+            self.entropy.loss(evaluation.entropy.mean()).backward()
+            self.entropy_optimizer.step()
+            self.entropy.project()
+        return {"loss/total": values[0], "ppo/grad_norm": values[1]} | dict(
+            zip(stats, values[2:], strict=True)
+        )
+
+    def _nonfinite(
+        self,
+        storage: RolloutStorage,
+        part: PackedRows,
+        minibatch: Minibatch,
+        value: Tensor,
+        loss: float,
+        norm: float,
+    ) -> dict[str, float]:
+        """Names the first step that is to blame; the optimiser is not stepped."""
+        self.optimizer.zero_grad(set_to_none=True)
+        suspects = ~(value.detach() + minibatch.returns + minibatch.log_prob).isfinite()
+        row = part.rows[int(suspects.int().argmax())] if suspects.any() else None
+        place = "no single step is to blame"
+        if row is not None:
+            place = (
+                f"environment {storage.env_id[row]}, episode {storage.episode_id[row]}, "
+                f"step {storage.step_id[row]}"
+            )
+        what = f"loss {loss}, gradient norm {norm}: {place}"
+        if self.cfg.on_nonfinite == "stop":
+            raise NonFinite(what)
+        self.num_skipped += 1
+        return {}
+
+    @torch.no_grad()
+    def _log_rhos(self, storage: RolloutStorage, order: np.ndarray, lengths: np.ndarray) -> Tensor:
+        """log pi - log mu of each step, [S] in `order`, for the policy as it is now."""
+        log_rhos = np.zeros(len(storage.reward), np.float32)
+        parts = minibatch_rows(order, lengths, self.cfg.ppo.num_minibatches, self.rng)
+        for part in parts:
+            minibatch = storage.minibatch(*part)
+            now = self.policy.evaluate(minibatch).log_prob
+            log_rhos[part.rows] = (now - minibatch.log_prob).float().cpu().numpy()
+        return torch.from_numpy(log_rhos[order])
+
+    def _figures(
+        self, storage: RolloutStorage, order: np.ndarray, lengths: np.ndarray, lr_factor: float
+    ) -> dict[str, float]:
+        returns, values = storage.returns[order], storage.value.cpu().numpy()[order]
+        spread = float(returns.var())
+        explained = 1.0 - float((returns - values).var()) / spread if spread > 0.0 else 0.0
+        return {
+            "ppo/explained_variance": explained,
+            "ppo/learning_rate": self.cfg.ppo.learning_rate * lr_factor,
+            "ppo/entropy_coef": float(self.entropy.value),
+            "ppo/returns_mean": float(returns.mean()),
+            "ppo/advantage_std": float(storage.advantage[order].std()),
+            "ppo/skipped_minibatches": float(self.num_skipped),
+            "ver/importance_weight_mean": float(storage.is_weight[order].mean()),
+            "ver/importance_weight_min": float(storage.is_weight[order].min()),
+            "ver/sequences": float(len(lengths)),
+            "ver/longest_sequence": float(lengths.max()),
+            "ver/fraction_stale": float(storage.is_stale[order].mean()),
+        }

@@ -1,0 +1,282 @@
+"""What a training tells: metrics.jsonl, TensorBoard, summary.json, and the finished episodes.
+
+    metrics.jsonl   a line an update: {"step": ..., "time_s": ..., "episode/return": ..., ...}
+    tensorboard/    the same numbers for TensorBoard
+    summary.json    at the end
+
+Metrics are named group/name. What is not finite is written as null: JSON has no NaN. `time_s` is
+the wall time spent training, over all the processes that trained this run one after another.
+"""
+
+import json
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.ver.files import strict_json, write_whole_file
+from rearrange.ver.progress import Progress
+
+METRICS_FILE = "metrics.jsonl"
+SUMMARY_FILE = "summary.json"
+
+logger = logging.getLogger(__name__)
+
+
+class RunLog:
+    """Writes one training's metrics and shows its progress.
+
+    Args:
+        run_dir: made if it is not there.
+        total_steps: environment steps at which the training will be complete.
+        is_quiet: show no progress.
+        start_step: the step the training goes on from; lines of metrics beyond it are dropped,
+            because that part is trained again.
+
+    Raises:
+        OSError: here and in `update`, if the files cannot be written. metrics.jsonl then ends with
+            a whole line.
+    """
+
+    def __init__(
+        self, run_dir: Path, total_steps: int, is_quiet: bool = False, start_step: int = 0
+    ) -> None:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        self.path = run_dir / METRICS_FILE
+        self._earlier_s = _drop_lines_beyond(self.path, start_step)
+        self._started = time.monotonic()
+        self._descriptor: int | None = os.open(
+            self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666
+        )
+        self._progress = Progress(total_steps, start_step, is_quiet)
+        from torch.utils.tensorboard import SummaryWriter  # here: its import takes a while
+
+        # TensorBoard then hides what an earlier process wrote beyond the step we go on from.
+        purge_step = start_step + 1 if start_step else None
+        self._writer = SummaryWriter(str(run_dir / "tensorboard"), purge_step=purge_step)
+
+    @property
+    def wall_time_s(self) -> float:
+        """Time spent training this run, earlier processes included."""
+        return self._earlier_s + time.monotonic() - self._started
+
+    def update(self, metrics: Mapping[str, float | None], step: int) -> None:
+        """Moves the progress on to `step`, and appends a line."""
+        values = {name: _finite_or_none(value) for name, value in metrics.items()}
+        self._progress.show(step, values)
+        line = {"step": int(step), "time_s": round(self.wall_time_s, 3)} | values
+        self._append(json.dumps(line, allow_nan=False).encode() + b"\n")
+        if self._writer is not None:
+            try:
+                for name, value in values.items():
+                    if value is not None:
+                        self._writer.add_scalar(name, value, step)
+            except OSError as error:  # the same numbers are in metrics.jsonl
+                logger.warning("no more TensorBoard files: %s", error)
+                self._writer = None
+
+    def close(self) -> None:
+        """Ends the files; twice is harmless."""
+        self._progress.close()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+            self._writer = None
+
+    def __enter__(self) -> "RunLog":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _append(self, line: bytes) -> None:
+        """One write straight to the file, so that a kill loses at most the line being written."""
+        assert self._descriptor is not None, "the log is closed"
+        size = os.fstat(self._descriptor).st_size
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, size)
+            error.filename = str(self.path)
+            raise
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl, each {step, time_s, name: number or None}.
+
+    A last line without its end is left out: its writer was killed, or is writing it just now.
+
+    Raises:
+        UserError: if there is no such file, or it holds something else.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise UserError(f"there is no {path}: choose the folder of a training run") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    lines = []
+    for number, text in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            lines.append(_parsed(text))
+        except ValueError as error:
+            raise UserError(f"{path} is damaged in line {number}: {error}") from error
+    return lines
+
+
+class EpisodeWindow:
+    """The newest finished episodes and their means."""
+
+    def __init__(self, size: int = 100) -> None:
+        self._episodes: deque[dict[str, float | None]] = deque(maxlen=size)
+        self.num_finished = 0
+        """All episodes, those that left the window included."""
+
+    def __len__(self) -> int:
+        return len(self._episodes)
+
+    def add(
+        self,
+        episode_return: float,
+        length: int,
+        success: bool | None = None,
+        info: Mapping[str, float] | None = None,
+    ) -> None:
+        """Takes an episode; `success` None means that its environment knows no success."""
+        episode = {"return": episode_return, "length": length, "success": success}
+        self._episodes.append(
+            {name: _finite_or_none(value) for name, value in (episode | dict(info or {})).items()}
+        )
+        self.num_finished += 1
+
+    def metrics(self) -> dict[str, float | None]:
+        """Means as episode/return, episode/length, episode/success and others of `info`.
+
+        None stands for what no episode in the window has; the first three are always there.
+        """
+        names = dict.fromkeys(["return", "length", "success"])
+        for episode in self._episodes:
+            names.update(dict.fromkeys(episode))
+        means = {f"episode/{name}": self.statistics(name) for name in names}
+        return {name: known and known["mean"] for name, known in means.items()}
+
+    def statistics(self, name: str) -> dict[str, float] | None:
+        """{mean, std, episodes} over the window's episodes that have a value of that name."""
+        values = [episode[name] for episode in self._episodes if episode.get(name) is not None]
+        if not values:
+            return None
+        return {
+            "mean": float(np.mean(values)),
+            "std": float(np.std(values)),
+            "episodes": len(values),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint's manifest."""
+        return {"num_finished": self.num_finished, "episodes": list(self._episodes)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Puts back what `state` gave, also by way of JSON."""
+        self.num_finished = state["num_finished"]
+        self._episodes.clear()
+        self._episodes.extend(state["episodes"])
+
+
+def write_summary(
+    run_dir: Path,
+    *,
+    env: str,
+    mode: str,
+    total_steps: int,
+    wall_time_s: float,
+    episodes: EpisodeWindow,
+    restarts: int,
+    versions: dict[str, str],
+    **others: Any,
+) -> dict[str, Any]:
+    """Writes summary.json and returns what is in it.
+
+    Args:
+        others: JSON-able values that go into it under their own names, such as policy and seed.
+    """
+    summary = {
+        "env": env,
+        "mode": mode,
+        "total_steps": total_steps,
+        "wall_time_s": wall_time_s,
+        "steps_per_second": total_steps / wall_time_s if wall_time_s > 0 else None,
+        "episode_return": episodes.statistics("return"),
+        "success": episodes.statistics("success"),
+        "restarts": restarts,
+        "versions": versions,
+    } | others
+    summary = _without_nan(summary)
+    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+    write_whole_file(run_dir / SUMMARY_FILE, text.encode())
+    return summary
+
+
+def _finite_or_none(value: Any) -> float | None:
+    """A plain number, also of a numpy or 0-dimensional tensor one; None for NaN and infinities."""
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(part) for part in value]
+    return _finite_or_none(value) if isinstance(value, float) else value
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    """One line of metrics.jsonl; raises ValueError if it is none."""
+    line = strict_json(text.decode())
+    if not isinstance(line, dict) or type(line.get("step")) is not int:
+        raise ValueError("it is no object with a 'step'")
+    if type(line.get("time_s")) not in (int, float):
+        raise ValueError("it has no 'time_s'")
+    for name, value in line.items():
+        if value is not None and type(value) not in (int, float):
+            raise ValueError(f"'{name}' is no number")
+    return line
+
+
+def _drop_lines_beyond(path: Path, step: int) -> float:
+    """Leaves the lines up to `step` in the file; returns the time_s of the last one, or 0."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return 0.0
+    kept, time_s, num_damaged = [], 0.0, 0
+    for text in content.split(b"\n")[:-1]:  # what follows the last line's end is half a line
+        try:
+            line = _parsed(text)
+        except ValueError:
+            num_damaged += 1
+            continue
+        if line["step"] <= step:
+            kept.append(text + b"\n")
+            time_s = max(time_s, float(line["time_s"]))
+    if num_damaged:
+        logger.warning("dropped %d damaged lines of %s", num_damaged, path)
+    if sum(map(len, kept)) != len(content):
+        write_whole_file(path, b"".join(kept))
+    return time_s

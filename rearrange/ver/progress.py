@@ -1,0 +1,127 @@
+"""Where a training stands, on stderr, and which part of the time each phase of it takes.
+
+On a terminal it is tqdm's bar; elsewhere (a log file, a cluster's scheduler) a plain line every
+half minute, without control characters.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TextIO
+
+PHASES = ("env", "infer", "learn", "wait")
+PLAIN_INTERVAL_S = 30.0
+
+
+class PhaseClock:
+    """Adds up how long a process spends in each phase: env, infer, learn, wait."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._seconds = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Counts the time of the block."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            self.add(name, self._clock() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Counts time that was measured elsewhere."""
+        self._seconds[name] += seconds
+
+    def take_shares(self) -> dict[str, float]:
+        """phase/<name> -> share of the counted time since the last call; all 0 if there is none."""
+        total = sum(self._seconds.values())
+        shares = {f"phase/{name}": s / total if total else 0.0 for name, s in self._seconds.items()}
+        self._seconds = dict.fromkeys(PHASES, 0.0)
+        return shares
+
+
+class Progress:
+    """Steps, steps a second, time left, return, success and phases, as far as they are known."""
+
+    def __init__(
+        self,
+        total_steps: int,
+        start_step: int = 0,
+        is_quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._total_steps, self._clock, self._is_quiet = total_steps, clock, is_quiet
+        self._shown: tuple[int, float] = (start_step, clock())  # step and time of the last line
+        self._due = clock()  # when the next plain line may come; the first one at once
+        self._last: tuple[int, Mapping[str, float | None]] | None = None  # what no line shows yet
+        self._bar = None
+        if not is_quiet and self._stream.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=total_steps,
+                initial=start_step,
+                unit=" steps",
+                unit_scale=True,
+                dynamic_ncols=True,
+                file=self._stream,
+            )
+
+    def show(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Moves on to `step`."""
+        if self._is_quiet:
+            return
+        if self._bar is not None:
+            self._bar.set_postfix_str(describe(metrics), refresh=False)
+            self._bar.update(step - self._bar.n)
+            return
+        self._last = (step, metrics)
+        if self._clock() >= self._due:
+            self._print_line()
+
+    def close(self) -> None:
+        """Shows where it ended; twice is harmless."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+            self._is_quiet = True
+        elif not self._is_quiet and self._last is not None:
+            self._print_line()
+
+    def _print_line(self) -> None:
+        assert self._last is not None
+        now, (step, metrics) = self._clock(), self._last
+        shown_step, shown_time = self._shown
+        rate = (step - shown_step) / (now - shown_time) if now > shown_time else 0.0
+        left = self._total_steps - step
+        parts = [f"step {step} of {self._total_steps} ({step / max(1, self._total_steps):.1%})"]
+        if rate > 0.0:
+            parts.append(f"{rate:.0f} steps/s")
+            if left > 0:
+                parts.append(f"{duration(left / rate)} left")
+        print(", ".join(filter(None, [*parts, describe(metrics)])), file=self._stream, flush=True)
+        self._shown, self._due, self._last = (step, now), now + PLAIN_INTERVAL_S, None
+
+
+def describe(metrics: Mapping[str, float | None]) -> str:
+    """Return, success and phases of an update in a few words."""
+    parts = []
+    if metrics.get("episode/return") is not None:
+        parts.append(f"return {metrics['episode/return']:.4g}")
+    if metrics.get("episode/success") is not None:
+        parts.append(f"success {metrics['episode/success']:.0%}")
+    shares = [(name, metrics.get(f"phase/{name}")) for name in PHASES]
+    if any(share is not None for _, share in shares):
+        parts.append(" ".join(f"{name} {share:.0%}" for name, share in shares if share is not None))
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """12:34 or 1:02:03."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,48 @@
+"""Rewards divided by the spread of the discounted return, so that values are of order one.
+
+    G_t = gamma G_{t-1} + r_t, from 0 at each episode's start, one for each environment
+    scaled reward = r_t / std(G)
+
+The scaling of Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+class RewardScaler:
+    """Running spread of the discounted return; `state` is what a checkpoint keeps."""
+
+    def __init__(self, num_envs: int, gamma: float) -> None:
+        self.gamma = gamma
+        self.returns = np.zeros(num_envs)  # G of each environment's last step
+        self.count, self.mean, self.square = 0.0, 0.0, 0.0  # square: sum of squared deviations
+
+    def update(self, env_ids: np.ndarray, rewards: np.ndarray, ended: np.ndarray) -> None:
+        """Takes in steps, [S] each, of one environment oldest first."""
+        for e, reward, is_end in zip(
+            env_ids.tolist(), rewards.tolist(), ended.tolist(), strict=True
+        ):
+            value = self.gamma * self.returns[e] + reward
+            self.returns[e] = 0.0 if is_end else value
+            self.count += 1.0
+            delta = value - self.mean
+            self.mean += delta / self.count
+            self.square += delta * (value - self.mean)
+
+    @property
+    def scale(self) -> float:
+        """What rewards are multiplied with."""
+        if self.count < 2.0:
+            return 1.0
+        return 1.0 / math.sqrt(self.square / self.count + 1e-8)
+
+    def state(self) -> dict:
+        return {"returns": self.returns.tolist(), "moments": [self.count, self.mean, self.square]}
+
+    def load(self, state: dict) -> None:
+        self.returns = np.array(state["returns"])
+        self.count, self.mean, self.square = state["moments"]

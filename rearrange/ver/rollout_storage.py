@@ -1,0 +1,154 @@
+"""RolloutStorage: the steps of one rollout, in the order in which they were decided.
+
+    row of step t in environment e:
+      at inference   observation, prev_action, is_first, state, action, log_prob, value
+      at the answer  reward, terminated, truncated               -> the row is complete
+      after that     next_value: what the policy expects from the next observation on
+
+A rollout has exactly S complete rows, from whichever environments were quick. Up to E more are
+still under way when it ends; `carry` takes them to the next one.
+
+S steps, E environments, A action dims, K floats of memory. Tensors the learner needs in bulk live
+on its device, bookkeeping in numpy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rearrange.ver.spaces import ActionSpec, ObservationSpec
+from rearrange.ver.types import Minibatch
+
+_TENSORS = ("prev_action", "is_first", "state", "action", "log_prob", "value")
+_ARRAYS = (
+    "env_id", "episode_id", "step_id", "policy_version", "reward", "terminated", "truncated",
+    "next_value", "is_complete", "advantage", "returns", "is_weight", "is_stale",
+)  # fmt: skip
+
+
+class RolloutStorage:
+    """Storage for S complete and E open steps.
+
+    Attributes:
+        observation: {name: [S + E, ...]}; the names in `_TENSORS` [S + E, ...], on the device.
+        The names in `_ARRAYS`: numpy, [S + E].
+        num_complete: complete rows so far.
+    """
+
+    def __init__(
+        self,
+        num_steps: int,  # S
+        num_envs: int,
+        observation_spec: ObservationSpec,
+        action_spec: ActionSpec,
+        state_size: int,
+        device: torch.device,
+    ) -> None:
+        self.num_steps, self.device = num_steps, device
+        size = num_steps + num_envs
+
+        def tensor(shape: tuple[int, ...], dtype) -> Tensor:
+            return torch.zeros(size, *shape, dtype=dtype, device=device)
+
+        self.observation = {
+            name: tensor(spec.shape, torch.uint8 if spec.dtype == np.uint8 else torch.float32)
+            for name, spec in observation_spec.items()
+        }
+        action_dtype = torch.float32 if action_spec.kind == "box" else torch.int64
+        self.prev_action = tensor((action_spec.size,), action_dtype)
+        self.action = tensor((action_spec.size,), action_dtype)
+        self.is_first = tensor((), torch.bool)
+        self.state = tensor((state_size,), torch.float32)
+        self.log_prob, self.value = tensor((), torch.float32), tensor((), torch.float32)
+        self.env_id, self.episode_id, self.step_id, self.policy_version = np.zeros(
+            (4, size), np.int64
+        )
+        self.reward, self.next_value, self.advantage, self.returns, self.is_weight = np.zeros(
+            (5, size), np.float32
+        )
+        self.terminated, self.truncated, self.is_complete, self.is_stale = np.zeros((4, size), bool)
+        self.num_complete = 0
+        self._free = list(range(size - 1, -1, -1))  # a stack: rows are given out in order
+
+    def allocate(self, count: int) -> np.ndarray:
+        """So many free rows, [count]."""
+        rows = [self._free.pop() for _ in range(count)]
+        return np.array(rows, np.int64)
+
+    def complete(self, row: int, reward: float, terminated: bool, truncated: bool) -> None:
+        self.reward[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
+        self.next_value[row] = 0.0
+        self.is_complete[row] = True
+        self.num_complete += 1
+
+    def drop(self, rows: np.ndarray) -> None:
+        """Forgets rows; their share of the rollout is collected again."""
+        self.num_complete -= int(self.is_complete[rows].sum())
+        self.is_complete[rows] = False
+        self._free += rows[::-1].tolist()
+
+    def complete_rows(self) -> np.ndarray:
+        """Indices of the complete rows, [S]."""
+        return np.flatnonzero(self.is_complete)
+
+    def carry(self, rows: np.ndarray, target: RolloutStorage) -> np.ndarray:
+        """Moves open rows into `target`, which is emptied and may be this storage; their new rows.
+
+        Args:
+            rows: of steps under way, [<= E].
+        """
+        kept = self.read(rows)
+        target.clear()
+        new = target.allocate(len(rows))
+        target.write(new, kept)
+        return new
+
+    def clear(self) -> None:
+        self.is_complete[:] = False
+        self.is_stale[:] = False
+        self.num_complete = 0
+        self._free = list(range(len(self.reward) - 1, -1, -1))
+
+    def read(self, rows: np.ndarray) -> dict[str, Tensor]:
+        """All that is stored in the rows, copied, {name: [rows, ...]}."""
+        index = torch.from_numpy(rows).to(self.device)
+        found = {f"observation/{name}": array[index] for name, array in self.observation.items()}
+        found.update({name: getattr(self, name)[index] for name in _TENSORS})
+        found.update({name: torch.from_numpy(getattr(self, name)[rows]) for name in _ARRAYS})
+        return found
+
+    def write(self, rows: np.ndarray, values: dict[str, Tensor]) -> None:
+        """The counterpart of `read`."""
+        index = torch.from_numpy(rows).to(self.device)
+        for name, array in self.observation.items():
+            array[index] = values[f"observation/{name}"].to(self.device)
+        for name in _TENSORS:
+            getattr(self, name)[index] = values[name].to(self.device)
+        for name in _ARRAYS:
+            getattr(self, name)[rows] = values[name].cpu().numpy()
+
+    def minibatch(
+        self, rows: np.ndarray, batch_sizes: np.ndarray, first_rows: np.ndarray
+    ) -> Minibatch:
+        """A minibatch of rows [B] which are in packed layout; see `packing.minibatch_rows`."""
+        index = torch.from_numpy(rows).to(self.device)
+
+        def bulk(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(array[rows]).to(self.device)
+
+        return Minibatch(
+            observation={name: array[index] for name, array in self.observation.items()},
+            prev_action=self.prev_action[index],
+            is_first=self.is_first[index],
+            action=self.action[index],
+            log_prob=self.log_prob[index],
+            value=self.value[index],
+            advantage=bulk(self.advantage),
+            returns=bulk(self.returns),
+            is_weight=bulk(self.is_weight),
+            is_stale=bulk(self.is_stale),
+            start_state=self.state[torch.from_numpy(first_rows).to(self.device)],
+            batch_sizes=torch.from_numpy(batch_sizes),
+        )

@@ -1,0 +1,97 @@
+"""What a checkpoint holds of the environments and of the steps under way.
+
+Serial mode is saved exactly: an episode is its seed and its actions, so that it can be played again
+up to where it was; the memories, the steps under way and the random states are beside it. Worker
+processes are not stopped in the middle of a step for this: after a resumed run they begin new
+episodes, with the numbers that follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rearrange.ver.collector import Collector
+from rearrange.ver.pool import SerialPool
+from rearrange.ver.rollout_storage import RolloutStorage
+from rearrange.ver.training_state import (
+    numpy_random_state,
+    restore_numpy_random_state,
+    restore_torch_random_state,
+    torch_random_state,
+)
+
+_COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
+
+
+@dataclass
+class Snapshot:
+    """Tensors and JSON values, as `save_checkpoint` takes them."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def take_snapshot(
+    collector: Collector, storage: RolloutStorage, rng: np.random.Generator
+) -> Snapshot:
+    """The state between two rollouts; `storage` still holds the steps under way."""
+    slots = collector.pool.slots
+    snapshot = Snapshot(
+        {"random/torch": torch_random_state().clone()},
+        {
+            "random": numpy_random_state(rng),
+            "episode_numbers": slots.episode_number.tolist(),
+            "is_exact": False,
+        },
+    )
+    pool = collector.pool
+    if isinstance(pool, SerialPool) and not collector.arrived:
+        snapshot.values["is_exact"] = True
+        snapshot.values["pending"] = list(collector.pending)
+        snapshot.values["returns"] = [env.total_return for env in pool.environments]
+        snapshot.values["clocks"] = [env.clock for env in pool.environments]
+        tensors = snapshot.tensors
+        for name in _COLLECTOR_ARRAYS:
+            tensors[f"collector/{name}"] = torch.from_numpy(getattr(collector, name).copy())
+        tensors["collector/state"] = collector.state.clone()
+        open_rows = collector.open_row[collector.open_row >= 0]
+        for name, value in storage.read(open_rows).items():
+            tensors[f"open/{name}"] = value
+        for e, env in enumerate(pool.environments):
+            if env.actions:
+                tensors[f"actions/{e}"] = torch.from_numpy(np.stack(env.actions))
+    return snapshot
+
+
+def restore_random(snapshot: Snapshot, rng: np.random.Generator) -> None:
+    """Puts the random states back; the last thing before training goes on."""
+    restore_torch_random_state(snapshot.tensors["random/torch"])
+    restore_numpy_random_state(snapshot.values["random"], rng)
+
+
+def restore_serial(snapshot: Snapshot, collector: Collector, storage: RolloutStorage) -> None:
+    """Puts back an exact snapshot; the pool's environments have not been started."""
+    pool: SerialPool = collector.pool
+    tensors, values = snapshot.tensors, snapshot.values
+    actions = [
+        list(tensors[f"actions/{e}"].numpy()) if f"actions/{e}" in tensors else []
+        for e in range(pool.num_envs)
+    ]
+    pool.replay(actions)
+    for env, clock in zip(pool.environments, values["clocks"], strict=True):
+        env.clock = clock
+    for name in _COLLECTOR_ARRAYS:
+        getattr(collector, name)[:] = tensors[f"collector/{name}"].numpy()
+    collector.state[:] = tensors["collector/state"]
+    collector.pending.extend(values["pending"])
+    open_envs = np.flatnonzero(collector.open_row >= 0)
+    if len(open_envs):
+        rows = storage.allocate(len(open_envs))
+        kept = {name[5:]: value for name, value in tensors.items() if name.startswith("open/")}
+        storage.write(rows, kept)
+        collector.open_row[open_envs] = rows

@@ -1,0 +1,135 @@
+"""Gymnasium spaces as named arrays.
+
+Observations are dicts of arrays: a Dict space keeps its keys, any other space becomes the one key
+`observation`. Discrete parts are one-hot. Actions are always [A]; the policy chooses Box actions in
+units where [-1, 1] is the whole range. No torch here: environment workers import it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rearrange.errors import UserError
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+ObservationSpec = dict[str, ArraySpec]
+
+
+@dataclass(frozen=True)
+class ActionSpec:
+    """What an action is made of."""
+
+    kind: str  # "box" or "discrete"
+    size: int  # A
+    num_choices: tuple[int, ...]  # discrete: choices of each of the A numbers; box: empty
+    low: np.ndarray  # [A] float32, box only; may be infinite
+    high: np.ndarray
+    start: tuple[int, ...] = ()  # discrete: the smallest choice, as the space has it
+    shape: tuple[int, ...] = ()  # of the space
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float32 if self.kind == "box" else np.int64)
+
+    def to_env(self, action: np.ndarray) -> np.ndarray | int:
+        """An action [A] of the policy as the environment wants it."""
+        if self.kind == "discrete":
+            choices = action + np.asarray(self.start, np.int64)
+            return choices.reshape(self.shape) if self.shape else int(choices[0])
+        is_bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        low = np.where(is_bounded, self.low, -1.0)
+        high = np.where(is_bounded, self.high, 1.0)
+        scaled = low + 0.5 * (np.clip(action, -1.0, 1.0) + 1.0) * (high - low)
+        one_sided = np.clip(action, self.low, self.high)
+        result = np.where(is_bounded, np.clip(scaled, low, high), one_sided)
+        return result.astype(np.float32).reshape(self.shape)
+
+
+def observation_spec(space: Space) -> ObservationSpec:
+    """Names, shapes and types of the arrays that `flatten_observation` gives.
+
+    Raises UserError for a space that is not made of Box, Discrete, MultiDiscrete and MultiBinary.
+    """
+    if isinstance(space, spaces.Dict):
+        specs: ObservationSpec = {}
+        for name, part in space.spaces.items():
+            if isinstance(part, spaces.Dict):
+                nested = observation_spec(part)
+                specs.update({f"{name}/{key}": spec for key, spec in nested.items()})
+            else:
+                specs[name] = _array_spec(part)
+        if not specs:
+            raise UserError("the observation space must hold something, got an empty Dict")
+        return specs
+    return {"observation": _array_spec(space)}
+
+
+def _array_spec(space: Space) -> ArraySpec:
+    if isinstance(space, spaces.Box):
+        is_image = space.dtype == np.uint8 and len(space.shape) == 3
+        return ArraySpec(space.shape or (1,), np.dtype(np.uint8 if is_image else np.float32))
+    if isinstance(space, spaces.Discrete):
+        return ArraySpec((int(space.n),), np.dtype(np.float32))
+    if isinstance(space, spaces.MultiDiscrete):
+        return ArraySpec((int(space.nvec.sum()),), np.dtype(np.float32))
+    if isinstance(space, spaces.MultiBinary):
+        return ArraySpec((int(np.prod(space.shape)),), np.dtype(np.float32))
+    raise UserError(
+        "observations must be made of Box, Discrete, MultiDiscrete, MultiBinary or Dict spaces, "
+        f"got {type(space).__name__}; wrap the environment so that it gives one of these"
+    )
+
+
+def write_observation(space: Space, observation, arrays: dict[str, np.ndarray], row: int) -> None:
+    """Writes an observation into row `row` of the arrays, {name: [E, ...]}."""
+    if isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            if isinstance(part, spaces.Dict):
+                nested = {key: arrays[f"{name}/{key}"] for key in observation_spec(part)}
+                write_observation(part, observation[name], nested, row)
+            else:
+                _write(part, observation[name], arrays[name], row)
+    else:
+        _write(space, observation, arrays["observation"], row)
+
+
+def _write(space: Space, value, array: np.ndarray, row: int) -> None:
+    if isinstance(space, spaces.Box):
+        array[row] = value
+        return
+    array[row] = 0.0
+    if isinstance(space, spaces.Discrete):
+        array[row, int(value) - int(space.start)] = 1.0
+    elif isinstance(space, spaces.MultiDiscrete):
+        nvec = space.nvec.ravel()
+        offsets = np.concatenate([[0], np.cumsum(nvec)[:-1]])
+        array[row, offsets + (np.asarray(value) - space.start).ravel()] = 1.0
+    else:
+        array[row] = np.asarray(value, np.float32).ravel()
+
+
+def action_spec(space: Space) -> ActionSpec:
+    """Raises UserError for a space that is not Box, Discrete or MultiDiscrete."""
+    none = np.zeros(0, np.float32)
+    if isinstance(space, spaces.Discrete):
+        return ActionSpec("discrete", 1, (int(space.n),), none, none, (int(space.start),), ())
+    if isinstance(space, spaces.MultiDiscrete):
+        choices = tuple(int(n) for n in space.nvec.ravel())
+        start = tuple(int(s) for s in np.asarray(space.start).ravel())
+        return ActionSpec("discrete", len(choices), choices, none, none, start, space.shape)
+    if isinstance(space, spaces.Box) and np.prod(space.shape) > 0:
+        low, high = (b.astype(np.float32).ravel() for b in (space.low, space.high))
+        return ActionSpec("box", int(low.size), (), low, high, (), space.shape)
+    raise UserError(
+        f"actions must be a Box, Discrete or MultiDiscrete space, got {type(space).__name__}; "
+        "wrap the environment so that it takes one of these"
+    )

@@ -1,0 +1,131 @@
+"""What training continues from beside the weights: the optimiser's moments and the random numbers.
+
+Each comes as tensors and JSON values, for a checkpoint, and is restored to the last bit: a training
+that was stopped and one that was not then take the same steps.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from rearrange.errors import UserError
+
+# How a step is computed, not what it is: these follow the device of whoever restores.
+OWN_SETTINGS = ("params", "foreach", "fused", "capturable", "differentiable")
+
+
+def flatten_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """The state of Adam or its like.
+
+    Returns:
+        Tensors by the name `<parameter's number>/<what>`, and the settings of each parameter group
+        as JSON-able values.
+
+    Raises:
+        ValueError: if a setting is neither a number, a truth value nor a tuple of numbers.
+    """
+    state = optimizer.state_dict()
+    tensors = {}
+    for number, values in state["state"].items():
+        for name, value in values.items():
+            if not isinstance(value, Tensor):
+                raise ValueError(f"optimiser state {name} must be a tensor, got {type(value)}")
+            tensors[f"{number}/{name}"] = value
+    groups = []
+    for group in state["param_groups"]:
+        settings = {name: value for name, value in group.items() if name not in OWN_SETTINGS}
+        for name, value in settings.items():
+            parts = value if isinstance(value, tuple) else (value,)
+            if not all(part is None or isinstance(part, bool | int | float) for part in parts):
+                raise ValueError(f"optimiser setting {name} must be a number, got {value!r}")
+        groups.append(settings | {"num_parameters": len(group["params"])})
+    return tensors, groups
+
+
+def restore_optimizer(
+    optimizer: Optimizer, tensors: Mapping[str, Tensor], groups: list[dict[str, Any]]
+) -> None:
+    """Puts into an optimiser what `flatten_optimizer` gave, groups also by way of JSON.
+
+    Raises:
+        UserError: if it belongs to other parameters; the optimiser is then as it was.
+    """
+    own = optimizer.state_dict()["param_groups"]
+    counts = [len(group["params"]) for group in own]
+    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+        raise UserError("the optimiser's groups in the checkpoint are damaged")
+    stored = [group.get("num_parameters") for group in groups]
+    if stored != counts:
+        raise UserError(f"the checkpoint's optimiser has {stored} parameters, here it is {counts}")
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition("/")
+        if not number.isdecimal() or int(number) >= len(parameters):
+            raise UserError(f"the checkpoint's optimiser state '{key}' belongs to no parameter")
+        shape = tuple(parameters[int(number)].shape)
+        if name != "step" and tuple(value.shape) != shape:
+            got = tuple(value.shape)
+            raise UserError(
+                f"the checkpoint's optimiser state '{key}' has shape {got}, not {shape}"
+            )
+        state.setdefault(int(number), {})[name] = value.clone()
+    restored = []
+    for group, mine in zip(groups, own, strict=True):
+        settings = {}
+        for name, value in mine.items():
+            if name not in OWN_SETTINGS:
+                if name not in group:
+                    raise UserError(f"the checkpoint's optimiser has no setting '{name}'")
+                value = tuple(group[name]) if isinstance(group[name], list) else group[name]
+            settings[name] = value
+        restored.append(settings)
+    optimizer.load_state_dict({"state": state, "param_groups": restored})
+
+
+def torch_random_state(generator: torch.Generator | None = None) -> Tensor:
+    """State of a generator, by default torch's own of the CPU, as uint8 [n]."""
+    return torch.get_rng_state() if generator is None else generator.get_state()
+
+
+def restore_torch_random_state(state: Tensor, generator: torch.Generator | None = None) -> None:
+    """Puts back what `torch_random_state` gave.
+
+    Raises:
+        UserError: if the state is not one of such a generator.
+    """
+    try:
+        if generator is None:
+            torch.set_rng_state(state)
+        else:
+            generator.set_state(state)
+    except (RuntimeError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"the checkpoint's random state does not fit: {reason}") from error
+
+
+def numpy_random_state(rng: np.random.Generator) -> dict[str, Any]:
+    """State of a numpy generator as a JSON-able value; its integers may have 128 bits."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(part) for name, part in value.items()}
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+    return plain(rng.bit_generator.state)
+
+
+def restore_numpy_random_state(state: dict[str, Any], rng: np.random.Generator) -> None:
+    """Puts back what `numpy_random_state` gave.
+
+    Raises:
+        UserError: if the state is not one of such a generator.
+    """
+    try:
+        rng.bit_generator.state = state
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise UserError(f"the checkpoint's random state does not fit: {error}") from error

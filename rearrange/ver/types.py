@@ -1,0 +1,90 @@
+"""What passes between the trainer and a policy.
+
+    collector  -- observation, memory -->  Policy.act       --> PolicyStep
+    learner    -- Minibatch ------------>  Policy.evaluate  --> Evaluation
+
+E environments, S steps of a rollout, Q sequences, B steps of a minibatch, A action dims, K floats
+of memory per environment (0: a policy without memory). All tensors of one call are on one device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+Observation = dict[str, Tensor]
+"""Name -> [E, ...] or [B, ...]."""
+
+
+@dataclass
+class PolicyStep:
+    """What the policy decided for a batch of environments."""
+
+    action: Tensor  # [E, A]
+    log_prob: Tensor  # [E] of the action, as sampled
+    value: Tensor  # [E] expected discounted return from this observation on
+    state: Tensor  # [E, K] memory after this observation
+
+
+@dataclass
+class Evaluation:
+    """What the policy thinks now of steps taken earlier."""
+
+    log_prob: Tensor  # [B]
+    entropy: Tensor  # [B]
+    value: Tensor  # [B]
+
+
+@dataclass
+class Minibatch:
+    """Steps of a rollout in the layout of torch's PackedSequence.
+
+    Sequences are sorted by length, longest first; all first steps stand first, then all second
+    steps, and so on. A sequence never spans two episodes.
+    """
+
+    observation: Observation  # {name: [B, ...]}
+    prev_action: Tensor  # [B, A]
+    is_first: Tensor  # [B] bool, first step of an episode: there is no previous action
+    action: Tensor  # [B, A]
+    log_prob: Tensor  # [B] when the action was chosen
+    value: Tensor  # [B] when the action was chosen
+    advantage: Tensor  # [B]
+    returns: Tensor  # [B]
+    is_weight: Tensor  # [B] truncated importance weight against uneven sampling
+    is_stale: Tensor  # [B] bool, experience of an earlier rollout
+    start_state: Tensor  # [Q, K] memory before each sequence's first step
+    batch_sizes: Tensor  # [L] int64 on the CPU: how many sequences are at least 1, 2, ... L long
+
+
+class Policy(Protocol):
+    """What the trainer asks of a policy, which is a torch Module."""
+
+    state_size: int
+    """K."""
+
+    def act(
+        self,
+        observation: Observation,
+        prev_action: Tensor,  # [E, A]
+        is_first: Tensor,  # [E] bool
+        state: Tensor,  # [E, K], zeros where is_first
+        deterministic: bool = False,
+    ) -> PolicyStep:
+        """Chooses actions; called without gradients."""
+
+    def value(
+        self, observation: Observation, prev_action: Tensor, is_first: Tensor, state: Tensor
+    ) -> Tensor:
+        """Expected returns, [E], for bootstrapping; the memory is not advanced."""
+
+    def evaluate(self, minibatch: Minibatch) -> Evaluation:
+        """Log-probabilities, entropies and values, with gradients."""
+
+    def observe(self, observation: Observation) -> None:
+        """Takes a rollout's observations, {name: [S, ...]}, into running statistics.
+
+        Called after an update, so that collecting and learning see the same statistics.
+        """

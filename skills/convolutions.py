@@ -1,0 +1,88 @@
+"""3x3 convolutions in the form that costs least on small maps.
+
+On a 2x2 map a 3x3 convolution joins every position with every other one: it is one matrix,
+
+    [y x ci] -> [v u co],   M[y x ci, v u co] = kernel[y - v + 1, x - u + 1, ci, co]
+
+and a dilated one (dilation d) on a map of 2d x 2d is the same matrix on d x d interleaved 2x2 maps.
+Convolution libraries spend half their work there on the padding, and backwards more than that.
+
+Everything here is [B, C, h, w] in channels-last memory and computes in the type of its input.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Conv(nn.Conv2d):
+    """nn.Conv2d that brings its weights to the type of the input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.conv2d(
+            x, self.weight.to(x.dtype), bias, self.stride, self.padding, self.dilation
+        )
+
+
+class Norm(nn.GroupNorm):
+    """nn.GroupNorm that brings its weights to the type of the input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
+        return F.group_norm(x, self.num_groups, weight, bias, self.eps)
+
+
+class MatrixConv(nn.Module):
+    """A 3x3 convolution without bias on 2x2 maps that stand one after another in memory."""
+
+    def __init__(self, channels: int, wider: int) -> None:
+        super().__init__()
+        # [ky, kx, ci, co]: the blocks of the matrix lie together, so that putting it up is cheap
+        self.weight = nn.Parameter(torch.empty(3, 3, channels, wider))
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, channels, h, w = x.shape
+        kernel = self.weight.to(x.dtype)
+        columns = [
+            kernel[1 - v : 3 - v, 1 - u : 3 - u].reshape(4 * channels, -1)
+            for v in (0, 1)
+            for u in (0, 1)
+        ]
+        y = x.permute(0, 2, 3, 1).reshape(-1, 4 * channels) @ torch.cat(columns, dim=1)
+        return y.view(batch, h, w, -1).permute(0, 3, 1, 2)
+
+
+def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> nn.Module:
+    """A 3x3 convolution without bias that keeps the size of a map of height x width."""
+    if is_matrix(height, width, dilation):
+        conv: nn.Module = MatrixConv(channels, wider)
+    else:
+        conv = Conv(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
+    nn.init.normal_(conv.weight, std=math.sqrt(2.0 / (9 * wider)))  # He et al. 2015, fan out
+    return conv
+
+
+def is_matrix(height: int, width: int, dilation: int) -> bool:
+    """Whether `conv3` is a matrix and wants its map in the order of `interleaved`."""
+    return height == width == 2 * dilation
+
+
+def interleaved(x: Tensor, dilation: int) -> Tensor:
+    """Positions (y p, x q) of [B, C, 2d, 2d] in the order (p, q, y, x): d x d maps of 2x2."""
+    return _reordered(x, (2, dilation, 2, dilation), (0, 2, 4, 1, 3, 5))
+
+
+def deinterleaved(x: Tensor, dilation: int) -> Tensor:
+    """The way back."""
+    return _reordered(x, (dilation, dilation, 2, 2), (0, 3, 1, 4, 2, 5))
+
+
+def _reordered(x: Tensor, sides: tuple[int, ...], order: tuple[int, ...]) -> Tensor:
+    batch, channels, h, w = x.shape
+    rows = x.permute(0, 2, 3, 1).reshape(batch, *sides, channels).permute(order)
+    return rows.reshape(batch, h, w, channels).permute(0, 3, 1, 2)

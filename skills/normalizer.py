@@ -1,0 +1,46 @@
+"""Running mean and variance of vector observations.
+
+Batches are merged by Chan, Golub and LeVeque 1979 (`new` beside `old`, n counts):
+
+    mean = mean_old + delta n_new / n,   M2 = M2_old + M2_new + delta^2 n_old n_new / n
+
+which gives the mean and the variance of all the data together, however it came in parts.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+CLIP = 10.0  # standard deviations
+EPSILON = 1e-8  # added to the variance: a constant observation becomes 0, not infinite
+
+
+class RunningNormalizer(nn.Module):
+    """[B, size] -> (x - mean) / std, clipped to +-10. Before the first `update`: x, clipped."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, x: Tensor) -> None:
+        """Merge the statistics of x, [B, size]."""
+        if not len(x):
+            return
+        x = x.double()
+        new = float(len(x))
+        variance, mean = torch.var_mean(x, dim=0, correction=0)
+        total = self.count + new
+        delta = mean - self.mean
+        old_m2 = self.variance * self.count  # 0 before the first data, whatever the variance says
+        m2 = old_m2 + variance * new + delta.square() * (self.count * new / total)
+        self.mean += delta * (new / total)
+        self.variance.copy_(m2 / total)
+        self.count.copy_(total)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = torch.rsqrt(self.variance + EPSILON).to(x.dtype)
+        return ((x - self.mean.to(x.dtype)) * scale).clamp(-CLIP, CLIP)

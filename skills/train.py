@@ -1,0 +1,207 @@
+"""`rearrange train` and `rearrange train-skill`: joins environment, policy and trainer.
+
+words -> settings -- the environment's spaces --> what suits them -> Trainer -> summary.json
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rearrange.configs.load import load
+from rearrange.configs.training import RunCfg, TrainSkillCfg
+from rearrange.errors import UserError
+from rearrange.skills.policy import build_policy
+from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
+from rearrange.tasks.registry import TASKS
+from rearrange.ver.collector import NonFinite
+from rearrange.ver.files import write_whole_file
+from rearrange.ver.pool import TooManyRestarts
+from rearrange.ver.spaces import action_spec, observation_spec
+from rearrange.ver.trainer import Trainer, TrainerCfg
+
+SUITING: dict[str, tuple[str, ...]] = {
+    # as the paper: rewards and observations of the home have sensible sizes
+    "pictures": ("policy=small",),
+    "discrete": (
+        "policy=mlp_lstm",
+        "ppo.learning_rate=1e-3",
+        "ppo.num_epochs=4",
+        "ppo.num_minibatches=4",
+        "ppo.normalize_advantages=true",
+        "entropy.learned=false",
+        "entropy.initial=0.01",
+    ),
+    "box": (
+        "policy=mlp_lstm",
+        "num_steps=256",
+        "ppo.learning_rate=3e-4",
+        "ppo.num_epochs=10",
+        "ppo.num_minibatches=8",
+        "ppo.normalize_advantages=true",
+        "normalize_rewards=true",
+        "entropy.learned=false",
+        "entropy.initial=0",
+    ),
+}
+"""What `train` adds for a kind of environment, as if it stood first on the command line."""
+
+EXIT_CODES = {None: 0, "SIGINT": 130, "SIGTERM": 143}
+# How a network is computed and not what it is: may change when a training goes on.
+FREE_POLICY_SETTINGS = ("name", "precision", "compile")
+
+
+class Subject(NamedTuple):
+    """What is trained in."""
+
+    env_id: str
+    kwargs: dict[str, Any]
+    short_name: str  # in the name of the run's folder
+
+
+def run(settings: RunCfg) -> int:
+    """Trains, prints a short table and returns the exit code.
+
+    Raises UserError, before any worker starts, for settings that do not fit the environment, the
+    machine or what is in the run's folder already.
+    """
+    subject = what_to_train(settings)
+    settings = with_suiting(settings, subject)
+    run_dir = run_folder(settings, subject)
+    check_run_folder(run_dir, settings.resume)
+    identity = {
+        "env": subject.env_id,
+        "env_kwargs": subject.kwargs,
+        "policy": _without(asdict(settings.policy), FREE_POLICY_SETTINGS),
+    }
+    make_env = partial(
+        make_gym, env_id=subject.env_id, num_envs=settings.num_envs, kwargs=subject.kwargs
+    )
+    is_home = find_id(subject.env_id) in TASKS.values()
+    try:
+        trainer = Trainer(
+            make_env,
+            lambda observation, action: build_policy(observation, action, settings.policy),
+            TrainerCfg(**{f.name: getattr(settings, f.name) for f in fields(TrainerCfg)}),
+            run_dir,
+            env_name=subject.env_id,
+            identity=identity,
+            preload=("rearrange.tasks.env" if is_home else "rearrange.tasks.gym_factory",),
+        )
+    except ValueError as error:  # sizes that only meet here, such as a picture too small
+        raise UserError(str(error)) from error
+    save_config(settings, subject, run_dir)
+    try:
+        summary = trainer.run()
+    except (NonFinite, TooManyRestarts) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    print(table(summary, run_dir))
+    stopped_by = summary["stopped_by"]
+    if stopped_by is not None:
+        print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
+    return EXIT_CODES.get(stopped_by, 1)
+
+
+def what_to_train(settings: RunCfg) -> Subject:
+    """The environment, and what it is made with."""
+    if not isinstance(settings, TrainSkillCfg):
+        short_name = settings.env.rpartition(":")[2].rpartition("/")[2]
+        return Subject(settings.env, settings.env_kwargs, short_name)
+    kwargs = {
+        "camera_size": settings.camera_size or settings.policy.encoder.image_size,
+        "action_space": settings.action_space,
+        "observation_delay": settings.observation_delay,
+    }
+    return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
+
+
+def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
+    """The settings with what suits the environment's spaces where nothing was given.
+
+    Raises UserError for spaces that the trainer cannot take.
+    """
+    observation_space, action_space = read_spaces(subject.env_id, subject.kwargs)
+    shapes = [spec.shape for spec in observation_spec(observation_space).values()]
+    kind = action_spec(action_space).kind
+    if any(len(shape) == 3 for shape in shapes):
+        kind = "pictures"
+    if isinstance(settings, TrainSkillCfg):
+        words = SUITING[kind][:1] if settings.policy.name == "auto" else ()
+    else:
+        words = SUITING[kind]
+    # policy=auto has done its work; the other words stand behind ours, and the last one counts
+    given = [word for word in settings.given if word != "policy=auto"]
+    verb = "train-skill" if isinstance(settings, TrainSkillCfg) else "train"
+    return load(verb, [*words, *given])
+
+
+def run_folder(settings: RunCfg, subject: Subject) -> Path:
+    """`run_dir`, or else a name from what is trained, so that the same words find it again."""
+    if settings.run_dir is not None:
+        return Path(settings.run_dir).expanduser()
+    return Path("runs") / f"{subject.short_name}-{settings.mode}-{settings.seed}"
+
+
+def check_run_folder(run_dir: Path, resume: str) -> None:
+    """Raises UserError if the folder cannot be one, or holds something that would be mixed in."""
+    try:
+        is_used = run_dir.exists() and any(run_dir.iterdir())
+    except NotADirectoryError as error:
+        raise UserError(f"run_dir must be a folder, {run_dir} is a file") from error
+    except OSError as error:
+        raise UserError(f"cannot use run_dir {run_dir}: {error.strerror}") from error
+    if is_used and resume == "no":
+        raise UserError(
+            f"{run_dir} is not empty: resume=auto goes on with the run in it, another run_dir "
+            "begins a new one"
+        )
+
+
+def save_config(settings: RunCfg, subject: Subject, run_dir: Path) -> None:
+    """Writes config.yaml: all settings, with `env` for skills too."""
+    from omegaconf import OmegaConf
+
+    values = OmegaConf.to_container(OmegaConf.structured(settings))
+    values = {"env": subject.env_id} | values | {"run_dir": str(run_dir)}
+    del values["given"]  # how it came about
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        write_whole_file(run_dir / "config.yaml", OmegaConf.to_yaml(values).encode())
+    except OSError as error:
+        raise UserError(f"cannot write into run_dir {run_dir}: {error.strerror}") from error
+
+
+def table(summary: dict[str, Any], run_dir: Path) -> str:
+    """The summary for people."""
+    rate = summary["steps_per_second"]
+    rows = {
+        "env": f"{summary['env']}, mode {summary['mode']}",
+        "steps": f"{summary['total_steps']} in {summary['wall_time_s']:.1f} s"
+        + (f", {rate:.0f} a second" if rate else ""),
+        "return": _mean(summary["episode_return"], "{:.4g}"),
+        "success": _mean(summary["success"], "{:.1%}"),
+        "restarts": str(summary["restarts"]),
+        "run_dir": str(run_dir),
+    }
+    return "\n".join(f"{name:<10}{value}" for name, value in rows.items())
+
+
+def _without(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """A nested dict without the keys of these names."""
+    return {
+        name: _without(value, names) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if name not in names
+    }
+
+
+def _mean(statistics: dict[str, float] | None, form: str) -> str:
+    """Mean, spread and number of a figure over the last episodes."""
+    if statistics is None:
+        return "none"
+    mean, std = form.format(statistics["mean"]), form.format(statistics["std"])
+    return f"{mean} +- {std} (last {statistics['episodes']} episodes)"
