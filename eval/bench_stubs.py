@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.straggler import Sleeper
 from rearrange.ver.types import Evaluation, Minibatch, Observation, PolicyStep
+
+OPTIMIZER_STEPS = 6  # 3 epochs of 2 minibatches, as the VER paper
 
 
 class SleepPolicy(nn.Module):
@@ -73,20 +75,31 @@ class SleepPolicyFactory:
 
 
 class SleepLearner:
-    """Takes the place of the trainer's learner: an update takes `learning_s` and changes nothing."""
+    """Takes the place of the trainer's learner: updates take `learning_s` and change nothing."""
 
     def __init__(self, learning_s: float) -> None:
         self._learning_s = learning_s
+        self._sleeper = Sleeper()
 
-    def update(self, storage: Any, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """No statistics, after `learning_s`."""
-        time.sleep(self._learning_s)
+    def update(
+        self,
+        storage: Any,
+        lr_factor: float = 1.0,
+        should_cut: Callable[[], bool] = lambda: False,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> dict[str, float]:
+        """No statistics, after `learning_s` in as many parts as there are optimiser steps."""
+        for _ in range(OPTIMIZER_STEPS):
+            self._sleeper.sleep(self._learning_s / OPTIMIZER_STEPS)
+            after_step()
         return {}
 
 
 @dataclass(frozen=True)
 class SleepLearnerFactory:
+    """Builds the learner, whatever the trainer would give to its own."""
+
     learning_s: float
 
-    def __call__(self, *args: Any, **kwargs: Any) -> SleepLearner:
+    def __call__(self, *args: Any) -> SleepLearner:
         return SleepLearner(self.learning_s)

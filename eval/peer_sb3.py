@@ -6,7 +6,6 @@ import json
 import time
 from functools import partial
 from importlib import metadata
-from multiprocessing import freeze_support
 
 import torch
 from gymnasium import spaces
@@ -16,9 +15,9 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import SubprocVecEnv
 from torch import Tensor
 
-from rearrange.eval.bench_workloads import HomeFactory
 from rearrange.eval.peer_network import PeerFeatures, count_parameters
 from rearrange.eval.peers import PeerCfg, read_settings
+from rearrange.tasks.gym_factory import make_gym
 
 
 class Features(BaseFeaturesExtractor):
@@ -49,8 +48,8 @@ class Clock(BaseCallback):
 
 def train(cfg: PeerCfg) -> dict:
     """Trains for the warm-up and the measured rollouts."""
-    make = HomeFactory(cfg.task, cfg.camera_size, cfg.num_envs, cfg.seed)
-    envs = SubprocVecEnv([partial(make, i) for i in range(cfg.num_envs)], start_method="forkserver")
+    makers = [partial(make_gym, i, **cfg.environment) for i in range(cfg.num_envs)]
+    envs = SubprocVecEnv(makers, start_method="forkserver")
     model = RecurrentPPO(
         "MultiInputLstmPolicy",
         envs,
@@ -95,5 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    freeze_support()
     main()

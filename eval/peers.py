@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import rearrange
+from rearrange.errors import UserError
 
 PEERS = {
     "sb3": ("rearrange.eval.peer_sb3", "sb3_contrib"),
@@ -30,7 +34,7 @@ PEERS = {
 class PeerCfg:
     """What a peer is asked to do: the figures of our own run beside it."""
 
-    task: str = "pick"
+    env: str = "rearrange/Pick-v0"
     camera_size: int = 64
     num_envs: int = 16
     num_steps: int = 128
@@ -49,13 +53,15 @@ class PeerCfg:
     def rollout_steps(self) -> int:
         return self.num_envs * self.num_steps
 
+    @property
+    def environment(self) -> dict[str, Any]:
+        """What `make_gym` wants beside the environment's number."""
+        kwargs = {"camera_size": self.camera_size, "seed": self.seed}
+        return {"env_id": self.env, "num_envs": self.num_envs, "kwargs": kwargs}
+
 
 def check_python(python: str) -> str:
     """The Python to run peers with. Raises UserError if there is none of that name."""
-    from shutil import which
-
-    from rearrange.errors import UserError
-
     found = which(os.path.expanduser(python))
     if found is None:
         raise UserError(f"peers_python must be a Python that can be run, got {python}")
@@ -93,8 +99,7 @@ def run_peer(name: str, python: str, cfg: PeerCfg, timeout_s: float) -> dict[str
                 _end_group(child)
         if code != 0 or not answer.exists():
             how = f"took longer than {timeout_s:.0f} s" if code is None else f"ended with {code}"
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-            raise RuntimeError(f"the peer {name} {how}:\n{tail}")
+            raise RuntimeError(f"the peer {name} {how}:\n{_what_went_wrong(log)}")
         return json.loads(answer.read_text())
 
 
@@ -113,11 +118,15 @@ def _environment() -> dict[str, str]:
     return environment
 
 
+def _what_went_wrong(log: Path) -> str:
+    """The first error and the last lines: a trainer of many processes may hang after an error."""
+    lines = log.read_text(errors="replace").splitlines()
+    errors = [line for line in lines if "Error: " in line or "unhandled exception" in line]
+    return "\n".join(errors[:2] + ["..."] + lines[-6:])
+
+
 def _end_group(child: subprocess.Popen) -> None:
     """Workers that outlive their peer are ended: the group is its own."""
-    import signal
-    from contextlib import suppress
-
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

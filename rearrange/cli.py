@@ -201,12 +201,9 @@ def _dispatch(words: list[str]) -> int:
         if len(words) == 1:
             print(overview())
         else:
-            verb = " ".join(words[1:])
-            print(verb_help(verb if verb in VERBS else _known_verb(words[1])))
+            print(verb_help(split_verb(words[1:])[0]))
         return 0
-    verb, rest = _known_verb(words[0]), words[1:]
-    if " ".join(words[:2]) in VERBS:
-        verb, rest = " ".join(words[:2]), words[2:]
+    verb, rest = split_verb(words)
     if any(word in ("-h", "--help", "help") for word in rest):
         print(verb_help(verb))
         return 0
@@ -216,9 +213,13 @@ def _dispatch(words: list[str]) -> int:
     return importlib.import_module(VERBS[verb].module).run(settings)
 
 
-def _known_verb(word: str) -> str:
+def split_verb(words: list[str]) -> tuple[str, list[str]]:
+    """The verb, of one word or two, and the words after it. Raises UserError for an unknown one."""
+    two, word = " ".join(words[:2]), words[0]
+    if two in VERBS:
+        return two, words[2:]
     if word in VERBS:
-        return word
+        return word, words[1:]
     close = difflib.get_close_matches(word, VERBS, n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(VERBS)}"
     raise UserError(f"unknown verb '{word}': {hint}")

@@ -1,21 +1,27 @@
 """Every YAML file composes into its dataclass, and every mistake is one clear line."""
 
+from dataclasses import asdict
+
 import pytest
 import yaml
 
-from rearrange.configs.load import CONFIG_DIR, group_options, load
-from rearrange.configs.schema import VERB_CONFIGS, BenchCfg, EvaluateCfg
+from rearrange.configs.load import CONFIG_DIR, GROUPS, config_name, group_options, load
+from rearrange.configs.schema import VERBS, BenchCfg, EvaluateCfg, config_class
 from rearrange.errors import UserError
 
 NEEDED = {
     "bench": ["sim"],
     "episodes": ["check", "file=a.json.gz"],
+    "plot": ["runs/a"],
+    "train": ["env=CartPole-v1"],
+    "train-skill": ["pick"],
 }
+A = ["env=CartPole-v1"]
 
 
-@pytest.mark.parametrize("verb", VERB_CONFIGS)
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_composes_with_its_defaults(verb):
-    assert isinstance(load(verb, NEEDED.get(verb, [])), VERB_CONFIGS[verb])
+    assert isinstance(load(verb, NEEDED.get(verb, [])), config_class(verb))
 
 
 @pytest.mark.parametrize("task", group_options("task"))
@@ -28,15 +34,71 @@ def test_every_task_file_composes_and_bears_its_name(task):
 
 def test_every_yaml_file_belongs_to_a_verb_or_a_group():
     files = {path.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.rglob("*.yaml")}
-    verbs = {f"{verb}.yaml" for verb in VERB_CONFIGS}
-    tasks = {f"task/{name}.yaml" for name in group_options("task")}
-    assert files == verbs | tasks
+    verbs = {f"{config_name(verb)}.yaml" for verb in VERBS}
+    options = {f"{group}/{name}.yaml" for group in GROUPS for name in group_options(group)}
+    assert files == verbs | options
     assert all(isinstance(yaml.safe_load((CONFIG_DIR / file).read_text()), dict) for file in files)
 
 
 def test_task_files_are_the_registered_tasks():
     registry = pytest.importorskip("rearrange.tasks.registry")
     assert set(group_options("task")) == set(registry.TASKS)
+
+
+@pytest.mark.parametrize("skill", group_options("skill"))
+def test_every_skill_file_composes_and_names_its_registered_task(skill):
+    registry = pytest.importorskip("rearrange.tasks.registry")
+    cfg = load("train-skill", [skill]).skill
+    assert (cfg.name, cfg.env) == (skill, registry.SKILL_TASKS[skill])
+    assert set(group_options("skill")) == set(registry.SKILL_TASKS)
+
+
+def test_policy_files_are_the_presets():
+    from rearrange.skills.policy import PRESETS
+
+    assert set(group_options("policy")) == {"auto", *PRESETS}
+    for name, preset in PRESETS.items():
+        policy = asdict(load("train", ["env=CartPole-v1", f"policy={name}"]).policy)
+        assert policy.pop("name") == name
+        assert policy == asdict(preset)
+
+
+def test_a_skill_is_trained_with_the_settings_of_the_paper():
+    """hab-spec 7.8, the column of the VER paper."""
+    cfg = load("train-skill", ["pick"])
+    ppo, entropy, returns = cfg.ppo, cfg.entropy, cfg.returns
+    assert (ppo.learning_rate, cfg.schedule) == (2.5e-4, "cosine")
+    assert (ppo.num_epochs, ppo.num_minibatches, ppo.clip_coef) == (3, 2, 0.2)
+    assert (ppo.value_coef, ppo.clip_values, ppo.normalize_advantages) == (0.5, False, False)
+    assert (returns.gamma, returns.gae_lambda) == (0.99, 0.95)
+    assert (cfg.num_envs, cfg.num_steps, cfg.max_importance_weight) == (16, 128, 1.0)
+    assert (entropy.learned, entropy.initial, entropy.target) == (True, 1e-3, 0.0)
+    assert (entropy.minimum, entropy.maximum) == (1e-4, 1.0)
+    assert (cfg.mode, cfg.policy.name, cfg.observation_delay) == ("ver", "small", 1)
+
+
+def test_settings_of_parts_are_written_with_a_dot():
+    words = ["env=CartPole-v1", "policy=mlp", "ppo.clip_coef=1", "ppo.target_kl=none"]
+    words += ["policy.hidden_sizes=32,16", "policy.encoder.image_size=32", "info_keys=[]"]
+    cfg = load("train", [*words, "seed=1", "seed=2"])
+    assert cfg.ppo.clip_coef == 1.0 and isinstance(cfg.ppo.clip_coef, float)
+    assert cfg.ppo.target_kl is None
+    assert cfg.policy.hidden_sizes == [32, 16] and cfg.policy.activation == "tanh"
+    assert cfg.policy.encoder.image_size == 32 and cfg.policy.lstm_layers == 0
+    assert cfg.info_keys == []
+    assert cfg.seed == 2  # the last word of a key counts
+
+
+def test_words_for_the_environment_are_read_as_what_they_look_like():
+    words = ["a=3", "b=0.5", "c=true", "d=none", "e=x,y", "f=1e-3", "g=[1]"]
+    kwargs = load("train", ["env=A-v0", *(f"env_kwargs.{word}" for word in words)]).env_kwargs
+    assert kwargs == {"a": 3, "b": 0.5, "c": True, "d": None, "e": "x,y", "f": 1e-3, "g": "[1]"}
+    assert type(kwargs["a"]) is int and type(kwargs["c"]) is bool
+
+
+def test_runs_are_bare_words():
+    assert load("plot", ["runs/a", "x=time", "runs/lr=3"]).runs == ["runs/a", "runs/lr=3"]
+    assert load("plot", ["runs=a,b"]).runs == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +139,42 @@ def test_words_become_typed_values():
         ("plan", ["domain=a.pddl"], "domain and problem go together"),
         ("view", ["port=70000"], "port must lie in [0, 65535], got 70000"),
         ("bench", [], "bench needs a word after it"),
-        ("bench", ["everything"], "unknown bench 'everything': choose from sim"),
+        ("bench", ["everything"], "unknown bench 'everything': choose from sim, trainers"),
+        ("bench trainers", ["num_envs=0"], "num_envs must be at least 1, got 0"),
         ("episodes", ["check"], "episodes check needs file=FILE.json.gz"),
+        ("evaluate", ["task.name=pick"], "evaluate has no setting 'task.name'"),
+        ("plot", [], "plot needs a word after it"),
+        ("plot", ["a", "x=steps"], "x must be step or time, got steps"),
+        ("train", [], "train needs env=...; see `rearrange train --help`"),
+        ("train", ["envv=A"], "train has no setting 'envv': did you mean 'env'?"),
+        ("train", ["gamma=1"], "train has no setting 'gamma': did you mean 'returns.gamma'?"),
+        ("train", ["learning_rate=1"], "train has no setting 'learning_rate': did you mean 'ppo."),
+        ("train", ["ppo.clip=1"], "train has no setting 'ppo.clip': did you mean 'ppo.clip_coef'?"),
+        ("train", ["qqxyzzy=1"], "train has no setting 'qqxyzzy': `rearrange train --help` lists"),
+        ("train", ["given=a"], "train has no setting 'given'"),
+        ("train", ["policy.name=a"], "train has no setting 'policy.name'"),
+        ("train", ["ppo=1"], "ppo has several settings: ppo.clip_coef, "),
+        ("train", ["ppo.clip_coef=x"], "ppo.clip_coef must be a number, got 'x'"),
+        ("train", ["ppo.num_epochs=1.5"], "ppo.num_epochs must be an integer, got '1.5'"),
+        ("train", ["serial=2"], "serial must be true or false, got '2'"),
+        ("train", ["policy=smal"], "unknown policy 'smal': did you mean 'small'?"),
+        ("train", ["policy.hidden_sizes=8,x"], "policy.hidden_sizes must be an integer, got 'x'"),
+        ("train", ["policy.hidden_sizes="], "policy.hidden_sizes must be a list such as a,b,c"),
+        ("train", ["env_kwargs=1"], "env_kwargs takes its values one by one, env_kwargs.NAME=VAL"),
+        ("train", ["env_kwargs.a.b=1"], "train has no setting 'env_kwargs.a.b'"),
+        ("train", [*A, "ppo.clip_coef=-1"], "clip_coef must be positive and finite, got -1.0"),
+        ("train", [*A, "returns.gamma=1.5"], "gamma must lie in [0, 1], got 1.5"),
+        ("train", [*A, "mode=verr"], "mode must be one of ver, nover, ddppo, htsrl, async; got"),
+        ("train", [*A, "resume=yes"], "resume must be one of no, auto; got 'yes'"),
+        ("train", [*A, "total_steps=0"], "total_steps must be at least 1, got 0"),
+        ("train", [*A, "ppo.num_minibatches=7"], "num_envs x num_steps (8 x 128 = 1024) must be "),
+        ("train", [*A, "serial=true", "mode=async"], "serial=true runs ver, nover and ddppo"),
+        ("train-skill", [], "train-skill needs one of close_drawer, close_fridge, navigate, "),
+        ("train-skill", ["pik"], "unknown skill 'pik': did you mean 'pick'?"),
+        ("train-skill", ["pick", "skill.env=A"], "train-skill has no setting 'skill.env'"),
+        ("train-skill", ["pick", "action_space=al"], "action_space must be one of full, skill, "),
+        ("train-skill", ["pick", "observation_delay=2"], "observation_delay must be 0 or 1, got 2"),
+        ("train-skill", ["pick", "camera_size=4"], "camera_size must be at least 8, got 4"),
     ],
 )
 def test_mistakes_are_one_clear_line(verb, words, message):

@@ -21,8 +21,11 @@ class EntropyCfg:
     target: float = 0.0
     """Wanted mean entropy, nats. Of discrete actions it is never negative, so 0 means none kept."""
     initial: float = 1e-3
+    """alpha at the start."""
     minimum: float = 1e-4
+    """Lower bound of a learned alpha."""
     maximum: float = 1.0
+    """Upper bound of a learned alpha."""
     learning_rate: float = 2.5e-4
     """Of Adam on log_alpha: about the relative change of alpha per optimiser step."""
 

@@ -30,11 +30,13 @@ class PPOCfg:
     clip_coef: float = 0.2
     """How far the ratio may leave 1 before a step gives no gradient."""
     value_coef: float = 0.5
+    """Weight of the value's loss beside the policy's."""
     num_epochs: int = 3
     """Passes over a rollout."""
     num_minibatches: int = 2
     """Equal parts a rollout is cut into, in each epoch anew."""
     max_grad_norm: float = 0.5
+    """Longer gradients are shortened to this norm."""
     learning_rate: float = 2.5e-4
     """Of Adam, at the start of the schedule."""
     adam_eps: float = 1e-5

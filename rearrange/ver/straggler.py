@@ -44,8 +44,9 @@ class StragglerCfg:
     episode_steps: int = 200
     """Steps between two resets."""
     reset_low_s: float = 0.15
+    """The shortest reset; they are spread evenly up to the longest."""
     reset_high_s: float = 0.6
-    """A reset takes between these two, uniformly."""
+    """The longest reset."""
     is_staggered: bool = True
     """First episodes end early, each at its own step, so that resets do not come all at once."""
     seed: int = 0

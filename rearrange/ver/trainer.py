@@ -94,13 +94,15 @@ class TrainerCfg:
     total_steps: int = 1_000_000
     """Environment steps to learn from."""
     num_envs: int = 16
+    """Environments, each stepped by a worker process (N)."""
     num_steps: int = 128
     """Steps of a rollout for each environment, on average (T)."""
     seed: int = 0
+    """Of the weights, the actions, the minibatches and, with their indices, the environments."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     num_threads: int = 0
-    """torch's threads while learning; 0: one for each core. Collecting uses one."""
+    """torch's threads while learning; 0: one for each core if there are images, else one."""
     overlap: bool = False
     """Collect the next rollout while learning from this one, with a policy one rollout old."""
     collector: CollectorCfg = field(default_factory=CollectorCfg)
@@ -119,12 +121,15 @@ class TrainerCfg:
     async_correction: str = "clip"
     """For data that lags behind in mode async: clip (PPO's ratio) or vtrace."""
     reward_scale: float = 1.0
+    """Rewards are multiplied with it before learning; reported returns are not."""
     normalize_rewards: bool = False
     """Divide rewards by the running spread of the discounted return."""
     on_nonfinite: str = "stop"
     """stop or drop: what to do with numbers that are not finite, from environments or losses."""
     checkpoint_interval_s: float = 300.0
+    """Between checkpoints (s); one more is written at the end."""
     keep_checkpoints: int = 3
+    """How many of the newest checkpoints stay."""
     resume: str = "no"
     """no, or auto: go on from the newest valid checkpoint in run_dir, if there is one."""
     info_keys: list[str] = field(default_factory=lambda: ["success"])
@@ -358,7 +363,9 @@ class Trainer:
 
     @property
     def _learning_threads(self) -> int:
-        return self.cfg.num_threads or num_cores()
+        has_images = any(len(spec.shape) == 3 for spec in self._layout.observation.values())
+        # Small layers are done before a second thread has woken up.
+        return self.cfg.num_threads or (num_cores() if has_images else 1)
 
     # --- environments --------------------------------------------------------------------------
 

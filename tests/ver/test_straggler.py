@@ -1,4 +1,4 @@
-"""The reference workload R1, and what can be reached on it, against numbers worked out otherwise."""
+"""The reference workload R1 and what can be reached on it, against numbers found otherwise."""
 
 import json
 import subprocess
@@ -112,10 +112,9 @@ def test_without_stragglers_the_calculation_is_arithmetic():
     assert ideal_rate(work) == pytest.approx(200 / (collecting + 0.5))
 
 
-def test_one_slow_environment_holds_up_nover_but_not_ver(tmp_path):
-    # Replayed alternately 10 and 30 ms by both of two environments: DD-PPO waits for the slower of
-    # the two each time, which is 30 ms three times out of four if they are out of step: here, with
-    # fixed phases, always or in every second step. The others take 20 ms on the mean.
+def test_only_ddppo_waits_for_the_slower_of_two_steps(tmp_path):
+    # Two environments replay 10 and 30 ms in turn. In step with each other, DD-PPO waits for 20 ms
+    # on the mean; out of step always for the slower one. The others take 20 ms on the mean.
     path = tmp_path / "times.json"
     path.write_text(json.dumps({"step_s": [0.010, 0.030], "reset_s": [0.0]}))
     cfg = StragglerCfg(recording=str(path))

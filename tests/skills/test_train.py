@@ -1,0 +1,186 @@
+"""`rearrange train` and `train-skill` from the words to the files, the exit code and going on."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import gymnasium
+import pytest
+import yaml
+from gymnasium import spaces
+
+from rearrange import cli
+from rearrange.configs.load import load
+from rearrange.skills.train import SUITING, run_folder, what_to_train, with_suiting
+
+SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads=1"]
+
+
+def works(capsys, *words):
+    """What a command that must end well prints."""
+    code = cli.main(list(words))
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+def fails(capsys, *words):
+    """The one line of a command that must fail."""
+    assert cli.main(list(words)) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+    assert captured.out == ""
+    return captured.err
+
+
+def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path):
+    run_dir = tmp_path / "run"
+    words = ["train", "env=CartPole-v1", *SMALL, f"run_dir={run_dir}"]
+    out = works(capsys, *words, "total_steps=1024")
+    assert re.search(r"^steps +1024 in ", out, flags=re.MULTILINE) and "CartPole-v1" in out
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert (summary["env"], summary["mode"], summary["total_steps"]) == ("CartPole-v1", "ver", 1024)
+    assert summary["episode_return"]["episodes"] > 10 and summary["success"] is None
+    config = yaml.safe_load((run_dir / "config.yaml").read_text())
+    assert (config["env"], config["policy"]["name"]) == ("CartPole-v1", "mlp_lstm")
+    assert config["num_envs"] == 4 and config["ppo"]["learning_rate"] == 1e-3
+
+    assert "is not empty: resume=auto goes on" in fails(capsys, *words)
+    other = [word.replace("CartPole-v1", "Acrobot-v1") for word in words]
+    assert "'CartPole-v1', here it is 'Acrobot-v1'" in fails(capsys, *other, "resume=auto")
+    line = fails(capsys, *words, "resume=auto", "policy.lstm_hidden=32")
+    assert "policy.lstm_hidden is 64, here it is 32" in line
+
+    works(capsys, *words, "total_steps=1280", "resume=auto")
+    steps = [json.loads(line)["step"] for line in (run_dir / "metrics.jsonl").open()]
+    assert steps == [256, 512, 768, 1024, 1280]
+
+
+def test_a_skill_is_trained_in_the_home(capsys, tmp_path):
+    words = ["train-skill", "close_drawer", *SMALL, "num_envs=2", "num_steps=8", "total_steps=32"]
+    words += ["camera_size=16", "policy.lstm_hidden=32", "policy.encoder.base_width=4"]
+    out = works(capsys, *words, f"run_dir={tmp_path / 'run'}")
+    assert "rearrange/CloseDrawer-v0" in out
+    config = yaml.safe_load((tmp_path / "run/config.yaml").read_text())
+    assert config["env"] == "rearrange/CloseDrawer-v0" and config["skill"]["name"] == "close_drawer"
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["total_steps"] == 32
+
+
+def test_worker_processes_train_too_and_sigterm_saves(tmp_path):
+    command = [sys.executable, "-m", "rearrange", "train", "env=rearrange/MaskedPendulum-v1"]
+    command += ["num_envs=2", "num_steps=64", "num_threads=1", f"run_dir={tmp_path}"]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+    metrics = tmp_path / "metrics.jsonl"
+    try:
+        deadline = time.monotonic() + 60.0
+        while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+            assert time.monotonic() < deadline and running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        _, errors = running.communicate(timeout=30.0)
+    finally:
+        running.kill()
+    assert running.returncode == 143, errors
+    assert errors.splitlines()[-1] == "stopped by SIGTERM: saved; resume=auto goes on"
+    assert list((tmp_path / "checkpoints").glob("*.safetensors"))
+    assert json.loads((tmp_path / "summary.json").read_text())["stopped_by"] == "SIGTERM"
+
+
+@pytest.mark.parametrize(
+    "env_id, policy, learning_rate",
+    [
+        ("CartPole-v1", "mlp_lstm", 1e-3),
+        ("Pendulum-v1", "mlp_lstm", 3e-4),
+        ("rearrange/Pick-v0", "small", 2.5e-4),
+    ],
+)
+def test_what_is_not_given_suits_the_spaces(env_id, policy, learning_rate):
+    cfg = load("train", [f"env={env_id}"])
+    cfg = with_suiting(cfg, what_to_train(cfg))
+    assert (cfg.policy.name, cfg.ppo.learning_rate) == (policy, learning_rate)
+
+
+def test_what_is_given_stands_whatever_the_spaces():
+    words = ["env=CartPole-v1", "policy=auto", "policy.lstm_hidden=16", "ppo.learning_rate=0.5"]
+    cfg = load("train", words)
+    cfg = with_suiting(cfg, what_to_train(cfg))
+    assert (cfg.policy.name, cfg.policy.lstm_hidden) == ("mlp_lstm", 16)
+    assert cfg.ppo.learning_rate == 0.5 and cfg.ppo.normalize_advantages
+    cfg = load("train", ["env=CartPole-v1", "policy=mlp"])
+    assert with_suiting(cfg, what_to_train(cfg)).policy.name == "mlp"
+    cfg = load("train-skill", ["pick", "policy=paper"])
+    assert with_suiting(cfg, what_to_train(cfg)) == cfg
+
+
+def test_all_that_suits_can_be_read():
+    for words in SUITING.values():
+        cfg = load("train", [*words, "env=CartPole-v1"])
+        assert cfg.policy.name != "auto"
+
+
+def test_a_skills_environment_follows_the_network_and_the_words():
+    cfg = load("train-skill", ["pick", "policy=paper", "env_kwargs.max_episode_steps=9"])
+    env_id, kwargs, _ = what_to_train(cfg)
+    assert env_id == "rearrange/Pick-v0"
+    assert kwargs == {
+        "camera_size": 128, "action_space": "full", "observation_delay": 1, "max_episode_steps": 9
+    }  # fmt: skip
+    cfg = load("train-skill", ["pick", "camera_size=32"])
+    assert what_to_train(cfg).kwargs["camera_size"] == 32
+
+
+def test_the_same_words_find_the_same_folder():
+    def folder(verb, *words):
+        cfg = load(verb, list(words))
+        return str(run_folder(cfg, what_to_train(cfg)))
+
+    assert folder("train", "env=my.module:mine/Env-v0", "seed=3") == "runs/Env-v0-ver-3"
+    assert folder("train-skill", "pick", "mode=ddppo") == "runs/pick-ddppo-0"
+    assert folder("train-skill", "pick", "run_dir=~/a") == os.path.expanduser("~/a")
+
+
+class Odd(gymnasium.Env):
+    """Spaces of which the trainer can take one."""
+
+    observation_space = action_space = spaces.Discrete(2)
+
+
+@pytest.mark.parametrize(
+    "name, space, message",
+    [
+        ("observation_space", spaces.Text(3), "observations must be made of Box, Discrete, "),
+        ("observation_space", spaces.Tuple([spaces.Discrete(2)]), "got Tuple"),
+        ("action_space", spaces.MultiBinary(3), "actions must be a Box, Discrete or MultiDiscrete"),
+    ],
+)
+def test_spaces_that_the_trainer_cannot_take_are_one_line(
+    capsys, tmp_path, monkeypatch, name, space, message
+):
+    monkeypatch.setattr(Odd, name, space)
+    gymnasium.register("odd/Odd-v0", entry_point=Odd)
+    try:
+        line = fails(capsys, "train", "env=odd/Odd-v0", f"run_dir={tmp_path / 'run'}")
+    finally:
+        del gymnasium.registry["odd/Odd-v0"]
+    assert message in line and not (tmp_path / "run").exists()
+
+
+def test_bad_settings_are_one_line_and_leave_no_folder(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    run = f"run_dir={tmp_path / 'run'}"
+    assert "did you mean CartPole-v1" in fails(capsys, "train", "env=CartPol-v1", run)
+    assert "did you mean 'serial'?" in fails(capsys, "train", "env=CartPole-v1", "seral=1", run)
+    assert "ppo.num_minibatches (7)" in fails(
+        capsys, "train", "env=CartPole-v1", "ppo.num_minibatches=7", run
+    )
+    assert "'size'" in fails(capsys, "train", "env=CartPole-v1", "env_kwargs.size=1", run)
+    assert "device must be auto" in fails(capsys, "train", "env=CartPole-v1", "device=tpu", run)
+    assert "split must be one of" in fails(capsys, "train-skill", "pick", "env_kwargs.split=a", run)
+    assert not (tmp_path / "run").exists()
+    for folder in (tmp_path / "file", tmp_path / "file/below", "/proc/nothing"):
+        assert "run_dir" in fails(capsys, "train", "env=CartPole-v1", f"run_dir={folder}")

@@ -1,0 +1,6 @@
+"""Makes `fake_env` and `fake_policy` importable, in the tests and in the workers they start."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

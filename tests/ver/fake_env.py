@@ -1,0 +1,125 @@
+"""An environment and its pools whose every number says where it comes from. No torch here.
+
+    observation   environment, episode's seed, step, action it answers (0 at the start)
+    reward        100 environment + step + action / 4
+    length        LENGTHS[seed % 5]; odd seeds terminate, even ones are truncated
+"""
+
+import time
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+
+from rearrange.ver.environment_worker import WorkerCfg, episode_seed
+from rearrange.ver.pool import Fault, PoolCfg, SerialPool, WorkerPool
+from rearrange.ver.shared_memory import SlotLayout
+from rearrange.ver.spaces import action_spec, observation_spec
+
+LENGTHS = (1, 4, 7, 11, 30)
+SEED_RANGE = 1 << 20  # float32 counts so far
+
+
+class FakeEnv(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32)
+
+    def __init__(self, index, step_s=0.0, lengths=LENGTHS, poison=()):
+        self.index, self.step_s, self.lengths, self.poison = index, step_s, lengths, poison
+
+    def reset(self, *, seed=None, options=None):
+        self.seed, self.count = seed, 0
+        return observation(self.index, seed, 0, 0.0), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action) and self.count < self.length
+        if self.step_s:
+            time.sleep(self.step_s)
+        self.count += 1
+        is_over = self.count == self.length
+        given = observation(self.index, self.seed, self.count, action[0])
+        reward = reward_of(self.index, self.count, action[0])
+        if (self.index, self.seed, self.count) in self.poison:
+            reward = np.nan
+        is_odd = bool(self.seed % 2)
+        return given, reward, is_over and is_odd, is_over and not is_odd, {"success": is_odd}
+
+    @property
+    def length(self):
+        return self.lengths[self.seed % len(self.lengths)]
+
+
+def observation(index, seed, step, action):
+    return np.array([index, seed % SEED_RANGE, step, action], np.float32)
+
+
+def reward_of(index, step, action):
+    return 100.0 * index + step + 0.25 * float(action)
+
+
+@dataclass(frozen=True)
+class MakeFake:
+    """Environment e sleeps e times `step_s`."""
+
+    step_s: float = 0.0
+    lengths: tuple = LENGTHS
+    poison: tuple = ()
+
+    def __call__(self, index):
+        return FakeEnv(index, index * self.step_s, self.lengths, self.poison)
+
+
+class UnevenPool(SerialPool):
+    """Announces what is done in an order and at a pace of its own, as slow workers would."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.rng = np.random.default_rng(0)
+
+    def receive(self, timeout_s):
+        is_done = self.rng.random(len(self._ready)) < 1.0 / (1.0 + np.array(self._ready, float))
+        ready = [e for e, done in zip(self._ready, is_done, strict=True) if done]
+        self._ready = [e for e in self._ready if e not in ready]
+        return ready
+
+
+class FaultyPool(UnevenPool):
+    """Replaces an environment every now and then, as if its worker had died."""
+
+    def receive(self, timeout_s):
+        self.faults = []
+        if self.rng.random() < 0.05:
+            e = int(self.rng.integers(self.num_envs))
+            self.environments[e].start()
+            self._ready = [*(other for other in self._ready if other != e), e]
+            self.faults = [Fault([e], "died")]
+            return [other for other in super().receive(timeout_s) if other != e]
+        return super().receive(timeout_s)
+
+    def take_faults(self):
+        faults, self.faults = self.faults, []
+        return faults
+
+
+SEED = 7
+POOLS = {"serial": SerialPool, "uneven": UnevenPool, "faulty": FaultyPool}
+
+
+def make_pool(kind, num_envs, make_env=None, start_mode="off", horizon=8):
+    """A pool that has been started."""
+    make_env = make_env or MakeFake()
+    env = make_env(0)
+    spec = observation_spec(env.observation_space), action_spec(env.action_space)
+    layout = SlotLayout(num_envs, *spec, 1)
+    cfg = WorkerCfg(SEED, ("success",), start_mode, horizon)
+    numbers = np.zeros(num_envs, np.int64)
+    if kind == "workers":
+        pool = WorkerPool(make_env, layout, cfg, numbers, True, PoolCfg(), ("fake_env",))
+    else:
+        pool = POOLS[kind](make_env, layout, cfg, numbers, True)
+    pool.start()
+    return pool
+
+
+def seed_of(env, number):
+    return episode_seed(SEED, env, number)
