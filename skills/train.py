@@ -26,12 +26,15 @@ from rearrange.ver.trainer import Trainer, TrainerCfg
 SUITING: dict[str, tuple[str, ...]] = {
     # as the paper: rewards and observations of the home have sensible sizes
     "pictures": ("policy=small",),
+    # Rewards are divided by their spread: CartPole's returns of 100 and more else leave the policy,
+    # whose gradient is clipped together with the critic's, next to nothing.
     "discrete": (
         "policy=mlp_lstm",
         "ppo.learning_rate=1e-3",
         "ppo.num_epochs=4",
         "ppo.num_minibatches=4",
         "ppo.normalize_advantages=true",
+        "normalize_rewards=true",
         "entropy.learned=false",
         "entropy.initial=0.01",
     ),

@@ -33,6 +33,8 @@ from rearrange.ver.spaces import write_observation
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, env
 
+_RESETS = 3  # so many observations in a row that are not finite mean a broken environment
+
 # The policy answers all environments at once: while it works, no environment takes its core.
 WORKER_NICENESS = 10
 
@@ -125,7 +127,9 @@ class SlotEnvironment:
         target = slots.final if terminated or truncated else slots.observation
         write_observation(self.env.observation_space, observation, target, e)
         if (what := self._nonfinite(target)) is not None:
-            self._report_nonfinite(what)
+            self.clock = None
+            place = self._place()
+            self._write_start(self._reset(), f"{place}: {what}")
         elif terminated or truncated:
             slots.episode_return[e] = self.total_return
             slots.episode_length[e] = len(self.actions)
@@ -133,8 +137,8 @@ class SlotEnvironment:
             self.clock = None
             first = self._reset()
             write_observation(self.env.observation_space, first, slots.observation, e)
-            if (what := self._nonfinite(slots.observation, with_reward=False)) is not None:
-                raise RuntimeError(f"environment {e}, episode {self.number}: reset gave {what}")
+            if self._nonfinite(slots.observation, with_reward=False) is not None:
+                self._write_start(first)  # one answer cannot tell both: the episode is lost
         slots.episode_number[e] = self.number
         slots.step_seconds[e] = time.perf_counter() - begin
 
@@ -159,12 +163,22 @@ class SlotEnvironment:
                 observation = self._reset()
         return observation
 
-    def _write_start(self, observation) -> None:
+    def _write_start(self, observation, fault: str | None = None) -> None:
+        """Writes an episode's first observation, and what was not finite before it."""
         slots, e = self.slots, self.index
-        write_observation(self.env.observation_space, observation, slots.observation, e)
-        if (what := self._nonfinite(slots.observation, with_reward=False)) is not None:
-            raise RuntimeError(f"environment {e}, episode {self.number}: reset gave {what}")
+        for _ in range(_RESETS):
+            write_observation(self.env.observation_space, observation, slots.observation, e)
+            what = self._nonfinite(slots.observation, with_reward=False)
+            if what is None:
+                break
+            fault = fault or f"{self._place()}: {what}"
+            observation = self._reset()
+        else:
+            raise RuntimeError(f"{fault}; {_RESETS} resets in a row did not help")
         slots.is_start[e], slots.fault[e] = 1, sm.FAULT_NONE
+        if fault is not None:
+            slots.set_message(e, fault)
+            slots.fault[e] = sm.FAULT_NONFINITE
         slots.terminated[e] = slots.truncated[e] = 0
         slots.reward[e] = slots.step_seconds[e] = 0.0
         slots.episode_number[e] = self.number
@@ -180,14 +194,8 @@ class SlotEnvironment:
                 return f"observation '{name}' with a value that is not finite"
         return None
 
-    def _report_nonfinite(self, what: str) -> None:
-        """Names the place, and goes on with a new episode."""
-        slots, e = self.slots, self.index
-        place = f"environment {e}, episode {self.number}, step {len(self.actions)}"
-        slots.set_message(e, f"{place}: {what}")
-        self.clock = None
-        self._write_start(self._reset())
-        slots.fault[e] = sm.FAULT_NONFINITE
+    def _place(self) -> str:
+        return f"environment {self.index}, episode {self.number}, step {len(self.actions)}"
 
 
 def _lookup(info: dict, path: str) -> float:
@@ -217,7 +225,8 @@ def run_environment_worker(
 ) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as does SIGTERM to a whole process group
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     _die_with_parent()
     os.nice(WORKER_NICENESS)
     slots = StepSlots(layout, memory)
@@ -227,7 +236,8 @@ def run_environment_worker(
         for current, number, is_fresh in envs:
             environments[current] = SlotEnvironment(make_env, current, slots, cfg, number, is_fresh)
             environments[current].start()
-            os.write(answers.fileno(), ANSWER.pack(generation, current))
+        for index in environments:  # now that all can answer in time
+            os.write(answers.fileno(), ANSWER.pack(generation, index))
         while data := os.read(requests.fileno(), 4096):
             for (current,) in REQUEST.iter_unpack(data):
                 environments[current].step()

@@ -14,11 +14,14 @@ import logging
 import multiprocessing
 import os
 import select
+import signal
 import sys
+import threading
 import time
 import types
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 
 import numpy as np
 
@@ -37,6 +40,7 @@ from rearrange.ver.shared_memory import SlotLayout, StepSlots
 
 log = logging.getLogger(__name__)
 _CHECK_EVERY_S = 0.25  # between looks for silent workers
+_KILL_PATIENCE_S = 5.0  # the kernel may need a while to end a process that waits for a disk
 
 
 @dataclass(kw_only=True)
@@ -161,10 +165,12 @@ class WorkerPool:
         self._worker_of: dict[int, _Worker] = {}
         self._by_sentinel: dict[int, _Worker] = {}
         self._faults: list[Fault] = []
+        self._lock = threading.Lock()  # inference threads send while the collector replaces
         self._next_check = self._last_look = time.monotonic()
 
     def start(self) -> None:
         """Starts the workers; their environments announce themselves as they become ready."""
+        resource_tracker.ensure_running()  # its start would end `_signals_blocked` too early
         size = self._cfg.envs_per_worker
         try:
             for first in range(0, self.num_envs, size):
@@ -176,11 +182,14 @@ class WorkerPool:
 
     def send(self, envs: list[int]) -> None:
         deadline = time.monotonic() + self._cfg.step_timeout_s
-        for e in envs:
-            worker = self._worker_of[e]
-            worker.owed[e] = deadline
-            with suppress(BrokenPipeError):  # it died; its sentinel says so
-                os.write(worker.requests.fileno(), REQUEST.pack(e))
+        with self._lock:
+            for e in envs:
+                worker = self._worker_of[e]
+                if e in worker.owed:
+                    continue  # replaced since the action was asked for: it begins an episode
+                worker.owed[e] = deadline
+                with suppress(BrokenPipeError):  # it died; its sentinel says so
+                    os.write(worker.requests.fileno(), REQUEST.pack(e))
 
     def receive(self, timeout_s: float) -> list[int]:
         """Environments with something new, possibly none. Replaces broken workers.
@@ -220,10 +229,7 @@ class WorkerPool:
         deadline = time.monotonic() + 2.0
         for worker in workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.process.close()
+            _end(worker.process)
         if workers:
             self._answers.close()
             self._answers_write.close()
@@ -234,13 +240,13 @@ class WorkerPool:
         reader, writer = self._context.Pipe(duplex=False)
         args = (
             self._make_env, [(e, int(self._numbers[e]), is_fresh) for e in envs], self._layout,
-            self.slots.memory, self._worker_cfg, reader, self._answers_write, generation,
+            self.slots.memory, self._worker_cfg, reader, self._answers_write, generation % 65536,
         )  # fmt: skip
         name = f"environment worker {envs[0]}"
         process = self._context.Process(
             target=run_environment_worker, args=args, name=name, daemon=True
         )
-        with _main_module_hidden(), _one_thread():
+        with _main_module_hidden(), _one_thread(), _signals_blocked():
             process.start()
         reader.close()
         deadline = time.monotonic() + self._cfg.start_timeout_s
@@ -260,6 +266,9 @@ class WorkerPool:
             if generation != worker.generation % 65536:
                 continue  # a worker that has been replaced
             worker.owed.pop(e, None)
+            if worker.owed:  # it has not been silent: its next environment has the whole time
+                deadline = time.monotonic() + self._cfg.step_timeout_s
+                worker.owed = {other: max(at, deadline) for other, at in worker.owed.items()}
             if self.slots.fault[e] in (sm.FAULT_EXCEPTION, sm.FAULT_USER):
                 message = self.slots.get_message(e)
                 if self.slots.fault[e] == sm.FAULT_USER:
@@ -273,7 +282,8 @@ class WorkerPool:
         stalled = now - self._last_look
         self._next_check = now + _CHECK_EVERY_S
         for worker in list(self._workers):
-            if stalled > 1.0:  # nobody looked, for instance while learning: that time is not theirs
+            if stalled > 0.5 * self._cfg.step_timeout_s:
+                # Nobody looked: a long update on all cores, or all of us were stopped (Ctrl-Z).
                 worker.owed = {e: deadline + stalled for e, deadline in worker.owed.items()}
             if worker.owed and min(worker.owed.values()) < now:
                 self._replace(worker, "did not answer in time", ready)
@@ -284,24 +294,52 @@ class WorkerPool:
         self._workers.remove(worker)
         self._poll.unregister(worker.process.sentinel)
         del self._by_sentinel[worker.process.sentinel]
-        worker.requests.close()
-        worker.process.kill()
-        worker.process.join()
-        worker.process.close()
+        _end(worker.process)
         ready[:] = [e for e in ready if e not in worker.envs]
-        self.restarts += 1
         what = f"environment worker of {_names(worker.envs)} {reason}"
-        if self.restarts > self._cfg.max_restarts:
+        if self.restarts == self._cfg.max_restarts:
+            with self._lock:
+                worker.requests.close()
+                # A thread that still sends finds it busy; the training ends.
+                worker.owed = dict.fromkeys(worker.envs, np.inf)
             raise TooManyRestarts(
                 f"{what}; the budget of {self._cfg.max_restarts} restarts is spent"
             )
+        self.restarts += 1
         log.warning("%s; restarting it (%d of %d)", what, self.restarts, self._cfg.max_restarts)
         self._faults.append(Fault(worker.envs, reason.splitlines()[0]))
-        self._add(worker.envs, worker.generation + 1, is_fresh=False)
+        with self._lock:
+            worker.requests.close()
+            self._add(worker.envs, worker.generation + 1, is_fresh=False)
 
 
 def _names(envs: list[int]) -> str:
     return f"environment {envs[0]}" if len(envs) == 1 else f"environments {envs[0]}-{envs[-1]}"
+
+
+def _end(process: multiprocessing.process.BaseProcess) -> None:
+    """Kills it if need be, also while it is stopped, and frees what belongs to it."""
+    if process.is_alive():
+        process.kill()
+        process.join(_KILL_PATIENCE_S)
+    if process.is_alive():
+        log.warning("process %d does not end", process.pid)
+    else:
+        process.close()
+
+
+@contextmanager
+def _signals_blocked():
+    """The server inherits this, so that SIGTERM to the whole group reaches only this process.
+
+    The server would else end before our work is saved, and its children with it. It leaves when
+    this process does.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class PPOCfg:
     learning_rate: float = 2.5e-4
     """Of Adam, at the start of the schedule."""
     adam_eps: float = 1e-5
+    """Added to Adam's denominator, so that tiny gradients do not make full steps."""
     normalize_advantages: bool = False
     """To mean 0 and standard deviation 1 within each minibatch."""
     clip_values: bool = False

@@ -68,6 +68,7 @@ from rearrange.ver.types import Policy
 log = logging.getLogger(__name__)
 BuildPolicy = Callable[[ObservationSpec, ActionSpec], Policy]
 _LEARNING_GRACE_S = 15.0  # an update that was interrupted may go on for so long
+_SAME_SIGNAL_S = 1.0  # a terminal and a program that passes signals on both send one Ctrl-C
 
 
 class Mode(NamedTuple):
@@ -331,7 +332,7 @@ class Trainer:
                     break
             self._save(pool, is_last=True)
         except (NonFinite, TooManyRestarts):
-            self._save(pool, is_last=True)
+            self._save(pool, is_last=False)  # a full disk must not hide what happened
             raise
         finally:
             self._stop_signal = self._stop_signal or 0  # a collecting thread looks at it
@@ -480,7 +481,7 @@ class Trainer:
         except OSError as error:
             if is_last:
                 raise
-            log.warning("no checkpoint at step %d: %s; training goes on", self.steps, error)
+            log.warning("no checkpoint at step %d: %s", self.steps, error)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         tensors, values = checkpoint.tensors, checkpoint.manifest
@@ -538,7 +539,7 @@ class Trainer:
             return
 
         def handle(signum: int, frame) -> None:
-            if self._stop_signal:
+            if self._stop_signal and time.monotonic() - self._stop_time > _SAME_SIGNAL_S:
                 raise KeyboardInterrupt
             self.request_stop(signum)
 

@@ -103,14 +103,8 @@ def test_a_peer_gets_the_settings_and_its_answer_comes_back(monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "text, how",
-    [
-        ("raise ValueError('numpy is too new')", "ended with 1"),
-        (
-            "import time\nprint('ValueError: numpy is too new', flush=True)\ntime.sleep(60)",
-            "longer",
-        ),
-    ],
+    "text, how, timeout_s",
+    [("raise ValueError('numpy is too new')", "ended with 1", 30.0), (HANGING, "longer", 3.0)],
 )
 def test_a_peer_that_fails_or_hangs_says_why(monkeypatch, tmp_path, text, how, timeout_s):
     script(monkeypatch, tmp_path, text)
