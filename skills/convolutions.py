@@ -24,9 +24,7 @@ class Conv(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         bias = None if self.bias is None else self.bias.to(x.dtype)
-        return F.conv2d(
-            x, self.weight.to(x.dtype), bias, self.stride, self.padding, self.dilation
-        )
+        return F.conv2d(x, self.weight.to(x.dtype), bias, self.stride, self.padding, self.dilation)
 
 
 class Norm(nn.GroupNorm):
@@ -98,7 +96,9 @@ def deinterleaved(x: Tensor, dilation: int) -> Tensor:
 
 def _matrix(kernel: Tensor) -> Tensor:
     columns = [
-        kernel[1 - v : 3 - v, 1 - u : 3 - u].reshape(-1, kernel.shape[3]) for v in (0, 1) for u in (0, 1)
+        kernel[1 - v : 3 - v, 1 - u : 3 - u].reshape(-1, kernel.shape[3])
+        for v in (0, 1)
+        for u in (0, 1)
     ]
     return torch.cat(columns, dim=1)
 

@@ -3,7 +3,8 @@
     picture [B, H, W, C]
       -> 4x4 stride 4 patches (the stem), GroupNorm
       -> stage 1 -> norm, 2x2 stride 2 -> stage 2 -> ... -> stage 4       widths base * (1, 2, 4, 8)
-      -> 3x3 convolution to about `compressed_size` numbers, GroupNorm, ReLU, linear -> [B, features]
+      -> 3x3 convolution to about `compressed_size` numbers, GroupNorm, ReLU
+      -> linear, ReLU -> [B, feature_size]
 
 A stage is two basic blocks of two dilated 3x3 convolutions; the patches, the separate
 down-sampling layers, the layer scale and the dilation are ConvNeXt's. Wijmans et al. 2022 (VER),

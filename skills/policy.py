@@ -58,7 +58,7 @@ class PolicyCfg:
     precision: str = "float32"
     """Of the encoder's stages: float32 or bfloat16. Weights and all the rest are float32."""
     compile: bool = False
-    """Compile the encoder: a minute or so at the start, faster afterwards."""
+    """Compile the encoder by torch.compile. Not for a CPU: minutes of compiling, and slower."""
 
     def __post_init__(self) -> None:
         for name, known in (("activation", ACTIVATIONS), ("precision", PRECISIONS)):
@@ -195,7 +195,9 @@ class Trunk(nn.Module):
         sizes = [inputs, *cfg.hidden_sizes]
         layers = [_layer(a, b, cfg.activation) for a, b in zip(sizes, sizes[1:], strict=False)]
         self.hidden = nn.Sequential(*layers)
-        self.memory = Memory(sizes[-1], cfg.lstm_hidden, cfg.lstm_layers) if cfg.lstm_layers else None
+        self.memory = (
+            Memory(sizes[-1], cfg.lstm_hidden, cfg.lstm_layers) if cfg.lstm_layers else None
+        )
         self.size = cfg.lstm_hidden if cfg.lstm_layers else sizes[-1]
         self.state_size = self.memory.state_size if self.memory else 0
 

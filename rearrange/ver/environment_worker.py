@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import forkserver
 
 import gymnasium
 import numpy as np
@@ -228,6 +229,7 @@ def run_environment_worker(
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as does SIGTERM to a whole process group
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     _die_with_parent()
+    _let_server_go()
     os.nice(WORKER_NICENESS)
     slots = StepSlots(layout, memory)
     current = envs[0][0]
@@ -253,6 +255,19 @@ def run_environment_worker(
         with suppress(OSError):
             os.write(answers.fileno(), ANSWER.pack(generation, current))
         sys.exit(1)
+
+
+def _let_server_go() -> None:
+    """Closes this process's end of the pipe by which the fork server sees that it is not needed.
+
+    Every child gets one. A child that hangs would keep the server, and so itself, alive after the
+    training was killed.
+    """
+    server = forkserver._forkserver  # not public; without it that case leaves two processes
+    descriptor = getattr(server, "_forkserver_alive_fd", None)
+    if descriptor is not None:
+        server._forkserver_alive_fd = None
+        os.close(descriptor)
 
 
 def _die_with_parent() -> None:

@@ -105,6 +105,4 @@ class FaultyEnv(gymnasium.Env):
         return reward
 
 
-gymnasium.register(
-    "Faulty-v0", entry_point="rearrange.ver.faulty:FaultyEnv", kwargs={"index": 0}
-)
+gymnasium.register("Faulty-v0", entry_point="rearrange.ver.faulty:FaultyEnv", kwargs={"index": 0})

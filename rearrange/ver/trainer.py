@@ -261,6 +261,11 @@ class Trainer:
             pool = self._make_pool()
             try:
                 self._train(pool)
+            except (NonFinite, TooManyRestarts) as error:
+                reason = str(error).splitlines()[0]
+                with suppress(OSError):  # a full disk must not hide what happened
+                    self._write_summary(run_log.wall_time_s, pool.restarts, error=reason)
+                raise
             finally:
                 with self._signals_ignored():
                     pool.close()
@@ -511,7 +516,7 @@ class Trainer:
             reason = str(error).splitlines()[0]
             raise UserError(f"checkpoint {checkpoint.path} does not fit: {reason}") from error
 
-    def _write_summary(self, wall_time_s: float, restarts: int) -> dict[str, Any]:
+    def _write_summary(self, wall_time_s: float, restarts: int, **others: Any) -> dict[str, Any]:
         stopped_by = signal.Signals(self._stop_signal).name if self._stop_signal else None
         return write_summary(
             self.run_dir,
@@ -527,6 +532,7 @@ class Trainer:
             serial=self.cfg.serial,
             num_envs=self.cfg.num_envs,
             device=str(self.device),
+            **others,
         )
 
     # --- signals -------------------------------------------------------------------------------

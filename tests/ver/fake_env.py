@@ -87,18 +87,17 @@ class FaultyPool(UnevenPool):
     """Replaces an environment every now and then, as if its worker had died."""
 
     def receive(self, timeout_s):
-        self.faults = []
+        ready, self.faults = super().receive(timeout_s), []
         if self.rng.random() < 0.05:
             e = int(self.rng.integers(self.num_envs))
             self.environments[e].start()
-            self._ready = [*(other for other in self._ready if other != e), e]
             self.faults = [Fault([e], "died")]
-            return [other for other in super().receive(timeout_s) if other != e]
-        return super().receive(timeout_s)
+            ready = [other for other in ready if other != e]
+            self._ready = [*(other for other in self._ready if other != e), e]
+        return ready
 
     def take_faults(self):
-        faults, self.faults = self.faults, []
-        return faults
+        return self.faults
 
 
 SEED = 7

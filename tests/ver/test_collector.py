@@ -1,7 +1,5 @@
 """What a rollout holds, from environments and a policy whose numbers can be worked out again."""
 
-import math
-
 import fake_env
 import numpy as np
 import pytest
@@ -153,21 +151,23 @@ def test_two_inference_threads_and_slow_environments_keep_all_numbers_together(m
 
 def test_steps_under_way_go_to_the_next_rollout_as_they_were():
     run = collect("uneven", count=12)
+    episodes = episodes_of(run.rollouts)
     num_carried = 0
     for number, left in enumerate(run.open_rows[:-1]):
-        following = run.rollouts[number + 1]
-        for i, env in enumerate(left["env_id"]):
-            is_it = (following["env_id"] == env) & (following["step_id"] == left["step_id"][i])
-            is_it &= following["episode_id"] == left["episode_id"][i]
-            (row,) = np.flatnonzero(is_it)
+        for i, key in enumerate(zip(left["env_id"], left["episode_id"], strict=True)):
+            is_newest = left["step_id"][i] >= len(episodes.get(key, ()))
+            if is_newest:
+                continue  # still under way when the last rollout ended
+            rollout, step = episodes[key][left["step_id"][i]]
+            assert rollout > number
             names = ("action", "log_prob", "value", "state", "observation", "policy_version")
             for name in names:
-                assert (following[name][row] == left[name][i]).all()
-            num_carried += 1
+                assert (step[name] == left[name][i]).all()
+            num_carried += rollout == number + 1
     assert num_carried > 10
     versions = np.stack([rows["policy_version"] for rows in run.rollouts])
     lag = np.arange(12)[:, None] - versions
-    assert set(lag.ravel()) == {0, 1} and lag.mean() < 0.2
+    assert 0.0 < lag.mean() < 0.2 and lag.min() == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -225,14 +225,12 @@ class ScriptedPool(fake_env.SerialPool):
         return [self._ready.pop(0)] if self._ready else []
 
 
-@pytest.mark.parametrize(("low", "high"), [(1, 1), (1, 3), (2, 3), (4, 4)])
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (1, 3), (2, 3), (2, 2), (4, 4)])
 def test_batches_keep_their_limits(low, high, monkeypatch):
     monkeypatch.setitem(fake_env.POOLS, "scripted", ScriptedPool)
     for kind in ("scripted", "serial"):
         run = Run(make_pool(kind, E), cfg=CollectorCfg(min_batch=low, max_batch=high))
-        run.collector._step_mean_s = math.inf  # however long it takes
-        if kind == "serial" and low == high == 2:
-            continue
+        run.collector._step_mean_s = 1e9  # however long it takes
         run.collect(3)
         assert max(run.policy.batches) <= high and min(run.policy.batches) >= low
 
@@ -240,7 +238,7 @@ def test_batches_keep_their_limits(low, high, monkeypatch):
 def test_an_incomplete_batch_is_served_after_half_a_step(monkeypatch):
     monkeypatch.setitem(fake_env.POOLS, "scripted", ScriptedPool)
     run = Run(make_pool("scripted", E), cfg=CollectorCfg(min_batch=4))
-    run.collector._step_mean_s = -1.0  # long over
+    run.collector._step_mean_s = -1e9  # long over
     run.collect(2)
     assert set(run.policy.batches) == {1}
 
