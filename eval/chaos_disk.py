@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 DISK_MIB = 8
-_FILE_LIMIT = 2**17  # bytes; a checkpoint is larger, the metrics of a short run are smaller
+_FILE_LIMIT = 2**15  # bytes; a checkpoint is larger, what a short run prints is smaller
 
 
 class SmallDisk:

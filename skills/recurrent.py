@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from rearrange.skills.packed_lstm import packed_lstm_layer
+
 
 class Memory(nn.Module):
     """An LSTM (Hochreiter and Schmidhuber 1997) of some layers."""
@@ -45,4 +47,10 @@ class Memory(nn.Module):
     def sequences(self, x: Tensor, batch_sizes: Tensor, start_state: Tensor) -> Tensor:
         """Packed steps [B, I], batch_sizes [L] on the CPU, start [Q, K] -> outputs [B, H]."""
         rows = start_state.view(-1, 2, self.layers, self.hidden).permute(1, 2, 0, 3).contiguous()
+        is_ragged = bool(batch_sizes[0] != batch_sizes[-1])
+        if x.device.type == "cpu" and is_ragged:  # of equal ones torch's own kernel is faster
+            sizes = batch_sizes.tolist()
+            for weights, h, c in zip(self.lstm.all_weights, rows[0], rows[1], strict=True):
+                x = packed_lstm_layer(x, sizes, h, c, weights)
+            return x
         return self.lstm(PackedSequence(x, batch_sizes), (rows[0], rows[1]))[0].data

@@ -202,9 +202,10 @@ class WorkerPool:
         if events:
             self._read_answers(ready)
         for worker in broken:
-            worker.process.join(1.0)
-            code = worker.process.exitcode
-            self._replace(worker, f"ended with exit code {code}", ready)
+            if worker in self._workers:  # not replaced just now, for what it said before it ended
+                worker.process.join(1.0)
+                code = worker.process.exitcode
+                self._replace(worker, f"ended with exit code {code}", ready)
         now = time.monotonic()
         if now >= self._next_check:
             self._check_silent(now, ready)

@@ -31,10 +31,11 @@ class ActionSpec:
     kind: str  # "box" or "discrete"
     size: int  # A
     num_choices: tuple[int, ...]  # discrete: choices of each of the A numbers; box: empty
-    low: np.ndarray  # [A] float32, box only; may be infinite
+    low: np.ndarray  # [A] float64, box only; may be infinite
     high: np.ndarray
     start: tuple[int, ...] = ()  # discrete: the smallest choice, as the space has it
     shape: tuple[int, ...] = ()  # of the space
+    env_dtype: np.dtype = np.dtype(np.float32)  # of the space
 
     @property
     def dtype(self) -> np.dtype:
@@ -43,15 +44,18 @@ class ActionSpec:
     def to_env(self, action: np.ndarray) -> np.ndarray | int:
         """An action [A] of the policy as the environment wants it."""
         if self.kind == "discrete":
-            choices = action + np.asarray(self.start, np.int64)
+            choices = (action + np.asarray(self.start, np.int64)).astype(self.env_dtype)
             return choices.reshape(self.shape) if self.shape else int(choices[0])
+        # In float64: the bounds of a float64 space are no float32 numbers.
+        action = action.astype(np.float64)
         is_bounded = np.isfinite(self.low) & np.isfinite(self.high)
         low = np.where(is_bounded, self.low, -1.0)
         high = np.where(is_bounded, self.high, 1.0)
         scaled = low + 0.5 * (np.clip(action, -1.0, 1.0) + 1.0) * (high - low)
-        one_sided = np.clip(action, self.low, self.high)
-        result = np.where(is_bounded, np.clip(scaled, low, high), one_sided)
-        return result.astype(np.float32).reshape(self.shape)
+        result = np.clip(np.where(is_bounded, scaled, action), self.low, self.high)
+        if self.env_dtype.kind in "iu":
+            result = np.rint(result)
+        return result.astype(self.env_dtype).reshape(self.shape)
 
 
 def observation_spec(space: Space) -> ObservationSpec:
@@ -119,16 +123,18 @@ def _write(space: Space, value, array: np.ndarray, row: int) -> None:
 
 def action_spec(space: Space) -> ActionSpec:
     """Raises UserError for a space that is not Box, Discrete or MultiDiscrete."""
-    none = np.zeros(0, np.float32)
+    none = np.zeros(0)
     if isinstance(space, spaces.Discrete):
-        return ActionSpec("discrete", 1, (int(space.n),), none, none, (int(space.start),), ())
+        start = (int(space.start),)
+        return ActionSpec("discrete", 1, (int(space.n),), none, none, start, (), space.dtype)
     if isinstance(space, spaces.MultiDiscrete):
         choices = tuple(int(n) for n in space.nvec.ravel())
         start = tuple(int(s) for s in np.asarray(space.start).ravel())
-        return ActionSpec("discrete", len(choices), choices, none, none, start, space.shape)
+        size, shape = len(choices), space.shape
+        return ActionSpec("discrete", size, choices, none, none, start, shape, space.dtype)
     if isinstance(space, spaces.Box) and np.prod(space.shape) > 0:
-        low, high = (b.astype(np.float32).ravel() for b in (space.low, space.high))
-        return ActionSpec("box", int(low.size), (), low, high, (), space.shape)
+        low, high = (b.astype(np.float64).ravel() for b in (space.low, space.high))
+        return ActionSpec("box", int(low.size), (), low, high, (), space.shape, space.dtype)
     raise UserError(
         f"actions must be a Box, Discrete or MultiDiscrete space, got {type(space).__name__}; "
         "wrap the environment so that it takes one of these"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
 from rearrange.skills.recurrent import Memory
 
 
-def test_packed_equals_stepwise_from_a_given_state():
+@pytest.mark.parametrize("lengths", [(9, 7, 7, 3, 1), (4, 4, 4, 4, 4)])
+def test_packed_equals_stepwise_from_a_given_state(lengths):
     torch.manual_seed(0)
     memory = Memory(inputs=6, hidden=5, layers=2)
     assert memory.state_size == 20
-    sequences = [torch.randn(length, 6) for length in (9, 7, 7, 3, 1)]
+    sequences = [torch.randn(length, 6) for length in lengths]
     start = torch.randn(5, 20)
     packed = pack_sequence(sequences)
     got = memory.sequences(packed.data, packed.batch_sizes, start)

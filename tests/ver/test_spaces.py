@@ -77,13 +77,18 @@ def test_pictures_stay_bytes_and_all_else_is_float32():
     assert all(s.dtype == np.float32 for name, s in spec.items() if name != "camera")
 
 
+def half_bounded(dtype, low, high):
+    low, high = np.array([low, -np.inf], dtype), np.array([np.inf, high], dtype)
+    return spaces.Box(low, high, dtype=dtype)
+
+
 ACTIONS = [
     spaces.Box(-2.0, 2.0, (1,), np.float32),
     spaces.Box(np.array([-0.1, 0.0, 3.0]), np.array([0.7, 0.1, 3.3]), dtype=np.float64),
     spaces.Box(-0.1, 0.1, (3,), np.float16),
     spaces.Box(-np.inf, np.inf, (2,), np.float32),
-    spaces.Box(np.array([0.5, -np.inf]), np.array([np.inf, 0.25]), dtype=np.float32),
-    spaces.Box(np.array([0.1, -np.inf]), np.array([np.inf, 0.1]), dtype=np.float64),
+    half_bounded(np.float32, 0.5, 0.25),
+    half_bounded(np.float64, 0.1, 0.1),
     spaces.Box(0, 255, (2, 3), np.uint8),
     spaces.Box(np.array([-3, 2]), np.array([1, 9]), dtype=np.int64),
     spaces.Box(-1.0, 1.0, (), np.float32),
@@ -111,7 +116,7 @@ def test_minus_one_and_one_are_the_ends_of_a_bounded_range():
 
 
 def test_an_unbounded_side_takes_the_action_as_it_is():
-    space = spaces.Box(np.array([0.5, -np.inf]), np.array([np.inf, np.inf]), dtype=np.float32)
+    space = half_bounded(np.float32, 0.5, np.inf)
     spec = action_spec(space)
     assert spec.to_env(np.array([7.0, -9.0], np.float32)).tolist() == [7.0, -9.0]
     assert spec.to_env(np.array([-7.0, 9.0], np.float32)).tolist() == [0.5, 9.0]

@@ -1,0 +1,103 @@
+"""One LSTM layer over packed sequences of different lengths, for a CPU, with its own backward pass.
+
+    i, f, o = sigmoid(z), g = tanh(z),   z = W_x x + W_h h + b
+    c' = f c + i g,   h' = o tanh(c')
+
+torch's kernel for packed sequences multiplies small matrices step after step, backwards for the
+weights as well. Here everything that does not depend on the step before is one product over all
+steps; what is left for each step is one product with W_h and a few passes over [Q, 4 H].
+
+B: steps in PackedSequence layout   L: length of the longest   Q: sequences   I: inputs   H: hidden
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def packed_lstm_layer(
+    x: Tensor,  # [B, I]
+    batch_sizes: list[int],  # [L]
+    h: Tensor,  # [Q, H] before the first step, as is c; no gradient goes there
+    c: Tensor,
+    weights: list[Tensor],  # of torch's LSTM: [4 H, I], [4 H, H], [4 H], [4 H], gates i f g o
+) -> Tensor:
+    """Outputs of all steps, [B, H]."""
+    w_x, w_h, b_x, b_h = (_exchanged(weight) for weight in weights)
+    return _PackedLayer.apply(x, batch_sizes, h, c, w_x, w_h, b_x + b_h)
+
+
+class _PackedLayer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, batch_sizes, h, c, w_x, w_h, bias) -> Tensor:
+        hidden = h.shape[1]
+        gates = torch.addmm(bias, x, w_x.t())  # [B, 4 H] in the order i f o g
+        cells = gates.new_empty(len(x), hidden)
+        squashed, outputs = torch.empty_like(cells), torch.empty_like(cells)
+        start, w_h_t = (h, c), w_h.t().contiguous()
+        for rows in _steps(batch_sizes):
+            n, z = rows.stop - rows.start, gates[rows]
+            z.addmm_(h[:n], w_h_t)
+            z[:, : 3 * hidden].sigmoid_()
+            z[:, 3 * hidden :].tanh_()
+            i, f, o, g = z.split(hidden, dim=1)
+            torch.mul(f, c[:n], out=cells[rows])
+            c = cells[rows].addcmul_(i, g)
+            h = torch.mul(o, torch.tanh(c, out=squashed[rows]), out=outputs[rows])
+        ctx.batch_sizes = batch_sizes
+        ctx.save_for_backward(x, *start, w_x, w_h, gates, cells, squashed, outputs)
+        return outputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, h_start, c_start, w_x, w_h, gates, cells, squashed, outputs = ctx.saved_tensors
+        size, hidden = outputs.shape
+        i, f, o, g = gates.split(hidden, dim=1)
+        h_before = _shifted(h_start, outputs, ctx.batch_sizes)
+        c_before = _shifted(c_start, cells, ctx.batch_sizes)
+        # What dL/dc' and dL/dh' have to be multiplied by, for all steps at once.
+        by_c = torch.stack((g * i * (1 - i), c_before * f * (1 - f), i * (1 - g * g)), dim=1)
+        by_h = squashed * o * (1 - o)
+        h_to_c = o * (1 - squashed * squashed)
+        keep = f.contiguous()
+        d_gates = torch.empty(size, 4, hidden)  # i f g o: those of c' together
+        w_h_ifgo = _exchanged(w_h)
+        d_h, d_c = torch.zeros_like(h_start), torch.zeros_like(c_start)
+        for rows in reversed(_steps(ctx.batch_sizes)):
+            n, d_z = rows.stop - rows.start, d_gates[rows]
+            dh, dc = d_h[:n].add_(grad[rows]), d_c[:n]
+            dc.addcmul_(dh, h_to_c[rows])
+            torch.mul(by_c[rows], dc.unsqueeze(1), out=d_z[:, :3])
+            torch.mul(by_h[rows], dh, out=d_z[:, 3])
+            dc.mul_(keep[rows])
+            torch.mm(d_z.view(n, 4 * hidden), w_h_ifgo, out=dh)
+        flat = d_gates.view(size, 4 * hidden)
+        d_x = flat @ _exchanged(w_x) if ctx.needs_input_grad[0] else None
+        d_weights = (flat.t() @ x, flat.t() @ h_before, flat.sum(0))
+        return d_x, None, None, None, *(_exchanged(d) for d in d_weights)
+
+
+def _steps(batch_sizes: list[int]) -> list[slice]:
+    """Rows of each step."""
+    ends = list(accumulate(batch_sizes))
+    return [slice(end - n, end) for end, n in zip(ends, batch_sizes, strict=True)]
+
+
+def _shifted(start: Tensor, after: Tensor, batch_sizes: list[int]) -> Tensor:
+    """[B, H]: what stood there before each step, from what stands there after it."""
+    steps = _steps(batch_sizes)
+    before = [
+        after[rows.start : rows.start + n] for rows, n in zip(steps, batch_sizes[1:], strict=False)
+    ]
+    return torch.cat([start, *before])
+
+
+def _exchanged(weight: Tensor) -> Tensor:
+    """Gates i f g o (torch's order) as i f o g, which puts the sigmoids together, or back."""
+    i_f, third, fourth = weight.split([len(weight) // 2, len(weight) // 4, len(weight) // 4])
+    return torch.cat((i_f, fourth, third))
