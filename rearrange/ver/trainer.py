@@ -211,11 +211,7 @@ class Trainer:
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
         self._identity = identity or {}
         self.device = pick_device(cfg.device)
-        env = make_env(0)
-        try:
-            spec = observation_spec(env.observation_space), action_spec(env.action_space)
-        finally:
-            env.close()
+        spec = try_environment(make_env, cfg.seed)
         torch.manual_seed(cfg.seed)
         self._rng = np.random.default_rng(cfg.seed)
         self._layout = SlotLayout(cfg.num_envs, *spec, len(cfg.info_keys))
@@ -568,6 +564,21 @@ class Trainer:
         finally:
             for signum, handler in before.items():
                 signal.signal(signum, handler)
+
+
+def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, ActionSpec]:
+    """The spaces of an environment that has been started and stepped once.
+
+    What is compiled on first use is then compiled, once and not by each worker.
+    """
+    env = make_env(0)
+    try:
+        spec = observation_spec(env.observation_space), action_spec(env.action_space)
+        env.reset(seed=seed)
+        env.step(env.action_space.sample())
+    finally:
+        env.close()
+    return spec
 
 
 def num_cores() -> int:
