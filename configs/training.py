@@ -45,6 +45,8 @@ class SkillCfg:
     """The skill's name, as in `rearrange list tasks`."""
     env: str = MISSING
     """The Gymnasium id of its training task."""
+    recipe: list[str] = field(default_factory=list)
+    """Settings that made the skill with the `small` network on a 2-core machine."""
 
 
 @dataclass(kw_only=True)

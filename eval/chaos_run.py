@@ -72,7 +72,7 @@ class Training:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for pid in {self.pid, *self.members()}:
+        for pid in self.members():  # none but those of its own session
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()

@@ -132,14 +132,25 @@ def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
     kind = action_spec(action_space).kind
     if any(len(shape) == 3 for shape in shapes):
         kind = "pictures"
-    if isinstance(settings, TrainSkillCfg):
-        words = SUITING[kind][:1] if settings.policy.name == "auto" else ()
-    else:
-        words = SUITING[kind]
+    words = recipe(settings) if isinstance(settings, TrainSkillCfg) else SUITING[kind]
     # policy=auto has done its work; the other words stand behind ours, and the last one counts
     given = [word for word in settings.given if word != "policy=auto"]
     verb = "train-skill" if isinstance(settings, TrainSkillCfg) else "train"
     return load(verb, [*words, *given])
+
+
+def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
+    """The skill's recipe, which is for the `small` network; others learn as the paper says.
+
+    A recipe may overlap collecting and learning, which only some ways of running can.
+    """
+    if settings.policy.name not in ("auto", "small"):
+        return ()
+    keys = {word.partition("=")[0] for word in settings.given}
+    words = settings.skill.recipe
+    if keys & {"serial", "mode"}:
+        words = [word for word in words if not word.startswith("overlap=")]
+    return ("policy=small", *words)
 
 
 def run_folder(settings: RunCfg, subject: Subject) -> Path:

@@ -103,7 +103,7 @@ class TrainerCfg:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     num_threads: int = 0
-    """torch's threads while learning; 0: one for each core if there are images, else one."""
+    """torch's threads while learning; 0: one without images, else one for each free core."""
     overlap: bool = False
     """Collect the next rollout while learning from this one, with a policy one rollout old."""
     collector: CollectorCfg = field(default_factory=CollectorCfg)
@@ -365,9 +365,12 @@ class Trainer:
 
     @property
     def _learning_threads(self) -> int:
-        has_images = any(len(spec.shape) == 3 for spec in self._layout.observation.values())
-        # Small layers are done before a second thread has woken up.
-        return self.cfg.num_threads or (num_cores() if has_images else 1)
+        if self.cfg.num_threads:
+            return self.cfg.num_threads
+        if not any(len(spec.shape) == 3 for spec in self._layout.observation.values()):
+            return 1  # small layers are done before a second thread has woken up
+        # Collecting beside it has a thread of its own.
+        return max(1, num_cores() - (self._turns != "in turn"))
 
     # --- environments --------------------------------------------------------------------------
 

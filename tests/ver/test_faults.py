@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rearrange.eval.chaos_disk import SmallDisk
-from rearrange.eval.chaos_faults import Lab, main_killed
+from rearrange.eval.chaos_faults import Lab
 from rearrange.eval.chaos_run import processes
 from rearrange.eval.faulty_policy import build
 from rearrange.skills.policy import PRESETS, build_policy
@@ -30,6 +30,16 @@ ROLLOUT = 4 * 16
 ENDLESS = 10**7
 
 
+@pytest.fixture(autouse=True)
+def late_signals_are_harmless():
+    """Outside of a training; also where the shell has made this process ignore Ctrl-C."""
+    known = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(signum, lambda *_: None) for signum in known]
+    yield
+    for signum, handler in zip(known, before, strict=True):
+        signal.signal(signum, handler)
+
+
 def trainer(run_dir, build=None, fault="none", at_step=60, step_s=0.0, **settings):
     cfg = {"num_envs": 4, "num_steps": 16, "device": "cpu", "total_steps": ENDLESS}
     cfg["workers"] = PoolCfg(step_timeout_s=1.0, max_restarts=settings.pop("max_restarts", 8))
@@ -39,10 +49,14 @@ def trainer(run_dir, build=None, fault="none", at_step=60, step_s=0.0, **setting
 
 
 def workers():
-    """Process ids of this process's environment workers."""
+    """Process ids of this process's own environment workers: only these may be harmed."""
     living = processes()
-    mine = [pid for pid, (_, _, command) in living.items() if "forkserver" in command]
-    return sorted(pid for pid in mine if living[pid][0] in mine)
+    servers = [
+        pid
+        for pid, (parent, _, command) in living.items()
+        if parent == os.getpid() and "multiprocessing.forkserver" in command
+    ]
+    return sorted(pid for pid, (parent, *_) in living.items() if parent in servers)
 
 
 def metrics(run_dir):
@@ -110,8 +124,12 @@ def assert_saved(run_dir):
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_leaves(tmp_path, signum):
     before = signal.getsignal(signum)
-    # the last one is the helper's SIGINT: within a second it is the same request to stop
-    helper = Helper(tmp_path, at_step(ROLLOUT), lambda _: os.kill(os.getpid(), signum))
+
+    def send(_):
+        os.kill(os.getpid(), signum)
+        time.sleep(0.3)  # then comes the helper's SIGINT: so soon it is the same request to stop
+
+    helper = Helper(tmp_path, at_step(ROLLOUT), send)
     begin = time.monotonic()
     summary = trainer(tmp_path).run()
     assert summary["stopped_by"] == signal.Signals(signum).name
@@ -161,7 +179,7 @@ def test_a_stopped_worker_is_found_and_replaced(tmp_path):
 
 def test_the_unfinished_sequence_of_a_broken_worker_is_dropped(tmp_path):
     # step 70 of environment 1: ten steps into its fourth episode; learned from are whole rollouts
-    helper = Helper(tmp_path, all_give_data(1))
+    helper = Helper(tmp_path, all_give_data(1), at_step(7 * ROLLOUT))
     trainer(tmp_path, fault="raise", at_step=70, mode="nover").run()
     helper.check()
     lines = metrics(tmp_path)
@@ -241,6 +259,13 @@ def test_a_truncated_newest_checkpoint_is_skipped(tmp_path, caplog):
     assert [line["step"] for line in metrics(tmp_path)] == [n * ROLLOUT for n in range(1, 6)]
 
 
-def test_a_killed_training_leaves_nobody_and_goes_on(tmp_path):
-    finding = main_killed(Lab(tmp_path, np.random.default_rng(0), is_quick=True))
-    assert finding.is_right, finding.happened
+def test_a_killed_training_leaves_nobody_and_a_checkpoint(tmp_path):
+    with Lab(tmp_path, np.random.default_rng(0), is_quick=True).train(
+        "checkpoint_interval_s=0"
+    ) as training:
+        training.wait_for_step(ROLLOUT)
+        os.kill(training.workers()[0], signal.SIGSTOP)
+        training.send(signal.SIGKILL)
+        training.wait()
+        assert training.orphans() == [] and training.shared_memory_left() == []
+        assert load_newest(training.run_dir / "checkpoints").step == training.checkpoint_steps()[-1]

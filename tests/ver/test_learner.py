@@ -104,7 +104,7 @@ def test_advantages_returns_and_weights_reach_their_rows():
 
 
 def test_the_ratios_of_fresh_data_are_one():
-    policy, learner = make(lr=0.0)
+    policy, learner = make(lr=1e-30)
     figures = learner.update(collect(policy, lambda o, a: a))
     assert figures["ppo/ratio_max"] == pytest.approx(1.0, abs=1e-5)
     assert figures["ppo/ratio_min"] == pytest.approx(1.0, abs=1e-5)
@@ -125,18 +125,18 @@ def bandit(observation, action):
 
 @pytest.mark.parametrize("uses_vtrace", [False, True])
 def test_a_bandit_is_learned_in_a_few_updates(uses_vtrace):
-    policy, learner = make(lr=1e-2, uses_vtrace=uses_vtrace)
+    policy, learner = make(lr=3e-2, uses_vtrace=uses_vtrace)
     rates = []
-    for n in range(25):
+    for n in range(10):
         storage = collect(policy, bandit, seed=n, p_end=1.0)
         learner.update(storage)
         rates.append(storage.reward[storage.complete_rows()].mean())
-    assert np.mean(rates[:3]) < 0.5 and np.mean(rates[-3:]) > 0.9
+    assert np.mean(rates[:2]) < 0.5 and np.mean(rates[-2:]) > 0.9
 
 
 def test_values_learn_what_an_episode_of_one_step_is_worth():
-    policy, learner = make(lr=1e-2)
-    for n in range(30):
+    policy, learner = make(lr=3e-2)
+    for n in range(12):
         figures = learner.update(collect(policy, lambda o, a: o[0], seed=n, p_end=1.0))
     assert figures["ppo/explained_variance"] > 0.8
 
