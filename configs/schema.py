@@ -34,6 +34,10 @@ class EvaluateCfg:
     """A task's name, see `rearrange list`."""
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
+    skill: str | None = None
+    """agent=learned: the folder of a `train-skill` run, or a skill file."""
+    sample: bool = False
+    """agent=learned: draw actions as in training instead of taking the most likely ones."""
     split: str = "val"
     """Which apartments: train, val or test."""
     num_episodes: int = 100
@@ -75,6 +79,10 @@ class RecordCfg:
     """A task's name, see `rearrange list`."""
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
+    skill: str | None = None
+    """agent=learned: the folder of a `train-skill` run, or a skill file."""
+    sample: bool = False
+    """agent=learned: draw actions as in training instead of taking the most likely ones."""
     split: str = "val"
     """Which apartments: train, val or test."""
     index: int = 0

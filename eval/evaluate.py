@@ -62,6 +62,8 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
         video_dir=str(videos),
         renderer=cfg.renderer,
         title=cfg.task.title,
+        skill=expand(cfg.skill),
+        sample=cfg.sample,
     )
     reset_options(world, cfg.num_episodes - 1)  # a wrong file is better said before the work
     prepare_folder(output_dir)
@@ -79,6 +81,8 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     summary = {
         "task": cfg.task.name,
         "agent": cfg.agent,
+        "skill": cfg.skill,
+        "sample": cfg.sample,
         "split": cfg.split,
         "num_episodes": cfg.num_episodes,
         "seed": cfg.seed,

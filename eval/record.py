@@ -25,6 +25,8 @@ def run(cfg: RecordCfg) -> int:
         split=cfg.split,
         seed=cfg.seed,
         episodes=expand(cfg.episodes),
+        skill=expand(cfg.skill),
+        sample=cfg.sample,
     )
     reset_options(world, cfg.index)  # a wrong file or index is better said before the work
     env, agent = make_world(world)

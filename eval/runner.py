@@ -39,6 +39,8 @@ class WorldCfg:
     video_dir: str = ""
     renderer: str = "auto"
     title: str = ""  # of the task, in videos
+    skill: str | None = None  # for agent learned: a run's folder or a skill file
+    sample: bool = False  # for agent learned: draw actions as in training
 
 
 @dataclass(kw_only=True)
@@ -70,16 +72,26 @@ MakeWorld = Callable[[WorldCfg], tuple[Any, Agent]]
 
 
 def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
-    """The environment and the agent of an evaluation; the oracle does without a depth image.
+    """The environment and the agent of an evaluation; only what has learned to see gets an image.
 
     Raises:
-        UserError: for an unknown task, split or agent.
+        UserError: for an unknown task, split or agent, or a skill file that does not fit.
     """
     from rearrange.planner.agents import make_agent
     from rearrange.tasks.registry import make_env
 
-    env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, depth=False)
-    return env, make_agent(cfg.agent, env)
+    options: dict[str, Any] = {"depth": False}
+    if cfg.agent == "learned" and cfg.skill is not None:
+        import torch
+
+        from rearrange.skills.skill_files import find_skill
+
+        torch.set_num_threads(1)  # the other cores have workers of their own
+        trained_with = find_skill(Path(cfg.skill)).env_kwargs
+        known = ("camera_size", "observation_delay")
+        options = {name: trained_with[name] for name in known if name in trained_with}
+    env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, **options)
+    return env, make_agent(cfg.agent, env, cfg.skill, cfg.sample)
 
 
 def check_names(task: str, agent: str, split: str) -> None:

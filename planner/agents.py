@@ -2,12 +2,14 @@
 
 oracle   plans from the world's state, carries the plan out with oracle skills, replans when a fact
          is lost
+learned  one trained skill, on the task it was trained in
 random   uniform random actions, the floor under every figure
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,11 +103,53 @@ class OracleAgent:
         return self._chain.plan_lines if self._chain is not None else [self._skill]
 
 
-AGENTS = {"oracle": OracleAgent, "random": RandomAgent}
+class LearnedAgent:
+    """Runs one trained skill, from a run's folder or a skill file, in its own task."""
+
+    def __init__(self, env: Any, skill: str, is_sampling: bool = False) -> None:
+        from rearrange.skills.learned import LearnedPolicy  # torch: only where it is used
+        from rearrange.skills.skill_files import find_skill
+
+        self._env = env.unwrapped
+        self._policy = LearnedPolicy(find_skill(Path(skill)), is_sampling)
+        task = self._env.task.name
+        if self._policy.task != task:
+            raise UserError(f"{skill} was trained in task {self._policy.task}, not in {task}")
+        self.plan_lines, self.status, self.failure = [f"> {task}"], task, None
+
+    def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
+        """Forgets the last episode."""
+        self._policy.reset(self._env.episode.index)
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """The policy's action."""
+        return self._policy.act(observation)
+
+    @property
+    def attempts(self) -> list[tuple[str, bool]]:
+        """The skill, and whether it has worked."""
+        return [(self._policy.task, bool(self._env.is_success))]
 
 
-def make_agent(name: str, env: Any) -> OracleAgent | RandomAgent:
-    """The agent called `name` for an environment. Raises UserError that lists the known ones."""
+AGENTS = {"oracle": OracleAgent, "learned": LearnedAgent, "random": RandomAgent}
+
+
+def make_agent(
+    name: str, env: Any, skill: str | None = None, is_sampling: bool = False
+) -> OracleAgent | LearnedAgent | RandomAgent:
+    """The agent called `name` for an environment.
+
+    Args:
+        skill: for `learned`: a training run's folder or a skill file.
+        is_sampling: for `learned`: draw actions as in training.
+
+    Raises UserError for an unknown name, and for a skill that is missing, damaged or of another
+    task.
+    """
     if name not in AGENTS:
         raise UserError(f"agent must be one of {', '.join(AGENTS)}; got {name!r}")
-    return AGENTS[name](env)
+    if name != "learned":
+        return AGENTS[name](env)
+    if skill is None:
+        raise UserError("agent=learned needs skill=, a training run's folder or a skill file")
+    return LearnedAgent(env, skill, is_sampling)

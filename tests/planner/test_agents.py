@@ -77,7 +77,7 @@ def test_the_oracle_refuses_a_part_of_the_action_space(space):
         make_agent("oracle", env)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", sorted(set(AGENTS) - {"learned"}))
 def test_agents_have_what_reports_and_videos_show(pick, name):
     agent = make_agent(name, pick)
     observation, info = pick.reset(options={"index": 0})

@@ -1,8 +1,8 @@
 """An environment and its pools whose every number says where it comes from. No torch here.
 
-    observation   environment, episode's seed, step, action it answers (0 at the start)
-    reward        100 environment + step + action / 4
-    length        LENGTHS[seed % 5]; odd seeds terminate, even ones are truncated
+observation   environment, episode's seed, step, action it answers (0 at the start)
+reward        100 environment + step + action / 4
+length        LENGTHS[seed % 5]; odd seeds terminate, even ones are truncated
 """
 
 import time

@@ -1,8 +1,8 @@
 """A policy whose numbers are known functions of what it is given; `recurrent` ones remember.
 
-    memory' = 0.5 memory + 0.001 step + 0.1 previous action    (0 before an episode's first step)
-    value   = weight (memory' + 0.01 step)
-    action  ~ uniform in [-1.5, 1.5]            log_prob = weight - action^2
+memory' = 0.5 memory + 0.001 step + 0.1 previous action    (0 before an episode's first step)
+value   = weight (memory' + 0.01 step)
+action  ~ uniform in [-1.5, 1.5]            log_prob = weight - action^2
 """
 
 import torch

@@ -17,7 +17,9 @@ from rearrange.ver.spaces import action_spec, observation_spec
 CPU = torch.device("cpu")
 OBSERVATION = observation_spec(spaces.Box(-1.0, 1.0, (3,)))
 ACTION = action_spec(spaces.Discrete(4))
-SMALL = PolicyCfg(vector_size=0, prev_action_size=4, hidden_sizes=[16], lstm_hidden=8, lstm_layers=1)
+SMALL = PolicyCfg(
+    vector_size=0, prev_action_size=4, hidden_sizes=[16], lstm_hidden=8, lstm_layers=1
+)
 E, S = 4, 32
 
 
@@ -148,7 +150,9 @@ def test_vtrace_with_the_same_policy_is_the_discounted_sum_of_rewards():
     storage = collect(policy, lambda o, a: o[0] + a)
     learner.update(storage)
     for row, advantage in expected_advantages(storage, 1.0, cfg).items():
-        assert storage.returns[row] == pytest.approx(advantage + float(storage.value[row]), abs=1e-4)
+        assert storage.returns[row] == pytest.approx(
+            advantage + float(storage.value[row]), abs=1e-4
+        )
 
 
 def test_normalised_rewards_are_those_of_the_spread():

@@ -10,7 +10,9 @@ from rearrange.ver.spaces import action_spec, observation_spec, write_observatio
 NESTED = spaces.Dict(
     {
         "camera": spaces.Box(0, 255, (5, 6, 3), np.uint8),
-        "arm": spaces.Dict({"joints": spaces.Box(-3.0, 3.0, (7,)), "is_closed": spaces.Discrete(2)}),
+        "arm": spaces.Dict(
+            {"joints": spaces.Box(-3.0, 3.0, (7,)), "is_closed": spaces.Discrete(2)}
+        ),
         "flags": spaces.MultiBinary(3),
     }
 )

@@ -248,7 +248,7 @@ def test_serial_trainings_do_not_depend_on_the_clock(tmp_path, cfg):
         ({"num_envs": 3, "num_steps": 5}, "divisible"),
         ({"serial": True, "mode": "htsrl"}, "serial"),
         ({"serial": True, "overlap": True}, "serial"),
-        ({"num_envs": 0}, "num_envs"),
+        ({"num_envs": 0}, "at least 1"),
         ({"device": "tpu"}, "device"),
     ],
     ids=str,
