@@ -34,8 +34,9 @@ def run(settings: ChaosCfg) -> int:
     """Breaks trainings, prints the table; 1 if one did not end as it should."""
     if sys.platform != "linux":
         raise UserError("chaos looks into /proc: it runs on Linux only")
-    if settings.soak_minutes > 0.0:
-        return _report(settings, [soak(settings.soak_minutes, settings.seed)])
+    minutes = getattr(settings, "soak_minutes", 0.0)
+    if minutes > 0.0:
+        return _report(settings, [soak(minutes, settings.seed)])
     chosen = [fault for fault in FAULTS if fault[2] or not settings.quick]
     seeds = np.random.SeedSequence(settings.seed).spawn(len(chosen))
     with tempfile.TemporaryDirectory(prefix="rearrange-chaos-") as folder:
@@ -71,9 +72,9 @@ def _attempt(name: str, do: Callable[[Lab], Finding], lab: Lab) -> dict[str, Any
     begin = time.monotonic()
     try:
         finding = do(lab)
-    except DidNotHappen as error:
+    except (DidNotHappen, OSError, LookupError) as error:  # a process or file was not there
         finding = lab.finding
-        finding.checks.append(Check(str(error), False))
+        finding.checks.append(Check(f"{type(error).__name__}: {error}", False))
     return {
         "fault": name,
         "what was done": finding.done,

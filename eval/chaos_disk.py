@@ -55,8 +55,9 @@ class SmallDisk:
     def free(self) -> None:
         """Gives the space back."""
         if self._limited_pid is not None:
-            _, hard = resource.prlimit(self._limited_pid, resource.RLIMIT_FSIZE)
-            resource.prlimit(self._limited_pid, resource.RLIMIT_FSIZE, (hard, hard))
+            with suppress(ProcessLookupError):  # it has ended
+                _, hard = resource.prlimit(self._limited_pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(self._limited_pid, resource.RLIMIT_FSIZE, (hard, hard))
         self._filler.unlink(missing_ok=True)
 
     def make_read_only(self) -> bool:

@@ -67,7 +67,7 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
         values = np.array(values)[is_warm]
         slope = fit_slope(times[is_warm], values)
         slopes[name] = slope._asdict()
-        is_noise = slope.per_hour <= slope.half_width
+        is_noise = slope.per_hour <= slope.half_width + 1e-6  # constant but for rounding
         if "mib" in name:
             is_noise |= slope.per_hour <= NOISE_MIB * 3600.0 / (times[-1] * (1.0 - WARM_UP))
         is_flat &= is_noise

@@ -13,6 +13,7 @@ VER paper, sections 2.1 and 2.2.   E environments, K floats of memory, A action 
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -29,6 +30,7 @@ from rearrange.ver import shared_memory as sm
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.types import Policy
 
+log = logging.getLogger(__name__)
 _POLL_S = 0.1  # longest time without a look at the stop flag
 
 
@@ -222,8 +224,12 @@ class Collector:
             report.environment_s += slots.step_seconds[e]
             if slots.fault[e] == sm.FAULT_NONFINITE:
                 report.num_nonfinite += 1
+                what = slots.get_message(e)
                 if self._on_nonfinite == "stop":
-                    raise NonFinite(slots.get_message(e))
+                    raise NonFinite(what)
+                if report.num_nonfinite > storage.num_steps:
+                    raise NonFinite(f"nothing else comes any more, for the last time from {what}")
+                log.warning("%s; the unfinished sequence is dropped", what)
                 self._drop_sequence(e, storage, report)
                 begins.append(e)
             elif slots.is_start[e]:
@@ -265,6 +271,8 @@ class Collector:
             with self._weights_lock:
                 step = self.policy.act(observation, prev_action, is_first, state)
             action, value = step.action.cpu().numpy(), step.value.float().cpu().numpy()
+            if not (np.isfinite(value).all() and np.isfinite(action).all()):
+                raise NonFinite(self._name_bad_answer(envs, action, value))
             with self._lock:
                 rows = storage.allocate(len(batch))
                 index = torch.from_numpy(rows).to(self.device)
@@ -290,6 +298,12 @@ class Collector:
                 elapsed = time.perf_counter() - begin
                 report.inference_s += elapsed
                 report.inference_env_s += len(batch) * elapsed
+
+    def _name_bad_answer(self, envs: np.ndarray, action: np.ndarray, value: np.ndarray) -> str:
+        is_bad = ~(np.isfinite(action).all(axis=1) & np.isfinite(value))
+        e = envs[int(is_bad.argmax())]
+        place = f"environment {e}, episode {self.episode_id[e]}, step {self.step_id[e]}"
+        return f"{place}: the policy answered with a number that is not finite"
 
     def _bootstrap(self, storage: RolloutStorage) -> None:
         """Values of the observations that follow each environment's last step."""
@@ -319,7 +333,7 @@ class Collector:
         self.state[torch.from_numpy(envs).to(self.device)] = 0.0
         self.prev_action[envs] = 0
         self.is_first[envs] = True
-        self.episode_id[envs] += 1
+        self.episode_id[envs] = self.pool.slots.episode_number[envs]
         self.step_id[envs] = 0
         self._last_row[envs] = -1
 

@@ -24,7 +24,7 @@ from rearrange.ver.ppo import PPOCfg, ppo_loss, vtrace
 from rearrange.ver.returns import ReturnsCfg, compute_advantages, importance_weights
 from rearrange.ver.reward_scaling import RewardScaler
 from rearrange.ver.rollout_storage import RolloutStorage
-from rearrange.ver.types import Minibatch, Policy
+from rearrange.ver.types import Evaluation, Minibatch, Policy
 
 
 @dataclass(kw_only=True)
@@ -168,7 +168,7 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
         values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
-            return self._nonfinite(storage, part, minibatch, evaluation.value, values[0], values[1])
+            return self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
         self.optimizer.step()
         if self.cfg.entropy.learned:
             self.entropy_optimizer.zero_grad()
@@ -184,21 +184,19 @@ class Learner:
         storage: RolloutStorage,
         part: PackedRows,
         minibatch: Minibatch,
-        value: Tensor,
+        evaluation: Evaluation,
         loss: float,
         norm: float,
     ) -> dict[str, float]:
-        """Names the first step that is to blame; the optimiser is not stepped."""
+        """Names the step that is to blame; the optimiser is not stepped."""
         self.optimizer.zero_grad(set_to_none=True)
-        suspects = ~(value.detach() + minibatch.returns + minibatch.log_prob).isfinite()
-        row = part.rows[int(suspects.int().argmax())] if suspects.any() else None
-        place = "no single step is to blame"
-        if row is not None:
-            place = (
-                f"environment {storage.env_id[row]}, episode {storage.episode_id[row]}, "
-                f"step {storage.step_id[row]}"
-            )
-        what = f"loss {loss}, gradient norm {norm}: {place}"
+        error = (evaluation.value.detach() - minibatch.returns).abs() + minibatch.advantage.abs()
+        error = error + (evaluation.log_prob.detach() - minibatch.log_prob).abs()
+        row = part.rows[int(error.nan_to_num(nan=torch.inf).argmax())]
+        what = (
+            f"loss {loss}, gradient norm {norm}, the worst step being environment "
+            f"{storage.env_id[row]}, episode {storage.episode_id[row]}, step {storage.step_id[row]}"
+        )
         if self.cfg.on_nonfinite == "stop":
             raise NonFinite(what)
         self.num_skipped += 1

@@ -107,6 +107,11 @@ class SerialPool:
         for environment, taken in zip(self.environments, actions, strict=True):
             environment.replay(taken)
 
+    @property
+    def announced(self) -> list[int]:
+        """What `receive` will give."""
+        return list(self._ready)
+
     def send(self, envs: list[int]) -> None:
         for e in envs:
             self.environments[e].step()

@@ -1,7 +1,8 @@
 """What a checkpoint holds of the environments and of the steps under way.
 
 Serial mode is saved exactly: an episode is its seed and its actions, so that it can be played again
-up to where it was; the memories, the steps under way and the random states are beside it. Worker
+up to where it was; its last answer, the memories, the steps under way and the random states are
+beside it. Worker
 processes are not stopped in the middle of a step for this: after a resumed run they begin new
 episodes, with the numbers that follow.
 """
@@ -18,6 +19,7 @@ from torch import Tensor
 from rearrange.ver.collector import Collector
 from rearrange.ver.pool import SerialPool
 from rearrange.ver.rollout_storage import RolloutStorage
+from rearrange.ver.shared_memory import StepSlots
 from rearrange.ver.training_state import (
     numpy_random_state,
     restore_numpy_random_state,
@@ -50,15 +52,19 @@ def take_snapshot(
         },
     )
     pool = collector.pool
-    if isinstance(pool, SerialPool) and not collector.arrived:
+    if isinstance(pool, SerialPool):
         snapshot.values["is_exact"] = True
+        snapshot.values["seed"] = pool.environments[0].cfg.seed
         snapshot.values["pending"] = list(collector.pending)
+        snapshot.values["arrived"] = [*collector.arrived, *pool.announced]
         snapshot.values["returns"] = [env.total_return for env in pool.environments]
         snapshot.values["clocks"] = [env.clock for env in pool.environments]
         tensors = snapshot.tensors
         for name in _COLLECTOR_ARRAYS:
             tensors[f"collector/{name}"] = torch.from_numpy(getattr(collector, name).copy())
         tensors["collector/state"] = collector.state.clone()
+        for name, array in _slot_arrays(slots).items():
+            tensors[f"collector/slots/{name}"] = torch.from_numpy(array.copy())
         open_rows = collector.open_row[collector.open_row >= 0]
         for name, value in storage.read(open_rows).items():
             tensors[f"open/{name}"] = value
@@ -88,10 +94,24 @@ def restore_serial(snapshot: Snapshot, collector: Collector, storage: RolloutSto
     for name in _COLLECTOR_ARRAYS:
         getattr(collector, name)[:] = tensors[f"collector/{name}"].numpy()
     collector.state[:] = tensors["collector/state"]
+    for name, array in _slot_arrays(pool.slots).items():
+        saved = tensors[f"collector/slots/{name}"].numpy()
+        if saved.shape == array.shape:  # there may be other infos now
+            array[:] = saved
     collector.pending.extend(values["pending"])
+    collector.arrived.extend(values["arrived"])
     open_envs = np.flatnonzero(collector.open_row >= 0)
     if len(open_envs):
         rows = storage.allocate(len(open_envs))
         kept = {name[5:]: value for name, value in tensors.items() if name.startswith("open/")}
         storage.write(rows, kept)
         collector.open_row[open_envs] = rows
+
+
+def _slot_arrays(slots: StepSlots) -> dict[str, np.ndarray]:
+    """The environments' last answers and the actions they got, by the names of the layout."""
+    found = {}
+    for name in slots.layout.arrays().keys() - {"step_seconds"}:  # a clock's: never twice the same
+        group, _, key = name.partition("/")
+        found[name] = getattr(slots, group)[key] if key else getattr(slots, name)
+    return found

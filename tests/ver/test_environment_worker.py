@@ -52,7 +52,7 @@ def test_a_step_leaves_what_the_environment_gave():
 
 def test_seeds_of_episodes_differ_and_are_known():
     seeds = [episode_seed(s, e, n) for s in range(3) for e in range(20) for n in range(50)]
-    assert len(set(seeds)) == len(seeds) and 0 <= min(seeds) and max(seeds) < 2**31
+    assert len(set(seeds)) == len(seeds) and min(seeds) >= 0 and max(seeds) < 2**31
     assert episode_seed(3, 4, 5) == episode_seed(3, 4, 5)
 
 

@@ -1,0 +1,279 @@
+"""The trainer on Gymnasium's classic tasks, with what `rearrange train` does by default.
+
+    python -m rearrange.eval.campaign_classic output=DIR [tasks=NAME,..] [ways=NAME,..]
+        [seeds=0,1,2] [jobs=1] [total_steps=N] [peer_python=PYTHON]
+
+A way is how a task is trained: serial, ver or ddppo (ours; the latter two with worker processes),
+or sb3 (Stable-Baselines3's PPO, by a Python that has it). Runs that are finished are not repeated:
+the same words go on with what is missing. After each run DIR/campaign.json and DIR/campaign.md say
+what there is; DIR/TASK-WAY-SEED are the runs, for `rearrange plot`.
+
+The figure of a run is the mean return of its last 100 training episodes, of the policy that
+explores. Intervals are Student's over the seeds: mean +- t s / sqrt(n).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.eval.files import atomic_write_json, atomic_write_text, prepare_folder
+from rearrange.ver.files import strict_json
+from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
+
+# Quantiles 0.975 of Student's t with n - 1 degrees of freedom, from n = 2 (any table of it).
+STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+OUR_WAYS = {"serial": ["serial=true"], "ver": [], "ddppo": ["mode=ddppo"]}
+WAYS = (*OUR_WAYS, "sb3")
+
+
+@dataclass(frozen=True)
+class Task:
+    env: str
+    total_steps: int
+    bar: float | None  # of every seed's return; None: SB3's mean is the bar of our mean
+    ways: tuple[str, ...]
+
+
+TASKS = {
+    "cartpole": Task("CartPole-v1", 150_000, 475.0, ("serial", "ver", "ddppo")),
+    "masked_cartpole": Task("rearrange/MaskedCartPole-v1", 250_000, 450.0, ("serial", "ver")),
+    "pendulum": Task("Pendulum-v1", 150_000, -250.0, ("serial", "ver", "ddppo")),
+    "half_cheetah": Task("HalfCheetah-v5", 300_000, None, ("serial", "ver", "sb3")),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    task: str
+    way: str
+    seed: int
+    total_steps: int
+    run_dir: Path
+
+    def words(self, python: str = "python") -> list[str]:
+        """The command."""
+        env = TASKS[self.task].env
+        if self.way == "sb3":
+            module = "rearrange.eval.peer_sb3_classic"
+            return [
+                python,
+                "-m",
+                module,
+                env,
+                f"{self.total_steps}",
+                f"{self.seed}",
+                f"{self.run_dir}",
+            ]
+        words = [f"env={env}", f"total_steps={self.total_steps}", f"seed={self.seed}"]
+        words += [f"run_dir={self.run_dir}", *OUR_WAYS[self.way]]
+        return [python, "-m", "rearrange", "train", *words]
+
+    def summary(self) -> dict[str, Any] | None:
+        """Of a run that reached its steps, else None."""
+        path = self.run_dir / SUMMARY_FILE
+        if not path.exists():
+            return None
+        summary = strict_json(path.read_text(encoding="utf-8"))
+        is_whole = summary["stopped_by"] is None and summary["total_steps"] >= self.total_steps
+        return summary if is_whole and summary["episode_return"] is not None else None
+
+
+@dataclass(kw_only=True)
+class CampaignCfg:
+    output: Path
+    tasks: tuple[str, ...] = tuple(TASKS)
+    ways: tuple[str, ...] = WAYS
+    seeds: tuple[int, ...] = (0, 1, 2)
+    jobs: int = 1
+    """Runs at the same time."""
+    total_steps: int = 0
+    """Of every run; 0: each task's own."""
+    peer_python: str = sys.executable
+
+    def runs(self) -> list[Run]:
+        """Way by way: what matters most is there first."""
+        return [
+            Run(name, way, seed, steps, self.output / f"{name}-{way}-{seed}")
+            for way in self.ways
+            for name in self.tasks
+            if way in TASKS[name].ways
+            for steps in [self.total_steps or TASKS[name].total_steps]
+            for seed in self.seeds
+        ]
+
+
+def run(cfg: CampaignCfg) -> int:
+    """Does what is missing; 1 if a run failed or a bar is missed."""
+    prepare_folder(cfg.output)
+    runs = cfg.runs()
+    missing = [one for one in runs if one.summary() is None]
+    failed = 0
+    with ThreadPoolExecutor(cfg.jobs) as threads:
+        jobs = {threads.submit(train, one, cfg.peer_python): one for one in missing}
+        for job in as_completed(jobs):
+            failed += job.result() != 0
+            print(f"{jobs[job].run_dir.name}: exit code {job.result()}", flush=True)
+            write_report(runs, cfg.output)
+    figures = write_report(runs, cfg.output)
+    return int(failed > 0 or not all(check["is_met"] for check in figures["checks"]))
+
+
+def train(one: Run, peer_python: str) -> int:
+    """Trains in a process of its own, output to DIR/NAME.log; its exit code."""
+    words = one.words(peer_python if one.way == "sb3" else sys.executable)
+    if one.way != "sb3" and one.run_dir.exists():
+        words.append("resume=auto")
+    # One thread for each of the linear algebra libraries: the layers are small.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    if one.way == "sb3":  # not our packages, which may be of another version
+        import rearrange
+
+        environment["PYTHONPATH"] = str(Path(rearrange.__file__).resolve().parents[1])
+    with one.run_dir.with_name(f"{one.run_dir.name}.log").open("a") as log:
+        return subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        ).returncode
+
+
+def write_report(runs: list[Run], folder: Path) -> dict[str, Any]:
+    """Writes campaign.json and campaign.md about the runs that are finished."""
+    rows = []
+    for name in dict.fromkeys(one.task for one in runs):
+        for way in dict.fromkeys(one.way for one in runs if one.task == name):
+            found = [one for one in runs if (one.task, one.way) == (name, way) and one.summary()]
+            if found:
+                rows.append(figures_of(name, way, found))
+    figures = {"rows": rows, "checks": checks_of(rows)}
+    atomic_write_json(folder / "campaign.json", figures)
+    atomic_write_text(folder / "campaign.md", table(figures))
+    return figures
+
+
+def figures_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
+    """A line of the table: one task trained in one way, over the seeds."""
+    summaries = [one.summary() for one in runs]
+    curves = []
+    for one in runs:
+        lines = read_metrics(one.run_dir / METRICS_FILE)
+        values = [line["episode/return"] for line in lines]
+        curves.append(float(np.mean([value for value in values if value is not None])))
+    return {
+        "task": name,
+        "env": TASKS[name].env,
+        "way": way,
+        "steps": max(one.total_steps for one in runs),
+        "seeds": [one.seed for one in runs],
+        "returns": [summary["episode_return"]["mean"] for summary in summaries],
+        "last": with_interval([summary["episode_return"]["mean"] for summary in summaries]),
+        # how soon it learned: the running mean of 100 episodes, averaged over the training
+        "curve": with_interval(curves),
+        "wall_time_s": float(np.median([summary["wall_time_s"] for summary in summaries])),
+        "command": " ".join(runs[0].words()).replace(str(runs[0].run_dir), "DIR"),
+        "versions": summaries[0]["versions"],
+    }
+
+
+def with_interval(values: list[float]) -> dict[str, float | None]:
+    """{mean, low, high}; of a single value there is no interval."""
+    n, mean = len(values), float(np.mean(values))
+    if not 2 <= n <= len(STUDENT_T) + 1:
+        return {"mean": mean, "low": None, "high": None}
+    half = STUDENT_T[n - 2] * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def checks_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """{name, is_met} of every bar, and of ver beside ddppo and of ours beside SB3's."""
+    by_key = {(row["task"], row["way"]): row for row in rows}
+    checks = []
+    for (task, way), row in by_key.items():
+        bar, sb3, ddppo = TASKS[task].bar, by_key.get((task, "sb3")), by_key.get((task, "ddppo"))
+        if bar is not None:
+            is_met = min(row["returns"]) >= bar
+            checks.append({"name": f"{task} {way}: every seed >= {bar:g}", "is_met": is_met})
+        elif sb3 is not None and way != "sb3":
+            is_met = row["last"]["mean"] >= sb3["last"]["mean"]
+            checks.append({"name": f"{task} {way}: mean >= SB3's", "is_met": is_met})
+        if way == "ver" and ddppo is not None:
+            for figure in ("last", "curve"):
+                ours, other = row[figure], ddppo[figure]
+                is_met = ours["mean"] >= other["mean"] or (
+                    ours["high"] is not None and ours["high"] >= (other["low"] or -math.inf)
+                )
+                name = f"{task} {figure}: ver is not below ddppo (95% intervals)"
+                checks.append({"name": name, "is_met": is_met})
+    return checks
+
+
+def table(figures: dict[str, Any]) -> str:
+    """Markdown."""
+    lines = [
+        "| env | way | steps | return: mean (95% interval) | each seed "
+        "| over the training: mean (95% interval) | wall time (s) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in figures["rows"]:
+        seeds = ", ".join(f"{value:.1f}" for value in row["returns"])
+        lines.append(
+            f"| {row['env']} | {row['way']} | {row['steps']} | {_mean(row['last'])} | {seeds} "
+            f"| {_mean(row['curve'])} | {row['wall_time_s']:.0f} |"
+        )
+    lines += ["", "| bar | met |", "|---|---|"]
+    for check in figures["checks"]:
+        lines.append(f"| {check['name']} | {'yes' if check['is_met'] else 'NO'} |")
+    lines += ["", "Commands, of the first seed:", ""]
+    lines += [f"    {row['command']}" for row in figures["rows"]]
+    return "\n".join(lines) + "\n"
+
+
+def _mean(figure: dict[str, float | None]) -> str:
+    if figure["low"] is None:
+        return f"{figure['mean']:.1f}"
+    return f"{figure['mean']:.1f} ({figure['low']:.1f} to {figure['high']:.1f})"
+
+
+def parse(words: list[str]) -> CampaignCfg:
+    """The settings; raises UserError for words that are none."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in ("tasks", "ways"):
+            known = TASKS if name == "tasks" else WAYS
+            values[name] = tuple(value.split(","))
+            for item in values[name]:
+                if item not in known:
+                    raise UserError(f"{name} must be of {', '.join(known)}; got '{item}'")
+        elif name in ("seeds", "jobs", "total_steps"):
+            if not all(item.isdecimal() for item in value.split(",")):
+                raise UserError(f"{name} must be whole numbers, got '{value}'")
+            numbers = tuple(int(item) for item in value.split(","))
+            values[name] = numbers if name == "seeds" else numbers[0]
+        elif name in ("output", "peer_python") and value:
+            path = Path(value).expanduser().absolute()
+            values[name] = path if name == "output" else str(path)
+        else:
+            raise UserError(f"cannot read '{word}': see the top of {__name__}")
+    if "output" not in values:
+        raise UserError("output=DIR must be given")
+    if values.get("jobs", 1) < 1:
+        raise UserError(f"jobs must be at least 1, got {values['jobs']}")
+    return CampaignCfg(**values)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(run(parse(sys.argv[1:])))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

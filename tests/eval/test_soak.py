@@ -1,0 +1,20 @@
+"""The slope of a soak against numbers that are known."""
+
+import numpy as np
+import pytest
+
+from rearrange.eval.soak import fit_slope
+
+TIMES = np.arange(0.0, 3600.0, 2.0)
+
+
+def test_a_straight_line_has_its_slope_and_no_interval():
+    slope = fit_slope(TIMES, 100.0 + 5.0 * TIMES / 3600.0)
+    assert slope.per_hour == pytest.approx(5.0) and slope.half_width < 1e-9
+
+
+def test_the_interval_holds_the_true_slope_95_times_in_100():
+    rng = np.random.default_rng(0)
+    fits = [fit_slope(TIMES, 3.0 * TIMES / 3600.0 + rng.normal(size=1800)) for _ in range(400)]
+    held = np.mean([abs(fit.per_hour - 3.0) <= fit.half_width for fit in fits])
+    assert abs(held - 0.95) < 0.035  # 3 standard errors of 400 trials
