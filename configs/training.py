@@ -10,7 +10,7 @@ from typing import Any
 
 from rearrange.configs.schema import MISSING
 from rearrange.skills.policy import PolicyCfg
-from rearrange.ver.trainer import TrainerCfg
+from rearrange.ver.trainer_cfg import TrainerCfg
 
 
 @dataclass(kw_only=True)

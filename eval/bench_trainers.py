@@ -124,7 +124,8 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     from rearrange.tasks.gym_factory import make_gym
     from rearrange.ver.metrics import METRICS_FILE, read_metrics
     from rearrange.ver.straggler import StragglerFactory
-    from rearrange.ver.trainer import Trainer, TrainerCfg
+    from rearrange.ver.trainer import Trainer
+    from rearrange.ver.trainer_cfg import TrainerCfg
 
     if cfg.policy not in PRESETS:
         raise UserError(f"policy must be one of {', '.join(PRESETS)}; got {cfg.policy!r}")
@@ -185,8 +186,8 @@ def rates_of(update_ends_s: list[float], rollout_steps: int) -> dict[str, Any]:
 def measure_peer(cfg: BenchTrainersCfg, name: str) -> dict[str, Any]:
     """Rates of another trainer on the same task, with the same sizes."""
     from rearrange.skills.policy import PRESETS
+    from rearrange.ver.machine import pick_device
     from rearrange.ver.ppo import PPOCfg
-    from rearrange.ver.trainer import pick_device
 
     policy, ppo, warmup = PRESETS[cfg.policy], PPOCfg(), max(1, cfg.warmup_rollouts)
     settings = peers.PeerCfg(

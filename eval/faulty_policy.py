@@ -14,7 +14,8 @@ from rearrange.skills.policy import PRESETS, SkillPolicy
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
-from rearrange.ver.trainer import Trainer, TrainerCfg
+from rearrange.ver.trainer import Trainer
+from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.types import Evaluation, Minibatch
 
 BROKEN_MINIBATCH = 12  # in the second update, with 6 minibatches each

@@ -53,6 +53,9 @@ class EncoderCfg:
     """Pixels between the taps of a 3x3 kernel, wherever the map is large enough for it."""
     layer_scale: float = 1e-2
     """How much of a block's branch is added at the start (ConvNeXt: between 1e-6 and 1e-1)."""
+    output_gain: float = 0.1
+    """Size of the features at the start. At 1 they are ten times as large as a robot's joint angles
+    and goals, and drown them until the network has learned to see."""
     norm_groups: int = 1
     """Of every GroupNorm; it must divide base_width. More than 1 is slow on a CPU."""
 
@@ -68,8 +71,9 @@ class EncoderCfg:
         for name in ("compressed_size", "feature_size", "dilation"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0.0 < self.layer_scale <= 1.0:
-            raise ValueError(f"layer_scale must lie in (0, 1], got {self.layer_scale}")
+        for name in ("layer_scale", "output_gain"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
 
 
 class BasicBlock(nn.Module):
@@ -160,7 +164,7 @@ class DepthEncoder(nn.Module):
             if isinstance(module, Conv) and module.bias is not None:
                 nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="linear")
                 nn.init.zeros_(module.bias)
-        nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0))
+        nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)
         nn.init.zeros_(self.linear.bias)
         self.to(memory_format=torch.channels_last)
 

@@ -21,7 +21,8 @@ from rearrange.ver.collector import NonFinite
 from rearrange.ver.files import write_whole_file
 from rearrange.ver.pool import TooManyRestarts
 from rearrange.ver.spaces import action_spec, observation_spec
-from rearrange.ver.trainer import Trainer, TrainerCfg
+from rearrange.ver.trainer import Trainer
+from rearrange.ver.trainer_cfg import TrainerCfg
 
 SUITING: dict[str, tuple[str, ...]] = {
     # as the paper: rewards and observations of the home have sensible sizes

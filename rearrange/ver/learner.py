@@ -129,7 +129,8 @@ class Learner:
         is_over = terminated | storage.truncated[order]
         rewards = storage.reward[order] * cfg.reward_scale
         if cfg.normalize_rewards:
-            self.scaler.update(storage.env_id[order], rewards, is_over)
+            is_first = storage.is_first.cpu().numpy()[order]
+            self.scaler.update(storage.env_id[order], rewards, is_first)
             rewards = rewards * self.scaler.scale
         ended = is_over.copy()
         ended[np.cumsum(lengths) - 1] = True

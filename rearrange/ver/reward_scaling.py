@@ -21,13 +21,16 @@ class RewardScaler:
         self.returns = np.zeros(num_envs)  # G of each environment's last step
         self.count, self.mean, self.square = 0.0, 0.0, 0.0  # square: sum of squared deviations
 
-    def update(self, env_ids: np.ndarray, rewards: np.ndarray, ended: np.ndarray) -> None:
-        """Takes in steps, [S] each, of one environment oldest first."""
-        for e, reward, is_end in zip(
-            env_ids.tolist(), rewards.tolist(), ended.tolist(), strict=True
+    def update(self, env_ids: np.ndarray, rewards: np.ndarray, is_first: np.ndarray) -> None:
+        """Takes in steps, [S] each, of one environment oldest first.
+
+        Not the ends but the starts of episodes count: steps may have been dropped before one.
+        """
+        for e, reward, is_start in zip(
+            env_ids.tolist(), rewards.tolist(), is_first.tolist(), strict=True
         ):
-            value = self.gamma * self.returns[e] + reward
-            self.returns[e] = 0.0 if is_end else value
+            value = reward if is_start else self.gamma * self.returns[e] + reward
+            self.returns[e] = value
             self.count += 1.0
             delta = value - self.mean
             self.mean += delta / self.count

@@ -56,7 +56,7 @@ def check(run, is_gapless=True, is_recurrent=True):
     """All steps of a run; without faults no episode may be missing a step."""
     seeds = {(e, seed_of(e, n) % SEED_RANGE): n for e in range(E) for n in range(400)}
     episodes = episodes_of(run.rollouts)
-    newest = {env: max(ep for e, ep in episodes if e == env) for env in range(E)}
+    newest = {env: max((ep for e, ep in episodes if e == env), default=0) for env in range(E)}
     before = {}
     for (env, episode), steps in sorted(episodes.items()):
         number = seeds[env, int(steps[0][1]["observation"][1])]

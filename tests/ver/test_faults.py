@@ -24,7 +24,8 @@ from rearrange.ver.faulty import FaultyEnv
 from rearrange.ver.metrics import read_metrics
 from rearrange.ver.pool import PoolCfg, TooManyRestarts
 from rearrange.ver.ppo import PPOCfg
-from rearrange.ver.trainer import Trainer, TrainerCfg
+from rearrange.ver.trainer import Trainer
+from rearrange.ver.trainer_cfg import TrainerCfg
 
 ROLLOUT = 4 * 16
 ENDLESS = 10**7

@@ -16,14 +16,13 @@ def random_steps(seed, size=300, num_envs=4):
     return env_ids, rng.normal(5.0, 30.0, size), rng.random(size) < 0.1
 
 
-def all_returns(env_ids, rewards, ended):
+def all_returns(env_ids, rewards, is_first):
     """G of each step by its definition, a sum over the episode so far."""
     found = []
     for t in range(len(rewards)):
         own = np.flatnonzero(env_ids[: t + 1] == env_ids[t])
-        ends = own[:-1][ended[own[:-1]]]
-        begin = ends.max() + 1 if len(ends) else 0
-        own = own[own >= begin]
+        starts = own[is_first[own]]
+        own = own[own >= (starts.max() if len(starts) else 0)]
         found.append(sum(GAMMA ** (len(own) - 1 - k) * rewards[i] for k, i in enumerate(own)))
     return np.array(found)
 
@@ -44,10 +43,10 @@ def test_there_is_no_scale_before_there_is_a_spread():
 
 
 def test_a_saved_scaler_goes_on_as_if_it_had_not_been_saved():
-    env_ids, rewards, ended = random_steps(1)
+    env_ids, rewards, is_first = random_steps(1)
     one, two = RewardScaler(4, GAMMA), RewardScaler(4, GAMMA)
-    one.update(env_ids[:100], rewards[:100], ended[:100])
+    one.update(env_ids[:100], rewards[:100], is_first[:100])
     two.load(json.loads(json.dumps(one.state())))
     for scaler in (one, two):
-        scaler.update(env_ids[100:], rewards[100:], ended[100:])
+        scaler.update(env_ids[100:], rewards[100:], is_first[100:])
     assert one.scale == two.scale and one.state() == two.state()

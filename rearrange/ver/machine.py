@@ -1,0 +1,45 @@
+"""What there is to compute with, and in which versions."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from contextlib import suppress
+
+import torch
+
+from rearrange.errors import UserError
+
+
+def num_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def pick_device(name: str) -> torch.device:
+    """The torch device of a name; UserError for one that is not there."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"device must be auto, cpu, cuda or cuda:N; got '{name}'") from error
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"device must be auto, cpu, cuda or cuda:N; got '{name}'")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device {name} is not there: torch sees no GPU; use device=cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"device {name} is not there: torch sees {torch.cuda.device_count()} GPUs")
+    return device
+
+
+def versions() -> dict[str, str]:
+    """Of what a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in ("rearrange", "torch", "numpy", "gymnasium", "mujoco"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found

@@ -1,0 +1,102 @@
+"""What a training is at a boundary between rollouts, as a checkpoint and back.
+
+policy/...  optimizer/...  entropy/...  entropy_optimizer/...     weights and moments
+random/...  collector/...  open/...  actions/...                  see snapshot.py
+manifest: identity, counters, finished episodes, reward scaling, schedules' progress
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from rearrange.errors import UserError
+from rearrange.ver.checkpoint import (
+    Checkpoint,
+    below_prefix,
+    check_matches,
+    save_checkpoint,
+    shapes_of,
+    with_prefix,
+)
+from rearrange.ver.learner import Learner
+from rearrange.ver.metrics import EpisodeWindow
+from rearrange.ver.snapshot import Snapshot
+from rearrange.ver.training_state import flatten_optimizer, restore_optimizer
+
+_SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", "actions/")
+_OPTIMIZERS = ("optimizer", "entropy_optimizer")  # of the learner
+
+
+@dataclass
+class RunState:
+    """All that is not weights."""
+
+    steps: int
+    updates: int
+    mode: str
+    restarts: int
+    episodes: EpisodeWindow
+    snapshot: Snapshot
+
+
+def save_run(
+    folder: Path,
+    state: RunState,
+    policy: nn.Module,
+    learner: Any,
+    identity: dict[str, Any],
+    keep: int,
+) -> None:
+    """Writes a checkpoint. Raises OSError if it cannot be written; earlier ones stay."""
+    tensors = with_prefix("policy", policy.state_dict()) | state.snapshot.tensors
+    values: dict[str, Any] = {
+        "identity": identity,
+        "mode": state.mode,
+        "updates": state.updates,
+        "restarts": state.restarts,
+        "episodes": state.episodes.state(),
+        "snapshot": state.snapshot.values,
+    }
+    if isinstance(learner, Learner):
+        for name in _OPTIMIZERS:
+            moments, values[name] = flatten_optimizer(getattr(learner, name))
+            tensors |= with_prefix(name, moments)
+        tensors |= with_prefix("entropy", learner.entropy.state_dict())
+        values["reward_scaler"] = learner.scaler.state()
+    save_checkpoint(folder, state.steps, tensors, values, keep)
+
+
+def restore_run(
+    checkpoint: Checkpoint, policy: nn.Module, learner: Any, identity: dict[str, Any]
+) -> RunState:
+    """Puts weights and moments back and returns the rest.
+
+    Raises UserError for a checkpoint of something else, naming the first difference.
+    """
+    tensors, values = checkpoint.tensors, checkpoint.manifest
+    own = with_prefix("policy", policy.state_dict())
+    check_matches(checkpoint, {"identity": identity, "tensors": shapes_of(own)})
+    try:
+        policy.load_state_dict(below_prefix("policy", tensors))
+        if isinstance(learner, Learner):
+            for name in _OPTIMIZERS:
+                moments = below_prefix(name, tensors)
+                restore_optimizer(getattr(learner, name), moments, values[name])
+            learner.entropy.load_state_dict(below_prefix("entropy", tensors))
+            if len(values["reward_scaler"]["returns"]) == learner.num_envs:
+                learner.scaler.load(values["reward_scaler"])
+        episodes = EpisodeWindow()
+        episodes.restore(values["episodes"])
+        kept = {n: tensor for n, tensor in tensors.items() if n.startswith(_SNAPSHOT_PREFIXES)}
+        snapshot = Snapshot(kept, values["snapshot"])
+        return RunState(
+            checkpoint.step, values["updates"], values["mode"], values["restarts"], episodes,
+            snapshot,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"checkpoint {checkpoint.path} does not fit: {reason}") from error

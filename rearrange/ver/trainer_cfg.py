@@ -1,0 +1,129 @@
+"""TrainerCfg: all settings of a training, and the modes.
+
+    mode     rollout                        turns
+    ver      S steps from whoever is quick  collect, then learn
+    nover    T steps from each environment  collect, then learn
+    ddppo    T steps each, all in step      collect, then learn
+    htsrl    T steps each                   learn while the next rollout is collected
+    async    S steps from whoever is quick  collecting never waits; weights change under way
+
+VER paper (Wijmans et al., 2022), sections 2 and 5, appendix E. The defaults are its table A1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rearrange.ver.collector import CollectorCfg
+from rearrange.ver.entropy import EntropyCfg
+from rearrange.ver.pool import PoolCfg
+from rearrange.ver.ppo import PPOCfg
+from rearrange.ver.returns import ReturnsCfg
+from rearrange.ver.schedules import SCHEDULES
+
+
+class Mode(NamedTuple):
+    is_variable: bool
+    is_in_step: bool
+    turns: str
+
+
+MODES = {
+    "ver": Mode(True, False, "in turn"),
+    "nover": Mode(False, False, "in turn"),
+    "ddppo": Mode(False, True, "in turn"),
+    "htsrl": Mode(False, False, "overlapped"),
+    "async": Mode(True, False, "free"),
+}
+
+
+@dataclass(kw_only=True)
+class TrainerCfg:
+    mode: str = "ver"
+    """ver, nover, ddppo, htsrl or async."""
+    serial: bool = False
+    """All in one process: for tests and debugging; resumes bit-identically."""
+    total_steps: int = 1_000_000
+    """Environment steps to learn from."""
+    num_envs: int = 16
+    """Environments, each stepped by a worker process (N)."""
+    num_steps: int = 128
+    """Steps of a rollout for each environment, on average (T)."""
+    seed: int = 0
+    """Of the weights, the actions, the minibatches and, with their indices, the environments."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    num_threads: int = 0
+    """torch's threads while learning; 0: one without images, else one for each free core."""
+    overlap: bool = False
+    """Collect the next rollout while learning from this one, with a policy one rollout old."""
+    collector: CollectorCfg = field(default_factory=CollectorCfg)
+    workers: PoolCfg = field(default_factory=PoolCfg)
+    start_mode: str = "off"
+    """How starts are spread over time: off, clock or advance."""
+    start_horizon: int = 0
+    """Steps over which they are spread; 0: num_steps."""
+    ppo: PPOCfg = field(default_factory=PPOCfg)
+    returns: ReturnsCfg = field(default_factory=ReturnsCfg)
+    entropy: EntropyCfg = field(default_factory=EntropyCfg)
+    schedule: str = "cosine"
+    """Of the learning rate: cosine, linear or constant."""
+    max_importance_weight: float = 1.0
+    """Truncation of the weights against uneven sampling."""
+    async_correction: str = "clip"
+    """For data that lags behind in mode async: clip (PPO's ratio) or vtrace."""
+    reward_scale: float = 1.0
+    """Rewards are multiplied with it before learning; reported returns are not."""
+    normalize_rewards: bool = False
+    """Divide rewards by the running spread of the discounted return."""
+    on_nonfinite: str = "stop"
+    """stop or drop: what to do with numbers that are not finite, from environments or losses."""
+    checkpoint_interval_s: float = 300.0
+    """Between checkpoints (s); one more is written at the end."""
+    keep_checkpoints: int = 3
+    """How many of the newest checkpoints stay."""
+    resume: str = "no"
+    """no, or auto: go on from the newest valid checkpoint in run_dir, if there is one."""
+    info_keys: list[str] = field(default_factory=lambda: ["success"])
+    """Numbers of an episode's last info to average, `a/b` for nested ones."""
+
+    def __post_init__(self) -> None:
+        known = {
+            "mode": tuple(MODES), "start_mode": ("off", "clock", "advance"),
+            "schedule": tuple(SCHEDULES), "async_correction": ("clip", "vtrace"),
+            "on_nonfinite": ("stop", "drop"), "resume": ("no", "auto"),
+        }  # fmt: skip
+        for name, choices in known.items():
+            if getattr(self, name) not in choices:
+                got = getattr(self, name)
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; got '{got}'")
+        for name in ("total_steps", "num_envs", "num_steps", "keep_checkpoints"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("seed", "num_threads", "start_horizon", "checkpoint_interval_s"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("max_importance_weight", "reward_scale"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.num_envs >= 65536:
+            raise ValueError(f"num_envs must be below 65536, got {self.num_envs}")
+        steps, parts = self.num_envs * self.num_steps, self.ppo.num_minibatches
+        if steps % parts:
+            raise ValueError(
+                f"num_envs x num_steps ({self.num_envs} x {self.num_steps} = {steps}) must be "
+                f"divisible by ppo.num_minibatches ({parts})"
+            )
+        if self.serial and (self.overlap or MODES[self.mode].turns != "in turn"):
+            raise ValueError(
+                f"serial=true runs ver, nover and ddppo without overlap; got mode {self.mode}, "
+                f"overlap {str(self.overlap).lower()}"
+            )
+        if self.overlap and MODES[self.mode].turns == "free":
+            raise ValueError("overlap=true means nothing in mode async, which always overlaps")
+
+    @property
+    def steps_per_rollout(self) -> int:
+        """S."""
+        return self.num_envs * self.num_steps

@@ -1,0 +1,63 @@
+"""The campaign on classic tasks: what is repeated, what is met, and how intervals are made."""
+
+import json
+
+import pytest
+
+from rearrange.errors import UserError
+from rearrange.eval import campaign_classic
+from rearrange.eval.campaign_classic import CampaignCfg, parse, with_interval
+
+RETURNS = {"serial": 500.0, "ver": 480.0, "ddppo": 490.0}
+
+
+def leave_run(one, episode_return, stopped_by=None):
+    one.run_dir.mkdir(exist_ok=True)
+    line = {"step": one.total_steps, "time_s": 1.0, "episode/return": episode_return}
+    (one.run_dir / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    summary = {
+        "episode_return": {"mean": episode_return, "std": 0.0, "episodes": 100},
+        "total_steps": one.total_steps, "wall_time_s": 1.0, "versions": {},
+        "stopped_by": stopped_by,
+    }  # fmt: skip
+    (one.run_dir / "summary.json").write_text(json.dumps(summary))
+
+
+def test_interval_is_students():
+    # three values around 10 with s = 1: 10 +- 4.303 / sqrt(3)
+    figure = with_interval([9.0, 10.0, 11.0])
+    assert figure["mean"] == 10.0
+    assert figure["low"] == pytest.approx(7.5157, abs=1e-4)
+    assert figure["high"] == pytest.approx(12.4843, abs=1e-4)
+    assert with_interval([3.0]) == {"mean": 3.0, "low": None, "high": None}
+
+
+def test_only_what_is_missing_is_run_and_every_seed_counts(monkeypatch, tmp_path):
+    trained = []
+
+    def train(one, peer_python):
+        trained.append(one.run_dir.name)
+        leave_run(one, RETURNS[one.way] + (10.0 if one.seed else -10.0))
+        return 0
+
+    monkeypatch.setattr(campaign_classic, "train", train)
+    cfg = CampaignCfg(output=tmp_path, tasks=("cartpole",), seeds=(0, 1))
+    leave_run(cfg.runs()[0], 500.0)
+    leave_run(cfg.runs()[1], 500.0, stopped_by="SIGTERM")
+    assert campaign_classic.run(cfg) == 1  # 470 of ver's first seed is below the bar
+    expected = ["ver-0", "ddppo-0", "serial-1", "ver-1", "ddppo-1"]
+    assert trained == [f"cartpole-{name}" for name in expected]
+    checks = json.loads((tmp_path / "campaign.json").read_text())["checks"]
+    assert [check["name"] for check in checks if not check["is_met"]] == [
+        "cartpole ver: every seed >= 475"
+    ]
+    assert len(checks) == 5  # three bars; ver beside ddppo at the end and over the training
+    assert "| CartPole-v1 | ver | 100000 | 480.0 (" in (tmp_path / "campaign.md").read_text()
+
+
+def test_words_are_read_or_refused(tmp_path):
+    cfg = parse([f"output={tmp_path}", "tasks=pendulum", "ways=serial,sb3", "seeds=4,5", "jobs=2"])
+    assert [(one.way, one.seed) for one in cfg.runs()] == [("serial", 4), ("serial", 5)]
+    for words in ([], ["output=x", "ways=a3c"], ["output=x", "seeds=a"], ["output=x", "lr=1"]):
+        with pytest.raises(UserError):
+            parse(words)
