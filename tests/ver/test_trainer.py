@@ -126,8 +126,8 @@ def test_cart_pole_gets_better(tmp_path):
     ppo = PPOCfg(num_epochs=6, num_minibatches=2, learning_rate=5e-3, normalize_advantages=True)
     policy = PolicyCfg(vector_size=0, prev_action_size=0, hidden_sizes=[32], lstm_layers=0)
     training = trainer(
-        tmp_path, 12, serial=True, num_envs=8, num_steps=32, ppo=ppo, policy=policy,
-        schedule="constant", normalize_rewards=False,
+        tmp_path, 24, serial=True, num_envs=8, num_steps=32, ppo=ppo, policy=policy,
+        schedule="constant", normalize_rewards=True,
     )  # fmt: skip
     training.run()
     lengths = [line["episode/length"] for line in metrics(tmp_path)]
