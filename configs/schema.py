@@ -34,7 +34,7 @@ class EvaluateCfg:
     """A task's name, see `rearrange list`."""
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
-    skill: str | None = None
+    checkpoint: str | None = None
     """agent=learned: the folder of a `train-skill` run, or a skill file."""
     sample: bool = False
     """agent=learned: draw actions as in training instead of taking the most likely ones."""
@@ -79,7 +79,7 @@ class RecordCfg:
     """A task's name, see `rearrange list`."""
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
-    skill: str | None = None
+    checkpoint: str | None = None
     """agent=learned: the folder of a `train-skill` run, or a skill file."""
     sample: bool = False
     """agent=learned: draw actions as in training instead of taking the most likely ones."""
@@ -296,9 +296,13 @@ class ChaosCfg:
     """Seed of the runs and of the moments at which things are broken."""
     quick: bool = False
     """Only the faults that are tried within seconds."""
+    soak_minutes: float = 0.0
+    """Instead of the faults: train for so long and watch memory and open files. 0: the faults."""
 
     def __post_init__(self) -> None:
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        minutes = self.soak_minutes
+        _check(minutes >= 0.0, f"soak_minutes must not be negative, got {minutes}")
 
 
 _CONFIGS: dict[str, type] = {

@@ -34,7 +34,7 @@ def run(settings: ChaosCfg) -> int:
     """Breaks trainings, prints the table; 1 if one did not end as it should."""
     if sys.platform != "linux":
         raise UserError("chaos looks into /proc: it runs on Linux only")
-    minutes = getattr(settings, "soak_minutes", 0.0)
+    minutes = settings.soak_minutes
     if minutes > 0.0:
         return _report(settings, [soak(minutes, settings.seed)])
     chosen = [fault for fault in FAULTS if fault[2] or not settings.quick]

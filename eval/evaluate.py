@@ -62,7 +62,7 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
         video_dir=str(videos),
         renderer=cfg.renderer,
         title=cfg.task.title,
-        skill=expand(cfg.skill),
+        checkpoint=expand(cfg.checkpoint),
         sample=cfg.sample,
     )
     reset_options(world, cfg.num_episodes - 1)  # a wrong file is better said before the work
@@ -81,7 +81,7 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     summary = {
         "task": cfg.task.name,
         "agent": cfg.agent,
-        "skill": cfg.skill,
+        "checkpoint": cfg.checkpoint,
         "sample": cfg.sample,
         "split": cfg.split,
         "num_episodes": cfg.num_episodes,

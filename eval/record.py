@@ -25,7 +25,7 @@ def run(cfg: RecordCfg) -> int:
         split=cfg.split,
         seed=cfg.seed,
         episodes=expand(cfg.episodes),
-        skill=expand(cfg.skill),
+        checkpoint=expand(cfg.checkpoint),
         sample=cfg.sample,
     )
     reset_options(world, cfg.index)  # a wrong file or index is better said before the work

@@ -39,7 +39,7 @@ class WorldCfg:
     video_dir: str = ""
     renderer: str = "auto"
     title: str = ""  # of the task, in videos
-    skill: str | None = None  # for agent learned: a run's folder or a skill file
+    checkpoint: str | None = None  # for agent learned: a run's folder or a skill file
     sample: bool = False  # for agent learned: draw actions as in training
 
 
@@ -81,17 +81,17 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
     from rearrange.tasks.registry import make_env
 
     options: dict[str, Any] = {"depth": False}
-    if cfg.agent == "learned" and cfg.skill is not None:
+    if cfg.agent == "learned" and cfg.checkpoint is not None:
         import torch
 
         from rearrange.skills.skill_files import find_skill
 
         torch.set_num_threads(1)  # the other cores have workers of their own
-        trained_with = find_skill(Path(cfg.skill)).env_kwargs
+        trained_with = find_skill(Path(cfg.checkpoint)).env_kwargs
         known = ("camera_size", "observation_delay")
         options = {name: trained_with[name] for name in known if name in trained_with}
     env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, **options)
-    return env, make_agent(cfg.agent, env, cfg.skill, cfg.sample)
+    return env, make_agent(cfg.agent, env, cfg.checkpoint, cfg.sample)
 
 
 def check_names(task: str, agent: str, split: str) -> None:

@@ -106,15 +106,15 @@ class OracleAgent:
 class LearnedAgent:
     """Runs one trained skill, from a run's folder or a skill file, in its own task."""
 
-    def __init__(self, env: Any, skill: str, is_sampling: bool = False) -> None:
+    def __init__(self, env: Any, checkpoint: str, is_sampling: bool = False) -> None:
         from rearrange.skills.learned import LearnedPolicy  # torch: only where it is used
         from rearrange.skills.skill_files import find_skill
 
         self._env = env.unwrapped
-        self._policy = LearnedPolicy(find_skill(Path(skill)), is_sampling)
+        self._policy = LearnedPolicy(find_skill(Path(checkpoint)), is_sampling)
         task = self._env.task.name
         if self._policy.task != task:
-            raise UserError(f"{skill} was trained in task {self._policy.task}, not in {task}")
+            raise UserError(f"{checkpoint} was trained in task {self._policy.task}, not in {task}")
         self.plan_lines, self.status, self.failure = [f"> {task}"], task, None
 
     def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
@@ -135,12 +135,12 @@ AGENTS = {"oracle": OracleAgent, "learned": LearnedAgent, "random": RandomAgent}
 
 
 def make_agent(
-    name: str, env: Any, skill: str | None = None, is_sampling: bool = False
+    name: str, env: Any, checkpoint: str | None = None, is_sampling: bool = False
 ) -> OracleAgent | LearnedAgent | RandomAgent:
     """The agent called `name` for an environment.
 
     Args:
-        skill: for `learned`: a training run's folder or a skill file.
+        checkpoint: for `learned`: a training run's folder or a skill file.
         is_sampling: for `learned`: draw actions as in training.
 
     Raises UserError for an unknown name, and for a skill that is missing, damaged or of another
@@ -150,6 +150,6 @@ def make_agent(
         raise UserError(f"agent must be one of {', '.join(AGENTS)}; got {name!r}")
     if name != "learned":
         return AGENTS[name](env)
-    if skill is None:
-        raise UserError("agent=learned needs skill=, a training run's folder or a skill file")
-    return LearnedAgent(env, skill, is_sampling)
+    if checkpoint is None:
+        raise UserError("agent=learned needs checkpoint=, a training run's folder or a skill file")
+    return LearnedAgent(env, checkpoint, is_sampling)

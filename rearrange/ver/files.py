@@ -33,9 +33,8 @@ def write_whole_file(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
-        error.filename = str(path)  # a write that fails names no file, a rename the temporary one
-        error.filename2 = None
-        raise
+        # A write that fails names no file, a rename the temporary one.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
