@@ -272,7 +272,7 @@ def test_a_killed_training_leaves_nobody_and_a_checkpoint(tmp_path):
     with Lab(tmp_path, np.random.default_rng(0), is_quick=True).train(
         "checkpoint_interval_s=0"
     ) as training:
-        training.wait_for_step(ROLLOUT)
+        training.wait_for_step(2 * ROLLOUT)  # the first one's checkpoint is written by then
         os.kill(training.workers()[0], signal.SIGSTOP)
         training.send(signal.SIGKILL)
         training.wait()

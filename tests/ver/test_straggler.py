@@ -37,11 +37,14 @@ def test_an_environment_is_as_fast_in_every_process():
 
 
 def test_sleeps_add_up_to_the_times_asked_for():
-    sleeper, start = Sleeper(), time.perf_counter()
-    for _ in range(100):
-        sleeper.sleep(0.002)
-    # 100 uncorrected sleeps would be 5 to 15 ms late; a busy machine may add a few of its own
-    assert 0.199 < time.perf_counter() - start < 0.25
+    times = []
+    for _ in range(5):
+        sleeper, start = Sleeper(), time.perf_counter()
+        for _ in range(50):
+            sleeper.sleep(0.002)
+        times.append(time.perf_counter() - start)
+    # 50 uncorrected sleeps would be 3 to 8 ms late; the best of five, as the machine may be busy
+    assert 0.099 < min(times) < 0.125
 
 
 def test_episodes_last_200_steps_and_only_the_first_reset_is_free():
