@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from rearrange.configs.schema import BenchCfg
-from rearrange.eval.evaluate import available_cores, versions
+from rearrange.eval.evaluate import versions
 from rearrange.eval.files import atomic_write_json
+from rearrange.ver.machine import num_cores
 
 SIZE = 128  # pixels a side, as in the VER paper
 MEMORY_STEPS = 500
@@ -110,7 +111,7 @@ def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
         "seed": cfg.seed,
         "worker": _worker(cfg.seed),
         "machine": {"processor": platform.processor() or platform.machine()}
-        | {"cores": available_cores(), "system": platform.platform()},
+        | {"cores": num_cores(), "system": platform.platform()},
         "versions": versions(),
     }
 
@@ -140,7 +141,7 @@ def _physics(sim: Any) -> dict[str, float]:
     model.opt.enableflags = flags & ~int(mujoco.mjtEnableBit.mjENBL_SLEEP)
     times["control step, mj_step without sleep"] = _median(mj_step, 100)
     model.opt.enableflags = flags
-    for name, threads in (("1 thread", 1), (f"{available_cores()} threads", available_cores())):
+    for name, threads in (("1 thread", 1), (f"{num_cores()} threads", num_cores())):
         value = _batch_step(sim, threads, SUBSTEPS)
         if value is not None:
             times[f"control step, mujoco.batch, {name}"] = value

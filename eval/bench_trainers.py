@@ -26,9 +26,10 @@ from rearrange.configs.schema import BenchTrainersCfg
 from rearrange.errors import UserError
 from rearrange.eval import bench_ideal, peers
 from rearrange.eval.bench_ideal import Workload
-from rearrange.eval.evaluate import available_cores, versions
+from rearrange.eval.evaluate import versions
 from rearrange.eval.files import atomic_write_json, prepare_folder
 from rearrange.tasks.registry import SKILL_TASKS
+from rearrange.ver.machine import num_cores
 
 STRAGGLER = "straggler"
 PEER_TASK = "pick"
@@ -111,7 +112,7 @@ def measure(
                         rates[peer] = {"error": str(error)}
                     _tell(name, peer, rates[peer])
     figures["machine"] = {"processor": platform.processor() or platform.machine()} | {
-        "cores": available_cores(), "system": platform.platform()
+        "cores": num_cores(), "system": platform.platform()
     }  # fmt: skip
     figures["versions"] = versions() | {"torch": metadata.version("torch")}
     return figures

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import rearrange
 from rearrange.configs.schema import DoctorCfg
-from rearrange.eval.evaluate import available_cores
 from rearrange.eval.files import atomic_write_json
+from rearrange.ver.machine import num_cores
 
 GIB = 2**30
 PACKAGES = ("mujoco", "numpy", "numba", "gymnasium", "hydra-core", "pddlpy", "imageio-ffmpeg") + (
@@ -108,7 +108,7 @@ def _packages() -> list[Finding]:
 
 
 def _cores() -> Finding:
-    cores, limit = available_cores(), _cgroup_cores()
+    cores, limit = num_cores(), _cgroup_cores()
     value = f"{cores} to be used of {os.cpu_count()}"
     if limit is not None and limit < cores:
         fix = (
@@ -131,7 +131,7 @@ def _memory() -> Finding:
     free = free_memory()
     if free is None:
         return Finding("memory", "unknown on this system", is_needed=False)
-    needed = PROGRAM_BYTES + available_cores() * WORKER_BYTES
+    needed = PROGRAM_BYTES + num_cores() * WORKER_BYTES
     value = f"{free / GIB:.1f} GiB free, {needed / GIB:.1f} GiB used with a worker on each core"
     fix = (
         f"use num_workers={max(1, (free - PROGRAM_BYTES) // WORKER_BYTES)}, or close other programs"

@@ -4,7 +4,6 @@ Writes into output_dir: summary.json, episodes.jsonl, stages.png, report.html, v
 """
 
 import json
-import os
 import platform
 import sys
 import time
@@ -23,7 +22,6 @@ from rearrange.eval.files import (
     atomic_write_text,
     expand,
     prepare_folder,
-    remove_leftovers,
 )
 from rearrange.eval.metrics import summarise
 from rearrange.eval.report import draw_stages, summary_table, write_report
@@ -37,6 +35,8 @@ from rearrange.eval.runner import (
     video_path,
 )
 from rearrange.eval.workers import WorkerPool
+from rearrange.ver.files import remove_unfinished
+from rearrange.ver.machine import num_cores
 
 WRITTEN = ("summary.json", "episodes.jsonl", "stages.png", "report.html")
 
@@ -70,12 +70,12 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     if cfg.record:
         prepare_folder(videos)
     _remove_old_results(output_dir, videos)
-    num_workers = min(cfg.num_workers or available_cores(), cfg.num_episodes)
+    num_workers = min(cfg.num_workers or num_cores(), cfg.num_episodes)
     pool = WorkerPool(world, num_workers, make_world, cfg.episode_timeout_s, cfg.max_restarts)
     start = time.perf_counter()
     records = _run_all(pool, cfg, output_dir)
     wall_time_s = time.perf_counter() - start
-    remove_leftovers(videos)
+    remove_unfinished(videos)
 
     figures = summarise(records, cfg.task.stage_skills, cfg.seed)
     summary = {
@@ -131,7 +131,7 @@ def _run_all(pool: WorkerPool, cfg: EvaluateCfg, output_dir: Path) -> list[Episo
     finally:
         records.sort(key=lambda record: record.index)
         if not is_complete:
-            remove_leftovers(output_dir / "videos")
+            remove_unfinished(output_dir / "videos")
             if records:
                 _write_episodes(output_dir, records)
                 print(f"kept {len(records)} finished episodes in {output_dir / 'episodes.jsonl'}")
@@ -152,11 +152,6 @@ def _remove_old_results(output_dir: Path, videos: Path) -> None:
             film.unlink()
     except OSError as error:
         raise UserError(f"cannot replace {error.filename}: {error.strerror}") from error
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def versions() -> dict[str, str]:

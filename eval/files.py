@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.errors import UserError
-
-TEMPORARY = ".unfinished"  # in the name of every file that is being written
+from rearrange.ver.files import UNFINISHED
 
 
 def why_not(path: Path, error: OSError) -> UserError:
@@ -44,7 +43,7 @@ def prepare_folder(folder: Path) -> Path:
     Raises:
         UserError: if it cannot be made or written.
     """
-    probe = folder / f"{TEMPORARY}-{os.getpid()}"
+    probe = folder / f"{UNFINISHED}-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
@@ -63,7 +62,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     Raises:
         UserError: if anything in the block raises OSError, or the rename fails.
     """
-    temporary = path.with_name(f".{path.stem}{TEMPORARY}-{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}{UNFINISHED}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
@@ -91,10 +90,3 @@ def atomic_write_text(path: Path, content: str) -> None:
 def atomic_write_json(path: Path, value: Any) -> None:
     """Writes a JSON file with a line for each key; NaN is refused, since JSON has none."""
     atomic_write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Removes what killed processes left half-written in a folder."""
-    for leftover in folder.glob(f".*{TEMPORARY}-*"):
-        with suppress(OSError):
-            leftover.unlink()

@@ -81,17 +81,18 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
     from rearrange.tasks.registry import make_env
 
     options: dict[str, Any] = {"depth": False}
+    skill = None
     if cfg.agent == "learned" and cfg.checkpoint is not None:
         import torch
 
         from rearrange.skills.skill_files import find_skill
 
         torch.set_num_threads(1)  # the other cores have workers of their own
-        trained_with = find_skill(Path(cfg.checkpoint)).env_kwargs
+        skill = find_skill(Path(cfg.checkpoint))
         known = ("camera_size", "observation_delay")
-        options = {name: trained_with[name] for name in known if name in trained_with}
+        options = {name: skill.env_kwargs[name] for name in known if name in skill.env_kwargs}
     env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, **options)
-    return env, make_agent(cfg.agent, env, cfg.checkpoint, cfg.sample)
+    return env, make_agent(cfg.agent, env, skill, cfg.sample)
 
 
 def check_names(task: str, agent: str, split: str) -> None:

@@ -11,7 +11,6 @@ An exception in a worker is a defect: it reaches the parent with its traceback a
 
 import json
 import multiprocessing
-import os
 import signal
 import time
 import traceback
@@ -23,8 +22,7 @@ from multiprocessing.connection import Connection, wait
 
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
-
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+from rearrange.ver.machine import one_thread
 
 
 class WorkerFailed(RuntimeError):
@@ -128,8 +126,6 @@ class WorkerPool:
             worker.connection.close()
 
     def _start(self) -> _Worker:
-        before = {name: os.environ.get(name) for name in ONE_THREAD}
-        os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # read by the child when it imports numpy
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
             target=run_episode_worker,
@@ -138,14 +134,10 @@ class WorkerPool:
             daemon=True,
         )
         try:
-            process.start()
+            with one_thread():
+                process.start()
         finally:
             theirs.close()
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
         return _Worker(process, ours)
 
     def _hand_out(self, worker: _Worker, index: int) -> None:

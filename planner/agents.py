@@ -9,8 +9,7 @@ random   uniform random actions, the floor under every figure
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +18,9 @@ from rearrange.planner.chain import ChainProgram
 from rearrange.skills.body import Body
 from rearrange.skills.oracle import skill_program
 from rearrange.skills.skill import ACTION_SIZE, STOP
+
+if TYPE_CHECKING:
+    from rearrange.skills.skill_files import SkillFile
 
 
 class RandomAgent:
@@ -106,15 +108,15 @@ class OracleAgent:
 class LearnedAgent:
     """Runs one trained skill, from a run's folder or a skill file, in its own task."""
 
-    def __init__(self, env: Any, checkpoint: str, is_sampling: bool = False) -> None:
+    def __init__(self, env: Any, skill: SkillFile, is_sampling: bool = False) -> None:
         from rearrange.skills.learned import LearnedPolicy  # torch: only where it is used
-        from rearrange.skills.skill_files import find_skill
 
         self._env = env.unwrapped
-        self._policy = LearnedPolicy(find_skill(Path(checkpoint)), is_sampling)
+        self._policy = LearnedPolicy(skill, is_sampling)
         task = self._env.task.name
         if self._policy.task != task:
-            raise UserError(f"{checkpoint} was trained in task {self._policy.task}, not in {task}")
+            trained = self._policy.task
+            raise UserError(f"{skill.source} was trained in task {trained}, not in {task}")
         self.plan_lines, self.status, self.failure = [f"> {task}"], task, None
 
     def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
@@ -135,21 +137,20 @@ AGENTS = {"oracle": OracleAgent, "learned": LearnedAgent, "random": RandomAgent}
 
 
 def make_agent(
-    name: str, env: Any, checkpoint: str | None = None, is_sampling: bool = False
+    name: str, env: Any, skill: SkillFile | None = None, is_sampling: bool = False
 ) -> OracleAgent | LearnedAgent | RandomAgent:
     """The agent called `name` for an environment.
 
     Args:
-        checkpoint: for `learned`: a training run's folder or a skill file.
+        skill: for `learned`.
         is_sampling: for `learned`: draw actions as in training.
 
-    Raises UserError for an unknown name, and for a skill that is missing, damaged or of another
-    task.
+    Raises UserError for an unknown name, and for a skill that is missing or of another task.
     """
     if name not in AGENTS:
         raise UserError(f"agent must be one of {', '.join(AGENTS)}; got {name!r}")
     if name != "learned":
         return AGENTS[name](env)
-    if checkpoint is None:
+    if skill is None:
         raise UserError("agent=learned needs checkpoint=, a training run's folder or a skill file")
-    return LearnedAgent(env, checkpoint, is_sampling)
+    return LearnedAgent(env, skill, is_sampling)

@@ -44,6 +44,7 @@ class SkillFile:
     Attributes:
         env_kwargs: what its environment was made with, `camera_size` among it.
         origin: where it comes from: steps, mode, seed and so on.
+        source: what it was read from, for messages.
     """
 
     env_id: str
@@ -53,6 +54,7 @@ class SkillFile:
     action: ActionSpec
     weights: dict[str, Tensor]
     origin: dict[str, Any]
+    source: str = "the skill"
 
     def build(self) -> SkillPolicy:
         """The policy, in float32 on the CPU."""
@@ -66,9 +68,9 @@ def find_skill(path: Path) -> SkillFile:
 
     Raises UserError if there is none or it is damaged.
     """
-    if path.is_dir():
-        return skill_of_run(path)
-    return read_skill(path)
+    skill = skill_of_run(path) if path.is_dir() else read_skill(path)
+    skill.source = str(path)
+    return skill
 
 
 def skill_of_run(run_dir: Path) -> SkillFile:

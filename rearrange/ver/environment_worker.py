@@ -31,7 +31,6 @@ from rearrange.ver import shared_memory as sm
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.spaces import write_observation
 
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, env
 
 _RESETS = 3  # so many observations in a row that are not finite mean a broken environment

@@ -1,15 +1,35 @@
-"""What there is to compute with, and in which versions."""
+"""What there is to compute with, and in which versions. torch is imported where it is asked for."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import platform
-from contextlib import suppress
-
-import torch
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from rearrange.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Processes started meanwhile use one thread each: numerical libraries look when imported."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def num_cores() -> int:
@@ -21,6 +41,8 @@ def num_cores() -> int:
 
 def pick_device(name: str) -> torch.device:
     """The torch device of a name; UserError for one that is not there."""
+    import torch
+
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

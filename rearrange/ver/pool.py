@@ -29,13 +29,13 @@ from rearrange.errors import UserError
 from rearrange.ver import shared_memory as sm
 from rearrange.ver.environment_worker import (
     ANSWER,
-    ONE_THREAD,
     REQUEST,
     MakeEnv,
     SlotEnvironment,
     WorkerCfg,
     run_environment_worker,
 )
+from rearrange.ver.machine import one_thread
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
 
 log = logging.getLogger(__name__)
@@ -252,7 +252,7 @@ class WorkerPool:
         process = self._context.Process(
             target=run_environment_worker, args=args, name=name, daemon=True
         )
-        with _main_module_hidden(), _one_thread(), _signals_blocked():
+        with _main_module_hidden(), one_thread(), _signals_blocked():
             process.start()
         reader.close()
         deadline = time.monotonic() + self._cfg.start_timeout_s
@@ -357,18 +357,3 @@ def _main_module_hidden():
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-@contextmanager
-def _one_thread():
-    """Children take the environment of the server, which takes ours when it starts."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

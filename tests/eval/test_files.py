@@ -12,8 +12,8 @@ from rearrange.eval.files import (
     atomic_write_json,
     atomic_write_text,
     prepare_folder,
-    remove_leftovers,
 )
+from rearrange.ver.files import remove_unfinished
 
 
 def test_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
@@ -76,5 +76,5 @@ def test_json_refuses_nan_and_reads_back(tmp_path):
 def test_leftovers_of_killed_processes_are_removed(tmp_path):
     (tmp_path / ".film.unfinished-17.mp4").write_text("")
     (tmp_path / "film.mp4").write_text("")
-    remove_leftovers(tmp_path)
+    remove_unfinished(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["film.mp4"]
