@@ -1,4 +1,4 @@
-"""Where a training stands, on stderr, and which part of the time each phase of it takes.
+"""Where a training stands, on stderr.
 
 On a terminal it is tqdm's bar; elsewhere (a log file, a cluster's scheduler) a plain line every
 half minute, without control characters.
@@ -6,40 +6,11 @@ half minute, without control characters.
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 PHASES = ("env", "infer", "learn", "wait")
 PLAIN_INTERVAL_S = 30.0
-
-
-class PhaseClock:
-    """Adds up how long a process spends in each phase: env, infer, learn, wait."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._seconds = dict.fromkeys(PHASES, 0.0)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Counts the time of the block."""
-        start = self._clock()
-        try:
-            yield
-        finally:
-            self.add(name, self._clock() - start)
-
-    def add(self, name: str, seconds: float) -> None:
-        """Counts time that was measured elsewhere."""
-        self._seconds[name] += seconds
-
-    def take_shares(self) -> dict[str, float]:
-        """phase/<name> -> share of the counted time since the last call; all 0 if there is none."""
-        total = sum(self._seconds.values())
-        shares = {f"phase/{name}": s / total if total else 0.0 for name, s in self._seconds.items()}
-        self._seconds = dict.fromkeys(PHASES, 0.0)
-        return shares
 
 
 class Progress:

@@ -15,7 +15,7 @@ import torch
 
 from rearrange.errors import UserError
 from rearrange.ver.metrics import EpisodeWindow, RunLog, read_metrics, write_summary
-from rearrange.ver.progress import PhaseClock, Progress, duration
+from rearrange.ver.progress import Progress, duration
 
 
 def log_steps(run_dir, steps, start_step=0, **metrics):
@@ -208,26 +208,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-def test_shares_of_the_phases_add_up_to_one_and_start_again():
-    clock = Clock()
-    phases = PhaseClock(clock)
-    assert phases.take_shares()["phase/env"] == 0.0
-    with phases.phase("learn"):
-        clock.now += 3.0
-    with pytest.raises(KeyError), phases.phase("wait"):
-        clock.now += 1.0
-        raise KeyError
-    phases.add("env", 4.0)
-    assert phases.take_shares() == {
-        "phase/env": 0.5,
-        "phase/infer": 0.0,
-        "phase/learn": 0.375,
-        "phase/wait": 0.125,
-    }
-    phases.add("infer", 2.0)
-    assert phases.take_shares()["phase/infer"] == 1.0
 
 
 UPDATE = {
