@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.straggler import Sleeper
-from rearrange.ver.types import Evaluation, Minibatch, Observation, PolicyStep
+from rearrange.ver.types import Evaluation, Gather, Minibatch, Observation, PolicyStep
 
 OPTIMIZER_STEPS = 6  # 3 epochs of 2 minibatches, as the VER paper
 
@@ -60,7 +60,7 @@ class SleepPolicy(nn.Module):
         zeros = torch.zeros(len(minibatch.advantage)) + 0.0 * self.weight
         return Evaluation(log_prob=zeros, entropy=zeros, value=zeros)
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: Observation, gather: Gather) -> None:
         """Nothing to learn about observations."""
 
 

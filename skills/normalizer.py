@@ -4,7 +4,8 @@ Batches are merged by Chan, Golub and LeVeque 1979 (`new` beside `old`, n counts
 
     mean = mean_old + delta n_new / n,   M2 = M2_old + M2_new + delta^2 n_old n_new / n
 
-which gives the mean and the variance of all the data together, however it came in parts.
+which gives the mean and the variance of all the data together, however it came in parts. Of several
+ranks each brings a part, and all of them merge all parts in the same order.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rearrange.ver.types import Gather
+
 CLIP = 10.0  # standard deviations
 EPSILON = 1e-8  # added to the variance: a constant observation becomes 0, not infinite
+
+
+def only_own(moments: Tensor) -> list[Tensor]:
+    """Of one process there is no other part."""
+    return [moments]
 
 
 class RunningNormalizer(nn.Module):
@@ -26,13 +34,16 @@ class RunningNormalizer(nn.Module):
         self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, x: Tensor) -> None:
-        """Merge the statistics of x, [B, size]."""
-        if not len(x):
-            return
+    def update(self, x: Tensor, gather: Gather = only_own) -> None:
+        """Merge the statistics of x, [B, size], and of what other ranks bring."""
         x = x.double()
-        new = float(len(x))
+        count = x.new_full((1,), len(x))
         variance, mean = torch.var_mean(x, dim=0, correction=0)
+        for part in gather(torch.cat([count, mean, variance])):
+            if part[0] > 0.0:
+                self._merge(part[0], *part[1:].chunk(2))
+
+    def _merge(self, new: Tensor, mean: Tensor, variance: Tensor) -> None:
         total = self.count + new
         delta = mean - self.mean
         old_m2 = self.variance * self.count  # 0 before the first data, whatever the variance says

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 from rearrange.skills.distributions import Distribution, action_head
 from rearrange.skills.encoder import DepthEncoder, EncoderCfg
-from rearrange.skills.normalizer import RunningNormalizer
+from rearrange.skills.normalizer import RunningNormalizer, only_own
 from rearrange.skills.recurrent import Memory
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
-from rearrange.ver.types import Evaluation, Minibatch, PolicyStep
+from rearrange.ver.types import Evaluation, Gather, Minibatch, PolicyStep
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -277,10 +277,10 @@ class SkillPolicy(nn.Module):
             value=self.critic(features[-1]).squeeze(-1),
         )
 
-    def observe(self, observation: dict[str, Tensor]) -> None:
-        """Merge a rollout's vectors {name: [S, ...]} into the running statistics."""
+    def observe(self, observation: dict[str, Tensor], gather: Gather = only_own) -> None:
+        """Merge the ranks' vectors {name: [S, ...]} of a rollout into the running statistics."""
         if self.embedding.normalizer is not None:
-            self.embedding.normalizer.update(self.embedding.joined(observation))
+            self.embedding.normalizer.update(self.embedding.joined(observation), gather)
 
     def _step(
         self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor, state: Tensor

@@ -18,6 +18,7 @@ from rearrange.skills.policy import build_policy
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
 from rearrange.ver.collector import NonFinite
+from rearrange.ver.distributed import Ranks, RanksLost, joined
 from rearrange.ver.files import write_whole_file
 from rearrange.ver.pool import TooManyRestarts
 from rearrange.ver.spaces import action_spec, observation_spec
@@ -69,23 +70,27 @@ class Subject(NamedTuple):
 
 
 def run(settings: RunCfg) -> int:
-    """Trains, prints a short table and returns the exit code.
+    """Trains, prints a short table and returns the exit code; as one of torchrun's ranks too.
 
     Raises UserError, before any worker starts, for settings that do not fit the environment, the
     machine or what is in the run's folder already.
     """
+    with joined(settings.device, settings.ranks_timeout_s) as ranks:
+        return _train(settings, ranks)
+
+
+def _train(settings: RunCfg, ranks: Ranks) -> int:
     subject = what_to_train(settings)
     settings = with_suiting(settings, subject)
     run_dir = run_folder(settings, subject)
-    check_run_folder(run_dir, settings.resume)
+    ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
     identity = {
         "env": subject.env_id,
         "env_kwargs": subject.kwargs,
         "policy": _without(asdict(settings.policy), FREE_POLICY_SETTINGS),
     }
-    make_env = partial(
-        make_gym, env_id=subject.env_id, num_envs=settings.num_envs, kwargs=subject.kwargs
-    )
+    num_envs = settings.num_envs * ranks.world_size
+    make_env = partial(make_gym, env_id=subject.env_id, num_envs=num_envs, kwargs=subject.kwargs)
     is_home = find_id(subject.env_id) in TASKS.values()
     try:
         trainer = Trainer(
@@ -95,18 +100,21 @@ def run(settings: RunCfg) -> int:
             run_dir,
             env_name=subject.env_id,
             identity=identity,
+            ranks=ranks,
             preload=("rearrange.tasks.env" if is_home else "rearrange.tasks.gym_factory",),
         )
     except ValueError as error:  # sizes that only meet here, such as a picture too small
         raise UserError(str(error)) from error
-    save_config(settings, subject, run_dir)
+    ranks.on_first(lambda: save_config(settings, subject, run_dir))
     try:
         summary = trainer.run()
-    except (NonFinite, TooManyRestarts) as error:
+    except (NonFinite, TooManyRestarts, RanksLost) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
-    print(table(summary, run_dir))
     stopped_by = summary["stopped_by"]
+    if not ranks.is_first:
+        return EXIT_CODES.get(stopped_by, 1)
+    print(table(summary, run_dir))
     if stopped_by is not None:
         print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
     return EXIT_CODES.get(stopped_by, 1)

@@ -32,6 +32,7 @@ from rearrange.ver.types import Policy
 
 log = logging.getLogger(__name__)
 _POLL_S = 0.1  # longest time without a look at the stop flag
+_END_POLL_S = 0.01  # the same where a rollout may end at a given time
 
 
 class NonFinite(RuntimeError):
@@ -86,7 +87,10 @@ class CollectReport:
     num_requests: int = 0
     num_nonfinite: int = 0
     num_dropped_steps: int = 0
+    num_steps: int = 0  # S, fewer if it was stopped early
+    num_steps_all: int = 0  # of all ranks
     steps_per_env: np.ndarray | None = None  # [E]
+    step_s: np.ndarray | None = None  # [E] mean time from one step to the next
 
 
 class Collector:
@@ -98,6 +102,7 @@ class Collector:
         is_variable, is_in_step: see the table above.
         on_nonfinite: "stop" raises NonFinite; "drop" forgets the unfinished sequence.
         should_stop: looked at while waiting; Stopped is raised when it says so.
+        should_end: asked with the complete steps and the seconds so far; ends a rollout early.
         weights_lock: held while the policy runs, if something else may change it meanwhile.
     """
 
@@ -112,11 +117,14 @@ class Collector:
         is_in_step: bool,
         on_nonfinite: str = "stop",
         should_stop: Callable[[], bool] = lambda: False,
+        should_end: Callable[[int, float], bool] | None = None,
         weights_lock: threading.Lock | None = None,
     ) -> None:
         self.pool, self.policy, self.device = pool, policy, device
         self._is_variable, self._is_in_step = is_variable, is_in_step
         self._on_nonfinite, self._should_stop = on_nonfinite, should_stop
+        self._should_end = should_end or (lambda num_steps, seconds: False)
+        self._poll_s = _POLL_S if should_end is None else _END_POLL_S
         self._weights_lock = weights_lock or nullcontext()
         num_envs, action = pool.num_envs, pool.slots.layout.action
         self._min_batch = min(cfg.min_batch, num_envs)
@@ -142,17 +150,26 @@ class Collector:
         self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
         self._step_mean_s = 0.01  # running mean of an environment's step
         self._give_up = 0.0  # when waiting for a larger batch ends
+        self._begin = 0.0  # of this rollout
 
     def collect(self, storage: RolloutStorage) -> CollectReport:
-        """Collects until the storage holds S complete steps; they are then ready to learn from."""
-        begin = time.perf_counter()
-        report = CollectReport(steps_per_env=np.zeros(self.pool.num_envs, np.int64))
+        """Collects until the storage holds S complete steps; they are then ready to learn from.
+
+        There are fewer if `should_end` said so.
+        """
+        self._begin = begin = time.perf_counter()
+        num_envs = self.pool.num_envs
+        report = CollectReport(
+            steps_per_env=np.zeros(num_envs, np.int64), step_s=np.full(num_envs, np.inf)
+        )
         jobs: set[Future] = set()
         with torch.inference_mode():
             while storage.num_complete < storage.num_steps:
                 if self._should_stop():
                     self._finish(jobs)
                     raise Stopped
+                if self._should_end(storage.num_complete, time.perf_counter() - begin):
+                    break
                 self._receive(storage, report, jobs)
                 self._complete(storage, report)
                 if not self._is_variable:
@@ -163,7 +180,9 @@ class Collector:
             self.pending.extend(self._held)
             self._held.clear()
             self._bootstrap(storage)
+        report.num_steps = report.num_steps_all = storage.num_complete
         report.wall_s = time.perf_counter() - begin
+        report.step_s = np.minimum(report.step_s, report.wall_s)  # who gave none takes longer
         return report
 
     def carry(self, source: RolloutStorage, target: RolloutStorage) -> None:
@@ -201,8 +220,8 @@ class Collector:
         if jobs:
             return 0.0005  # a thread may become free; a look is cheap beside a forward pass
         if self.pending and not self._is_in_step:
-            return min(_POLL_S, max(0.0, self._give_up - time.perf_counter()))
-        return _POLL_S
+            return min(self._poll_s, max(0.0, self._give_up - time.perf_counter()))
+        return self._poll_s
 
     def _can_infer(self, jobs: set[Future]) -> bool:
         """True if enough requests wait, or have waited for long enough, and a thread is free."""
@@ -216,6 +235,7 @@ class Collector:
         """Takes answers into the rollout, up to its S steps; the others stay where they are."""
         slots = self.pool.slots
         begins, truncated = [], []
+        elapsed = time.perf_counter() - self._begin
         if self.arrived and not self.pending:
             self._give_up = time.perf_counter() + 0.5 * self._step_mean_s
         while self.arrived and storage.num_complete < storage.num_steps:
@@ -238,6 +258,7 @@ class Collector:
                 row = self.open_row[e]
                 storage.complete(row, slots.reward[e], slots.terminated[e], slots.truncated[e])
                 report.steps_per_env[e] += 1
+                report.step_s[e] = elapsed / report.steps_per_env[e]
                 self._step_mean_s += 0.01 * (slots.step_seconds[e] - self._step_mean_s)
                 self.open_row[e], self._last_row[e] = -1, row
                 if slots.terminated[e] or slots.truncated[e]:

@@ -49,6 +49,7 @@ class WorkerCfg:
     info_keys: tuple[str, ...]  # "success", "stages/picked": numbers in the last step's info
     start_mode: str  # "off", "clock" or "advance"
     start_horizon: int  # steps over which the starts are spread
+    first_env: int = 0  # this rank's first one among the environments of all ranks
 
 
 def episode_seed(seed: int, env: int, number: int) -> int:
@@ -78,13 +79,14 @@ class SlotEnvironment:
         is_fresh: bool = True,
     ) -> None:
         self.index, self.slots, self.cfg = index, slots, cfg
-        self.env = make_env(index)
+        self._number_of_all = cfg.first_env + index
+        self.env = make_env(self._number_of_all)
         self.number = episode_number - 1
         self.actions: list[np.ndarray] = []  # of the running episode, to play it again
         self.total_return, self.clock = 0.0, None  # clock: steps left of a first episode cut short
         self._offset = 0
         if is_fresh and cfg.start_mode != "off":
-            rng = np.random.default_rng([cfg.seed, index, 1])
+            rng = np.random.default_rng([cfg.seed, self._number_of_all, 1])
             self._offset = int(rng.integers(cfg.start_horizon))
 
     def start(self) -> None:
@@ -146,12 +148,13 @@ class SlotEnvironment:
         self.number += 1
         self.actions = []
         self.total_return = 0.0
-        return self.env.reset(seed=episode_seed(self.cfg.seed, self.index, self.number))[0]
+        seed = episode_seed(self.cfg.seed, self._number_of_all, self.number)
+        return self.env.reset(seed=seed)[0]
 
     def _advance(self, observation):
         """Random steps, the same ones in every run; ends inside a running episode."""
         spec = self.slots.layout.action
-        rng = np.random.default_rng([self.cfg.seed, self.index, 2])
+        rng = np.random.default_rng([self.cfg.seed, self._number_of_all, 2])
         for _ in range(self._offset):
             action = rng.uniform(-1.0, 1.0, spec.size).astype(spec.dtype)
             if spec.kind == "discrete":

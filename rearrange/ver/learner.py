@@ -18,8 +18,14 @@ import torch
 from torch import Tensor
 
 from rearrange.ver.collector import NonFinite
+from rearrange.ver.distributed import ALONE, Ranks
 from rearrange.ver.entropy import EntropyCfg, EntropyCoefficient
-from rearrange.ver.packing import PackedRows, find_sequences, minibatch_rows
+from rearrange.ver.packing import (
+    PackedRows,
+    find_sequences,
+    minibatch_rows,
+    without_remainder,
+)
 from rearrange.ver.ppo import PPOCfg, ppo_loss, vtrace
 from rearrange.ver.returns import ReturnsCfg, compute_advantages, importance_weights
 from rearrange.ver.reward_scaling import RewardScaler
@@ -46,7 +52,7 @@ class Learner:
 
     Args:
         rng: shuffles sequences into minibatches.
-        reduce_gradients: called between backward and clipping, for several ranks.
+        ranks: those that learn the same; what is learned from is averaged over them.
     """
 
     def __init__(
@@ -56,11 +62,10 @@ class Learner:
         num_envs: int,
         device: torch.device,
         rng: np.random.Generator,
-        reduce_gradients: Callable[[list[Tensor]], None] | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.policy, self.cfg, self.device, self.rng = policy, cfg, device, rng
-        self.num_envs = num_envs
-        self._reduce = reduce_gradients
+        self.num_envs, self.ranks = num_envs, ranks
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(
             self.parameters, lr=cfg.ppo.learning_rate, eps=cfg.ppo.adam_eps, fused=True
@@ -109,8 +114,10 @@ class Learner:
                 kls.append(figures.get("ppo/approx_kl", 0.0))
             if should_cut() or (cfg.target_kl and np.mean(kls) > cfg.target_kl):
                 break
-        index = torch.from_numpy(order).to(self.device)
-        self.policy.observe({name: array[index] for name, array in storage.observation.items()})
+        fresh = order[~storage.is_stale[order]]
+        index = torch.from_numpy(fresh).to(self.device)
+        seen = {name: array[index] for name, array in storage.observation.items()}
+        self.policy.observe(seen, self.ranks.gather_rows)
         return {name: float(np.mean(values)) for name, values in stats.items()} | self._figures(
             storage, order, lengths, lr_factor
         )
@@ -121,16 +128,29 @@ class Learner:
         """Advantages, returns and weights into the storage; the order of its sequences."""
         cfg = self.cfg
         rows = storage.complete_rows()
-        order, lengths = find_sequences(
-            storage.env_id[rows], storage.episode_id[rows], storage.step_id[rows]
-        )
+        # Stale steps come last, in sequences of their own: fresh ones begin with their own memory.
+        groups = storage.env_id[rows] + self.num_envs * storage.is_stale[rows]
+        order, lengths = find_sequences(groups, storage.episode_id[rows], storage.step_id[rows])
         order = rows[order]
+        self._judge(storage, order, lengths)
+        weights = importance_weights(
+            torch.from_numpy(storage.env_id[order]), self.num_envs, cfg.max_importance_weight
+        )
+        storage.is_weight[order] = weights.numpy()
+        return without_remainder(order, lengths, cfg.ppo.num_minibatches)
+
+    def _judge(self, storage: RolloutStorage, order: np.ndarray, lengths: np.ndarray) -> None:
+        """Advantages and returns of the fresh steps; stale ones keep theirs."""
+        cfg = self.cfg
+        num_fresh = len(order) - int(storage.is_stale[order].sum())
+        lengths = lengths[np.cumsum(lengths) <= num_fresh]
+        order = order[:num_fresh]
         terminated = storage.terminated[order]
         is_over = terminated | storage.truncated[order]
         rewards = storage.reward[order] * cfg.reward_scale
         if cfg.normalize_rewards:
             is_first = storage.is_first.cpu().numpy()[order]
-            self.scaler.update(storage.env_id[order], rewards, is_first)
+            self.scaler.update(storage.env_id[order], rewards, is_first, self.ranks.gather_rows)
             rewards = rewards * self.scaler.scale
         ended = is_over.copy()
         ended[np.cumsum(lengths) - 1] = True
@@ -150,30 +170,31 @@ class Learner:
         else:
             advantages = compute_advantages(*columns, cfg.returns)
             returns = columns[1] + advantages
-        weights = importance_weights(
-            torch.from_numpy(storage.env_id[order]), self.num_envs, cfg.max_importance_weight
-        )
         storage.advantage[order], storage.returns[order] = advantages.numpy(), returns.numpy()
-        storage.is_weight[order] = weights.numpy()
-        return order, lengths
 
     def _step(self, storage: RolloutStorage, part: PackedRows) -> dict[str, float]:
         """One optimiser step on one minibatch."""
         minibatch = storage.minibatch(*part)
         evaluation = self.policy.evaluate(minibatch)
-        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo)
+        advantages = None
+        if self.cfg.ppo.normalize_advantages and not self.ranks.is_alone:
+            advantages = torch.cat(self.ranks.gather_rows(minibatch.advantage))
+        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo, advantages)
+        learned = self.parameters
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        if self._reduce is not None:
-            self._reduce([p.grad for p in self.parameters if p.grad is not None])
+        if self.cfg.entropy.learned:
+            self.entropy_optimizer.zero_grad()
+            self.entropy.loss(evaluation.entropy.mean()).backward()
+            learned = [*learned, *self.entropy.parameters()]
+        # The loss among them: one that is not finite is then seen by all ranks.
+        self.ranks.average_gradients(learned, [loss.detach(), stats["ppo/approx_kl"]])
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
         values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
             return self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
         self.optimizer.step()
         if self.cfg.entropy.learned:
-            self.entropy_optimizer.zero_grad()
-            self.entropy.loss(evaluation.entropy.mean()).backward()
             self.entropy_optimizer.step()
             self.entropy.project()
         return {"loss/total": values[0], "ppo/grad_norm": values[1]} | dict(
@@ -199,9 +220,17 @@ class Learner:
             f"{storage.env_id[row]}, episode {storage.episode_id[row]}, step {storage.step_id[row]}"
         )
         if self.cfg.on_nonfinite == "stop":
-            raise NonFinite(what)
+            raise NonFinite(self._name_culprit(what, float(error.sum())))
         self.num_skipped += 1
         return {}
+
+    def _name_culprit(self, what: str, error: float) -> str:
+        """Of several ranks' words those of the one whose own numbers are not finite."""
+        if self.ranks.is_alone:
+            return what
+        found = self.ranks.gather([math.isfinite(error), what])
+        rank = next((rank for rank, (is_finite, _) in enumerate(found) if not is_finite), 0)
+        return f"rank {rank}: {found[rank][1]}"
 
     @torch.no_grad()
     def _log_rhos(self, storage: RolloutStorage, order: np.ndarray, lengths: np.ndarray) -> Tensor:

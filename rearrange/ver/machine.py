@@ -39,8 +39,11 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def pick_device(name: str) -> torch.device:
-    """The torch device of a name; UserError for one that is not there."""
+def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> torch.device:
+    """The torch device of a name; of several ranks on this machine each gets its own GPU.
+
+    Raises UserError for one that is not there.
+    """
     import torch
 
     if name == "auto":
@@ -53,6 +56,10 @@ def pick_device(name: str) -> torch.device:
         raise UserError(f"device must be auto, cpu, cuda or cuda:N; got '{name}'")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device {name} is not there: torch sees no GPU; use device=cpu")
+    if device.type == "cuda" and local_world_size > 1:
+        if device.index is not None:
+            raise UserError(f"device={name} is one GPU for all ranks; use device=cuda")
+        device = torch.device("cuda", local_rank)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(f"device {name} is not there: torch sees {torch.cuda.device_count()} GPUs")
     return device

@@ -27,6 +27,8 @@ from rearrange.ver.progress import Progress
 
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
+SUMMED = ("speed/sps", "ver/sequences")  # over ranks, as are all faults
+LARGEST = ("ver/longest_sequence", "speed/collect_s", "speed/learn_s")
 
 logger = logging.getLogger(__name__)
 
@@ -196,8 +198,53 @@ class EpisodeWindow:
         self._episodes.extend(state["episodes"])
 
 
+class SilentLog:
+    """The log of a rank that writes nothing."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    @property
+    def wall_time_s(self) -> float:
+        return time.monotonic() - self._started
+
+    def update(self, metrics: Mapping[str, float | None], step: int) -> None:
+        """Nothing."""
+
+    def __enter__(self) -> "SilentLog":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing."""
+
+
+def merge_ranks(metrics: list[dict[str, float | None]]) -> dict[str, float | None]:
+    """One update's metrics from those of all ranks.
+
+    Rates, faults and sequences are added up, maxima and minima are those of all ranks, the rest are
+    means. A single rank's stay as they are.
+    """
+    if len(metrics) == 1:
+        return metrics[0]
+    merged: dict[str, float | None] = {}
+    for name in metrics[0]:
+        values = [_finite_or_none(line.get(name)) for line in metrics]
+        values = [value for value in values if value is not None]
+        if not values:
+            merged[name] = None
+        elif name.startswith("faults/") or name in SUMMED:
+            merged[name] = sum(values)
+        elif name.endswith("_max") or name in LARGEST:
+            merged[name] = max(values)
+        elif name.endswith("_min"):
+            merged[name] = min(values)
+        else:
+            merged[name] = float(np.mean(values))
+    return merged
+
+
 def write_summary(
-    run_dir: Path,
+    run_dir: Path | None,
     *,
     env: str,
     mode: str,
@@ -211,6 +258,7 @@ def write_summary(
     """Writes summary.json and returns what is in it.
 
     Args:
+        run_dir: None: it is only returned.
         others: JSON-able values that go into it under their own names, such as policy and seed.
     """
     summary = {
@@ -226,7 +274,8 @@ def write_summary(
     } | others
     summary = _without_nan(summary)
     text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    write_whole_file(run_dir / SUMMARY_FILE, text.encode())
+    if run_dir is not None:
+        write_whole_file(run_dir / SUMMARY_FILE, text.encode())
     return summary
 
 

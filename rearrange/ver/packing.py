@@ -102,6 +102,18 @@ def minibatch_rows(
     ]
 
 
+def without_remainder(
+    order: np.ndarray,  # [S] rows, sequences one after another
+    lengths: np.ndarray,  # [Q] of the sequences
+    num_minibatches: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same without the last S mod `num_minibatches` rows, so that it has equal parts."""
+    order = order[: len(order) - len(order) % num_minibatches]
+    starts = np.cumsum(lengths) - lengths
+    lengths = np.minimum(lengths, len(order) - starts)
+    return order, lengths[lengths > 0]
+
+
 def _cut(starts: np.ndarray, lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
     """Starts and lengths of the sequences' pieces of at most `max_length` rows."""
     if max_length < 1:

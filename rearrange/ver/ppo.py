@@ -42,7 +42,7 @@ class PPOCfg:
     adam_eps: float = 1e-5
     """Added to Adam's denominator, so that tiny gradients do not make full steps."""
     normalize_advantages: bool = False
-    """To mean 0 and standard deviation 1 within each minibatch."""
+    """To mean 0 and standard deviation 1 within each minibatch, of all ranks together."""
     clip_values: bool = False
     """Also clip how far a value moves from the stored one, by clip_coef."""
     max_sequence_length: int | None = None
@@ -68,6 +68,7 @@ def ppo_loss(
     minibatch: Minibatch,
     entropy_coef: float | Tensor,
     cfg: PPOCfg,
+    advantages_of_all: Tensor | None = None,  # of all ranks, where there are several
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The scalar to minimise, and detached scalars to log.
 
@@ -77,8 +78,9 @@ def ppo_loss(
     weight = minibatch.is_weight
     advantage = minibatch.advantage
     if cfg.normalize_advantages:
-        spread = advantage.std(correction=0) + ADVANTAGE_EPS
-        advantage = (advantage - advantage.mean()) / spread
+        known = advantage if advantages_of_all is None else advantages_of_all
+        spread = known.std(correction=0) + ADVANTAGE_EPS
+        advantage = (advantage - known.mean()) / spread
 
     log_ratio = evaluation.log_prob - minibatch.log_prob
     ratio = log_ratio.exp()

@@ -11,6 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
+
+from rearrange.ver.types import Gather
 
 
 class RewardScaler:
@@ -21,20 +24,33 @@ class RewardScaler:
         self.returns = np.zeros(num_envs)  # G of each environment's last step
         self.count, self.mean, self.square = 0.0, 0.0, 0.0  # square: sum of squared deviations
 
-    def update(self, env_ids: np.ndarray, rewards: np.ndarray, is_first: np.ndarray) -> None:
+    def update(
+        self,
+        env_ids: np.ndarray,
+        rewards: np.ndarray,
+        is_first: np.ndarray,
+        gather: Gather = lambda values: [values],
+    ) -> None:
         """Takes in steps, [S] each, of one environment oldest first.
 
         Not the ends but the starts of episodes count: steps may have been dropped before one.
+
+        Args:
+            gather: gives what all ranks bring, so that all have the same spread.
         """
+        values = []
         for e, reward, is_start in zip(
             env_ids.tolist(), rewards.tolist(), is_first.tolist(), strict=True
         ):
             value = reward if is_start else self.gamma * self.returns[e] + reward
             self.returns[e] = value
-            self.count += 1.0
-            delta = value - self.mean
-            self.mean += delta / self.count
-            self.square += delta * (value - self.mean)
+            values.append(value)
+        for part in gather(torch.tensor(values, dtype=torch.float64)):
+            for value in part.tolist():
+                self.count += 1.0
+                delta = value - self.mean
+                self.mean += delta / self.count
+                self.square += delta * (value - self.mean)
 
     @property
     def scale(self) -> float:

@@ -6,7 +6,9 @@
       after that     next_value: what the policy expects from the next observation on
 
 A rollout has exactly S complete rows, from whichever environments were quick. Up to E more are
-still under way when it ends; `carry` takes them to the next one.
+still under way when it ends; `carry` takes them to the next one. The other rows keep their steps
+until they are given out again. A rollout that was stopped early is filled with the newest of them;
+a storage that `keeps_previous` gives out its oldest policy's first.
 
 S steps, E environments, A action dims, K floats of memory. Tensors the learner needs in bulk live
 on its device, bookkeeping in numpy.
@@ -18,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rearrange.ver.preemption import newest_first
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.types import Minibatch
 
@@ -45,8 +48,10 @@ class RolloutStorage:
         action_spec: ActionSpec,
         state_size: int,
         device: torch.device,
+        keeps_previous: bool = False,
     ) -> None:
         self.num_steps, self.device = num_steps, device
+        self._keeps_previous = keeps_previous
         size = num_steps + num_envs
 
         def tensor(shape: tuple[int, ...], dtype) -> Tensor:
@@ -70,12 +75,18 @@ class RolloutStorage:
         )
         self.terminated, self.truncated, self.is_complete, self.is_stale = np.zeros((4, size), bool)
         self.num_complete = 0
+        self._is_previous = np.zeros(size, bool)  # complete in the last rollout, and still there
+        self._decided = np.zeros(size, np.int64)  # when the row was given out
+        self._num_decided = 0
         self._free = list(range(size - 1, -1, -1))  # a stack: rows are given out in order
 
     def allocate(self, count: int) -> np.ndarray:
         """So many free rows, [count]."""
-        rows = [self._free.pop() for _ in range(count)]
-        return np.array(rows, np.int64)
+        rows = np.array([self._free.pop() for _ in range(count)], np.int64)
+        self._is_previous[rows] = False
+        self._decided[rows] = self._num_decided + np.arange(count)
+        self._num_decided += count
+        return rows
 
     def complete(self, row: int, reward: float, terminated: bool, truncated: bool) -> None:
         self.reward[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
@@ -99,6 +110,9 @@ class RolloutStorage:
         Args:
             rows: of steps under way, [<= E].
         """
+        if target is self and self._keeps_previous:
+            self._begin_among_previous(rows)
+            return rows
         kept = self.read(rows)
         target.clear()
         new = target.allocate(len(rows))
@@ -110,6 +124,35 @@ class RolloutStorage:
         self.is_stale[:] = False
         self.num_complete = 0
         self._free = list(range(len(self.reward) - 1, -1, -1))
+
+    def _begin_among_previous(self, kept: np.ndarray) -> None:
+        """A new rollout with the open rows `kept`; complete ones are given out last, old first."""
+        self._is_previous = self.is_complete.copy()
+        is_empty = ~self._is_previous
+        is_empty[kept] = False
+        self.clear()
+        rows = np.flatnonzero(self._is_previous)
+        rows = newest_first(rows, self.policy_version, self._decided)
+        self._free = [*rows.tolist(), *np.flatnonzero(is_empty)[::-1].tolist()]
+
+    def fill(self, previous: RolloutStorage) -> None:
+        """Completes a rollout that was stopped early to S rows, marked `is_stale`.
+
+        Args:
+            previous: the storage of the last rollout, which may be this one: its newest steps are
+                taken, with the advantages and returns they had.
+        """
+        missing = self.num_steps - self.num_complete
+        candidates = np.flatnonzero(self._is_previous if previous is self else previous.is_complete)
+        if len(candidates) < missing:
+            raise RuntimeError(f"{missing} steps are missing, {len(candidates)} are left to fill")
+        rows = newest_first(candidates, previous.policy_version, previous._decided)[:missing]
+        if previous is not self:
+            kept = previous.read(rows)
+            rows = self.allocate(missing)
+            self.write(rows, kept)
+        self.is_complete[rows] = self.is_stale[rows] = True
+        self.num_complete += missing
 
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """All that is stored in the rows, copied, {name: [rows, ...]}."""

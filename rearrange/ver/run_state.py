@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load, save
 from torch import nn
 
 from rearrange.errors import UserError
@@ -18,10 +19,12 @@ from rearrange.ver.checkpoint import (
     Checkpoint,
     below_prefix,
     check_matches,
+    load_newest,
     save_checkpoint,
     shapes_of,
     with_prefix,
 )
+from rearrange.ver.distributed import Ranks
 from rearrange.ver.learner import Learner
 from rearrange.ver.metrics import EpisodeWindow
 from rearrange.ver.snapshot import Snapshot
@@ -29,6 +32,28 @@ from rearrange.ver.training_state import flatten_optimizer, restore_optimizer
 
 _SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", "actions/")
 _OPTIMIZERS = ("optimizer", "entropy_optimizer")  # of the learner
+
+
+def load_for_ranks(folder: Path, ranks: Ranks) -> Checkpoint | None:
+    """The newest valid checkpoint that rank 0 finds, handed to all ranks; None if there is none.
+
+    The others need not see the folder.
+    """
+    if ranks.is_alone:
+        return load_newest(folder)
+    found: list[Checkpoint | None] = [None]
+
+    def find() -> dict[str, Any] | None:
+        found[0] = load_newest(folder)
+        if found[0] is None:
+            return None
+        return {"step": found[0].step, "manifest": found[0].manifest, "path": str(found[0].path)}
+
+    facts = ranks.on_first(find)
+    if facts is None:
+        return None
+    content = ranks.share(save(found[0].tensors) if ranks.is_first else None)
+    return Checkpoint(facts["step"], load(content), facts["manifest"], Path(facts["path"]))
 
 
 @dataclass

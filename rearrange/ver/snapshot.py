@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rearrange.ver.collector import Collector
+from rearrange.ver.distributed import Ranks
 from rearrange.ver.pool import SerialPool
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.shared_memory import StepSlots
@@ -72,6 +73,32 @@ def take_snapshot(
             if env.actions:
                 tensors[f"actions/{e}"] = torch.from_numpy(np.stack(env.actions))
     return snapshot
+
+
+def of_all_ranks(snapshot: Snapshot, ranks: Ranks) -> Snapshot:
+    """The snapshot with the episode numbers of all ranks' environments; no longer an exact one."""
+    if ranks.is_alone:
+        return snapshot
+    numbers = ranks.gather(snapshot.values["episode_numbers"])
+    values = {
+        "random": snapshot.values["random"],
+        "episode_numbers": [number for part in numbers for number in part],
+        "is_exact": False,
+    }
+    return Snapshot({"random/torch": snapshot.tensors["random/torch"]}, values)
+
+
+def next_episodes(snapshot: Snapshot, num_envs: int, ranks: Ranks, is_exact: bool) -> np.ndarray:
+    """Numbers of the episodes that a rank's environments begin with after a snapshot, [num_envs].
+
+    If it is restored exactly these are the episodes under way. Environments of another number than
+    then take numbers beyond all that were used.
+    """
+    saved = np.array(snapshot.values["episode_numbers"], np.int64)
+    if len(saved) != num_envs * ranks.world_size:
+        return np.full(num_envs, saved.max() + 1)
+    first = ranks.rank * num_envs
+    return saved[first : first + num_envs] + (not is_exact)
 
 
 def restore_random(snapshot: Snapshot, rng: np.random.Generator) -> None:

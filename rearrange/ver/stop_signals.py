@@ -37,6 +37,11 @@ class StopSignals:
         return self._signum is not None and time.monotonic() - self._time > seconds
 
     @property
+    def signum(self) -> int | None:
+        """The signal that asked; None if nobody did."""
+        return self._signum
+
+    @property
     def name(self) -> str | None:
         """SIGINT or SIGTERM; None if nobody asked."""
         return signal.Signals(self._signum).name if self._signum else None

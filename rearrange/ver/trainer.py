@@ -9,7 +9,8 @@
                                      weights  <------------------     loss, optimiser step
 
 One process collects and learns. How the two take turns, and which steps a rollout is made of, is
-what the modes differ in: see `trainer_cfg.py`.
+what the modes differ in: see `trainer_cfg.py`. Several such processes may learn one policy
+together: see `distributed.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +31,28 @@ import numpy as np
 import torch
 
 from rearrange.ver import turns
-from rearrange.ver.checkpoint import Checkpoint, load_newest
+from rearrange.ver.checkpoint import Checkpoint
 from rearrange.ver.collector import Collector, CollectReport, NonFinite, Stopped
+from rearrange.ver.distributed import ALONE, Ranks, RanksLost
 from rearrange.ver.environment_worker import MakeEnv, WorkerCfg
 from rearrange.ver.learner import Learner, LearnerCfg
 from rearrange.ver.machine import num_cores, pick_device, versions
-from rearrange.ver.metrics import EpisodeWindow, RunLog, write_summary
+from rearrange.ver.meeting import Meeting
+from rearrange.ver.metrics import EpisodeWindow, RunLog, SilentLog, merge_ranks, write_summary
 from rearrange.ver.pool import SerialPool, TooManyRestarts, WorkerPool
+from rearrange.ver.rollout_metrics import rollout_metrics
 from rearrange.ver.rollout_storage import RolloutStorage
-from rearrange.ver.run_state import RunState, restore_run, save_run
+from rearrange.ver.run_state import RunState, load_for_ranks, restore_run, save_run
 from rearrange.ver.schedules import SCHEDULES
 from rearrange.ver.shared_memory import SlotLayout
-from rearrange.ver.snapshot import Snapshot, restore_random, restore_serial, take_snapshot
+from rearrange.ver.snapshot import (
+    Snapshot,
+    next_episodes,
+    of_all_ranks,
+    restore_random,
+    restore_serial,
+    take_snapshot,
+)
 from rearrange.ver.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 from rearrange.ver.stop_signals import StopSignals
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
@@ -55,14 +67,16 @@ class Trainer:
     """Trains a policy in an environment.
 
     Args:
-        make_env: environment of an index; picklable, importable without torch.
+        make_env: environment of an index, which counts those of all ranks; picklable, importable
+            without torch.
         build_policy: a torch Module with the Policy protocol, for given spaces.
         run_dir: where checkpoints, metrics.jsonl, tensorboard/ and summary.json go.
         env_name: for the summary.
         identity: JSON-able values that a checkpoint must share to be resumed from, such as the
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
-        learner_factory: instead of Learner, for measurements.
+        learner_factory: instead of Learner, for measurements; in one process only.
+        ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
 
     Raises ValueError and UserError for settings that do not fit, before any worker starts.
@@ -79,15 +93,25 @@ class Trainer:
         identity: dict[str, Any] | None = None,
         preload: tuple[str, ...] = (),
         learner_factory: Callable[..., Any] | None = None,
+        ranks: Ranks = ALONE,
         is_quiet: bool = False,
     ) -> None:
         self.cfg, self.run_dir, self.env_name = cfg, Path(run_dir), env_name
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
-        self._identity = identity or {}
-        self.device = pick_device(cfg.device)
+        self._identity, self.ranks = identity or {}, ranks
+        if not ranks.is_alone and (cfg.mode == "async" or learner_factory is not None):
+            raise ValueError(
+                "mode async runs in one process: its collecting never waits, and ranks have to "
+                "meet after every rollout"
+                if cfg.mode == "async"
+                else "a learner_factory is for one process"
+            )
+        ranks.check_same("settings", asdict(cfg) | self._identity)
+        place = ranks.place
+        self.device = pick_device(cfg.device, place.local_rank, place.local_world_size)
         spec = try_environment(make_env, cfg.seed)
         torch.manual_seed(cfg.seed)
-        self._rng = np.random.default_rng(cfg.seed)
+        self._rng = np.random.default_rng(ranks.seed(cfg.seed))
         self._layout = SlotLayout(cfg.num_envs, *spec, len(cfg.info_keys))
         self.policy = build_policy(*spec).to(self.device)
         mode = MODES[cfg.mode]
@@ -101,17 +125,19 @@ class Trainer:
             uses_vtrace=mode.turns == "free" and cfg.async_correction == "vtrace",
             on_nonfinite=cfg.on_nonfinite,
         )
-        factory = learner_factory or Learner
+        factory = learner_factory or partial(Learner, ranks=ranks)
         self.learner = factory(self.policy, learner_cfg, cfg.num_envs, self.device, self._rng)
         self.steps = self.updates = 0
         self.episodes = EpisodeWindow()
-        self._restarts_before = 0  # of the processes that trained this run earlier
+        # of the processes that trained this run earlier, and of the other ranks
+        self._restarts_before = self._restarts_elsewhere = 0
         self._stop = StopSignals()
         self._resumed: Snapshot | None = None
         if cfg.resume == "auto":
-            checkpoint = load_newest(self._checkpoints)
+            checkpoint = load_for_ranks(self._checkpoints, ranks)
             if checkpoint is not None:
                 self._restore(checkpoint)
+        ranks.copy_from_first(self.policy.state_dict())
 
     def run(self) -> dict[str, Any]:
         """Trains until total_steps; the summary, with `stopped_by` None or the signal's name.
@@ -119,27 +145,29 @@ class Trainer:
         Raises:
             NonFinite: a number that is not finite, with its place; the work is saved.
             TooManyRestarts: workers kept dying; the work is saved.
+            RanksLost: another rank is gone or silent; rank 0 saves its work.
             UserError: a mistake that only an environment worker could find.
         """
         cfg = self.cfg
         threads_before = torch.get_num_threads()
-        with self._stop.listening(), RunLog(
-            self.run_dir, cfg.total_steps, self._is_quiet, self.steps
-        ) as run_log:  # fmt: skip
+        open_log = SilentLog
+        if self.ranks.is_first:
+            open_log = partial(RunLog, self.run_dir, cfg.total_steps, self._is_quiet, self.steps)
+        with self._stop.listening(), open_log() as run_log:
             self._run_log = run_log
             pool = self._make_pool()
             try:
                 self._train(pool)
-            except (NonFinite, TooManyRestarts) as error:
+            except (NonFinite, TooManyRestarts, RanksLost) as error:
                 reason = str(error).splitlines()[0]
                 with suppress(OSError):  # a full disk must not hide what happened
-                    self._write_summary(run_log.wall_time_s, pool.restarts, error=reason)
+                    self._write_summary(run_log.wall_time_s, pool, error=reason)
                 raise
             finally:
                 with self._stop.ignored():
                     pool.close()
                 torch.set_num_threads(threads_before)
-            return self._write_summary(run_log.wall_time_s, pool.restarts)
+            return self._write_summary(run_log.wall_time_s, pool)
 
     def request_stop(self, signum: int = signal.SIGINT) -> None:
         """Makes `run` save and return soon, as the signals do."""
@@ -155,15 +183,17 @@ class Trainer:
         collector_cfg = cfg.collector
         if cfg.serial:  # nothing there is to wait for, and results must not depend on a clock
             collector_cfg = replace(collector_cfg, num_inference_workers=1, min_batch=1)
+        meeting = Meeting(self.ranks, cfg, self._stop)
         collector = Collector(
             pool, behaviour, collector_cfg, self.device,
             is_variable=mode.is_variable, is_in_step=mode.is_in_step,
-            on_nonfinite=cfg.on_nonfinite, should_stop=self._stop.is_set, weights_lock=lock,
+            on_nonfinite=cfg.on_nonfinite, should_stop=meeting.should_stop,
+            should_end=meeting.should_end, weights_lock=lock,
         )  # fmt: skip
         storages = [
             RolloutStorage(
                 cfg.steps_per_rollout, cfg.num_envs, self._layout.observation,
-                self._layout.action, behaviour.state_size, self.device,
+                self._layout.action, behaviour.state_size, self.device, meeting.may_fill,
             )
             for _ in range({"in turn": 1, "overlapped": 2, "free": 3}[self._turns])
         ]  # fmt: skip
@@ -178,7 +208,7 @@ class Trainer:
         self._boundary = self._start(pool, collector, storages[0])
         saved_at = time.monotonic()
         begin = time.perf_counter()
-        rollouts = self._rollouts(collector, storages, publish)
+        rollouts = self._rollouts(collector, storages, publish, meeting)
         try:
             while self.steps < cfg.total_steps:
                 torch.set_num_threads(1)
@@ -190,24 +220,24 @@ class Trainer:
                 torch.set_num_threads(self._learning_threads)
                 lag = self.updates - float(storage.policy_version[storage.complete_rows()].mean())
                 figures = self._learn(storage, after_step)
-                learn_s = time.perf_counter() - learn_begin
-                self.steps += cfg.steps_per_rollout
+                learn_s = meeting.learn_s = time.perf_counter() - learn_begin
+                self.steps += report.num_steps_all
                 self.updates += 1
                 if not uses_copy:
                     collector.policy_version = self.updates
                 now = time.perf_counter()
-                figures["ver/policy_lag"] = lag
+                figures |= {"ver/policy_lag": lag} | meeting.figures()
                 self._log(figures, report, pool, now - begin, learn_s)
                 begin = now
-                self._boundary = take_snapshot(collector, storage, self._rng)
+                self._boundary = self._snapshot(collector, storage)
                 is_due = time.monotonic() - saved_at >= cfg.checkpoint_interval_s
                 if is_due and self.steps < cfg.total_steps:
                     self._save(pool, is_last=False)
                     saved_at = time.monotonic()
-                if self._stop.is_set():
+                if meeting.agree_on_stop():
                     break
             self._save(pool, is_last=True)
-        except (NonFinite, TooManyRestarts):
+        except (NonFinite, TooManyRestarts, RanksLost):
             self._save(pool, is_last=False)  # a full disk must not hide what happened
             raise
         finally:
@@ -219,18 +249,18 @@ class Trainer:
     def _turns(self) -> str:
         return "overlapped" if self.cfg.overlap else MODES[self.cfg.mode].turns
 
-    def _rollouts(self, collector, storages, publish) -> turns.Rollouts:
+    def _rollouts(self, collector, storages, publish, meeting) -> turns.Rollouts:
         if self._turns == "in turn":
-            return turns.in_turn(collector, storages[0])
+            return turns.in_turn(collector, storages[0], meeting)
         if self._turns == "overlapped":
-            return turns.overlapped(collector, storages, publish)
+            return turns.overlapped(collector, storages, publish, meeting)
         return turns.free_running(collector, storages)
 
     def _learn(self, storage: RolloutStorage, after_step: Callable[[], None]) -> dict[str, float]:
         factor = SCHEDULES[self.cfg.schedule](self.steps / self.cfg.total_steps)
 
         def should_cut() -> bool:
-            return self._stop.is_set_for(_LEARNING_GRACE_S)
+            return self.ranks.any(self._stop.is_set_for(_LEARNING_GRACE_S))
 
         return self.learner.update(storage, factor, should_cut=should_cut, after_step=after_step)
 
@@ -241,22 +271,21 @@ class Trainer:
         if not any(len(spec.shape) == 3 for spec in self._layout.observation.values()):
             return 1  # small layers are done before a second thread has woken up
         # Collecting beside it has a thread of its own.
-        return max(1, num_cores() - (self._turns != "in turn"))
+        cores = num_cores() // self.ranks.place.local_world_size
+        return max(1, cores - (self._turns != "in turn"))
 
     # --- environments --------------------------------------------------------------------------
 
     def _make_pool(self):
         cfg = self.cfg
         numbers = np.zeros(cfg.num_envs, np.int64)
-        is_exact = False
         if self._resumed is not None:
-            values = self._resumed.values
-            is_exact = cfg.serial and values["is_exact"]
-            count = min(cfg.num_envs, len(values["episode_numbers"]))
-            numbers[:count] = np.array(values["episode_numbers"][:count]) + (not is_exact)
+            is_exact = cfg.serial and self._resumed.values["is_exact"]
+            numbers = next_episodes(self._resumed, cfg.num_envs, self.ranks, is_exact)
         worker_cfg = WorkerCfg(
-            cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps
-        )
+            cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps,
+            self.ranks.rank * cfg.num_envs,
+        )  # fmt: skip
         is_fresh = self._resumed is None
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)
@@ -271,14 +300,25 @@ class Trainer:
             restore_serial(resumed, collector, storage)
         else:
             pool.start()
-            if resumed is not None:
+            if resumed is not None and self.ranks.is_first:
                 log.warning("the environments begin new episodes: not bit-identical to one run")
         collector.policy_version = self.updates
         if resumed is not None:
             restore_random(resumed, self._rng)
+            if not self.ranks.is_first:  # the checkpoint has the random states of rank 0
+                self._seed_rank(self.steps)
             return resumed
-        torch.manual_seed(self.cfg.seed)  # whatever else drew numbers since the policy was made
-        return take_snapshot(collector, storage, self._rng)
+        self._seed_rank()  # whatever else drew numbers since the policy was made
+        return self._snapshot(collector, storage)
+
+    def _seed_rank(self, *others: int) -> None:
+        seed = self.ranks.seed(self.cfg.seed, *others)
+        torch.manual_seed(seed)
+        if others:
+            self._rng = self.learner.rng = np.random.default_rng(seed)
+
+    def _snapshot(self, collector: Collector, storage: RolloutStorage) -> Snapshot:
+        return of_all_ranks(take_snapshot(collector, storage, self._rng), self.ranks)
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -289,39 +329,23 @@ class Trainer:
     def _log(
         self, figures: dict, report: CollectReport, pool, wall_s: float, learn_s: float
     ) -> None:
-        for episode in report.episodes:
-            infos = dict(zip(self.cfg.info_keys, episode.infos.tolist(), strict=True))
+        own = figures | rollout_metrics(
+            report, self.cfg.num_envs, wall_s, learn_s, self._turns == "in turn"
+        )
+        own["faults/restarts"] = pool.restarts
+        episodes = [[end.total_return, end.length, end.infos.tolist()] for end in report.episodes]
+        of_ranks = self.ranks.gather({"metrics": own, "episodes": episodes})
+        for total_return, length, values in (end for rank in of_ranks for end in rank["episodes"]):
+            infos = dict(zip(self.cfg.info_keys, values, strict=True))
             success = infos.pop("success", float("nan"))
-            self.episodes.add(
-                episode.total_return, episode.length, None if np.isnan(success) else success, infos
-            )
-        # Where the environments' time goes: E environments, each for the whole of the wall time.
-        total = self.cfg.num_envs * wall_s
-        shares = {
-            "env": report.environment_s / total,
-            "infer": report.inference_env_s / total,
-            "learn": learn_s / wall_s if self._turns == "in turn" else 0.0,
-        }
-        wait = max(0.0, 1.0 - sum(shares.values()))
-        phases = {f"phase/{name}": share for name, share in (shares | {"wait": wait}).items()}
-        speed = {
-            "speed/sps": self.cfg.steps_per_rollout / wall_s,
-            "speed/collect_s": report.wall_s,
-            "speed/learn_s": learn_s,
-            "speed/inference_s": report.inference_s,
-            "speed/idle_s": report.waiting_s,
-            "speed/batch_size": report.num_requests / max(1, report.num_batches),
-        }
-        share = report.steps_per_env / max(1, report.steps_per_env.sum())
-        counts = {
-            "ver/share_max": float(share.max()),
-            "ver/share_min": float(share.min()),
-            "faults/restarts": self._restarts_before + pool.restarts,
-            "faults/nonfinite": report.num_nonfinite,
-            "faults/dropped_steps": report.num_dropped_steps,
+            self.episodes.add(total_return, length, None if np.isnan(success) else success, infos)
+        merged = merge_ranks([rank["metrics"] for rank in of_ranks])
+        self._restarts_elsewhere = int(merged["faults/restarts"]) - pool.restarts
+        merged |= {
+            "faults/restarts": self._all_restarts(pool),
             "episode/finished": self.episodes.num_finished,
         }
-        metrics = self.episodes.metrics() | figures | phases | speed | counts
+        metrics = self.episodes.metrics() | merged
         try:
             self._run_log.update(metrics, self.steps)
         except OSError as error:
@@ -330,11 +354,14 @@ class Trainer:
     def _save(self, pool, is_last: bool) -> None:
         """Writes a checkpoint of the last boundary between rollouts.
 
-        A disk that refuses it is survived while the training goes on, not at its end.
+        Rank 0 alone does. A disk that refuses it is survived while the training goes on, not at its
+        end.
         """
+        if not self.ranks.is_first:
+            return
         state = RunState(
-            self.steps, self.updates, self.cfg.mode, self._restarts_before + pool.restarts,
-            self.episodes, self._boundary,
+            self.steps, self.updates, self.cfg.mode, self._all_restarts(pool), self.episodes,
+            self._boundary,
         )  # fmt: skip
         try:
             save_run(
@@ -354,21 +381,26 @@ class Trainer:
         is_same = len(values["episode_numbers"]) == self.cfg.num_envs
         # Saved actions belong to the episodes of their seed.
         values["is_exact"] &= is_same and values.get("seed") == self.cfg.seed
+        values["is_exact"] &= self.ranks.is_alone
 
-    def _write_summary(self, wall_time_s: float, restarts: int, **others: Any) -> dict[str, Any]:
+    def _all_restarts(self, pool) -> int:
+        return self._restarts_before + self._restarts_elsewhere + pool.restarts
+
+    def _write_summary(self, wall_time_s: float, pool, **others: Any) -> dict[str, Any]:
         return write_summary(
-            self.run_dir,
+            self.run_dir if self.ranks.is_first else None,
             env=self.env_name,
             mode=self.cfg.mode,
             total_steps=self.steps,
             wall_time_s=wall_time_s,
             episodes=self.episodes,
-            restarts=self._restarts_before + restarts,
+            restarts=self._all_restarts(pool),
             versions=versions(),
             stopped_by=self._stop.name,
             seed=self.cfg.seed,
             serial=self.cfg.serial,
             num_envs=self.cfg.num_envs,
+            world_size=self.ranks.world_size,
             device=str(self.device),
             **others,
         )

@@ -19,6 +19,7 @@ from rearrange.ver.collector import CollectorCfg
 from rearrange.ver.entropy import EntropyCfg
 from rearrange.ver.pool import PoolCfg
 from rearrange.ver.ppo import PPOCfg
+from rearrange.ver.preemption import PreemptionCfg
 from rearrange.ver.returns import ReturnsCfg
 from rearrange.ver.schedules import SCHEDULES
 
@@ -45,9 +46,9 @@ class TrainerCfg:
     serial: bool = False
     """All in one process: for tests and debugging; resumes bit-identically."""
     total_steps: int = 1_000_000
-    """Environment steps to learn from."""
+    """Environment steps to learn from, of all ranks together."""
     num_envs: int = 16
-    """Environments, each stepped by a worker process (N)."""
+    """Environments, each stepped by a worker process (N); of several ranks each has so many."""
     num_steps: int = 128
     """Steps of a rollout for each environment, on average (T)."""
     seed: int = 0
@@ -79,6 +80,10 @@ class TrainerCfg:
     """Divide rewards by the running spread of the discounted return."""
     on_nonfinite: str = "stop"
     """stop or drop: what to do with numbers that are not finite, from environments or losses."""
+    preemption: PreemptionCfg = field(default_factory=PreemptionCfg)
+    """Whether a rank stops collecting when the others have to wait for it."""
+    ranks_timeout_s: float = 600.0
+    """So long other ranks are waited for (s); then the training ends."""
     checkpoint_interval_s: float = 300.0
     """Between checkpoints (s); one more is written at the end."""
     keep_checkpoints: int = 3
@@ -104,7 +109,7 @@ class TrainerCfg:
         for name in ("seed", "num_threads", "start_horizon", "checkpoint_interval_s"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("max_importance_weight", "reward_scale"):
+        for name in ("max_importance_weight", "reward_scale", "ranks_timeout_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if self.num_envs >= 65536:

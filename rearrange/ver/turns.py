@@ -6,7 +6,8 @@
                                     | collect | ...
     free          collecting never waits for learning        async: weights change under way
 
-Each yields (storage, report). The storage is the caller's until it asks for the next one.
+Each yields (storage, report). The storage is the caller's until it asks for the next one. Where
+there are several ranks they `meet` after each rollout, in the caller's thread; see `meeting.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 
@@ -22,12 +23,21 @@ from rearrange.ver.collector import Collector, CollectReport
 from rearrange.ver.rollout_storage import RolloutStorage
 
 Rollouts = Iterator[tuple[RolloutStorage, CollectReport]]
+Meet = Callable[[Callable[[], CollectReport], RolloutStorage, RolloutStorage], CollectReport]
+"""What collects, the storage it fills and that of the rollout before; gives what it gives."""
 
 
-def in_turn(collector: Collector, storage: RolloutStorage) -> Rollouts:
+def alone(
+    collect: Callable[[], CollectReport], storage: RolloutStorage, previous: RolloutStorage
+) -> CollectReport:
+    """Meets nobody."""
+    return collect()
+
+
+def in_turn(collector: Collector, storage: RolloutStorage, meet: Meet = alone) -> Rollouts:
     """One storage, filled again and again."""
     while True:
-        report = collector.collect(storage)
+        report = meet(lambda: collector.collect(storage), storage, storage)
         yield storage, report
         collector.carry(storage, storage)
 
@@ -36,11 +46,12 @@ def overlapped(
     collector: Collector,
     storages: list[RolloutStorage],  # two
     publish: Callable[[], None],  # gives the collector's policy the newest weights
+    meet: Meet = alone,
 ) -> Rollouts:
     """The next rollout is collected while the caller learns from this one."""
     full, empty = storages
     with ThreadPoolExecutor(1, "collector", _one_torch_thread) as thread:
-        report = thread.submit(collector.collect, full).result()
+        report = meet(thread.submit(collector.collect, full).result, full, empty)
         while True:
             collector.carry(full, empty)
             publish()
@@ -48,10 +59,8 @@ def overlapped(
             try:
                 yield full, report
             finally:  # also when the caller stops: nothing else may run the policy then
-                failure = job.exception()
-            if failure is not None:
-                raise failure
-            report = job.result()
+                wait([job])
+            report = meet(job.result, empty, full)
             full, empty = empty, full
 
 

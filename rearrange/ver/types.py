@@ -9,6 +9,7 @@ of memory per environment (0: a policy without memory). All tensors of one call 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from torch import Tensor
 
 Observation = dict[str, Tensor]
 """Name -> [E, ...] or [B, ...]."""
+Gather = Callable[[Tensor], list[Tensor]]
+"""A rank's tensor -> those of all ranks, in the same order everywhere."""
 
 
 @dataclass
@@ -83,8 +86,9 @@ class Policy(Protocol):
     def evaluate(self, minibatch: Minibatch) -> Evaluation:
         """Log-probabilities, entropies and values, with gradients."""
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: Observation, gather: Gather) -> None:
         """Takes a rollout's observations, {name: [S, ...]}, into running statistics.
 
-        Called after an update, so that collecting and learning see the same statistics.
+        Called after an update, so that collecting and learning see the same statistics. All ranks
+        do it at once, each with its own observations: `gather` gives the tensors of all.
         """

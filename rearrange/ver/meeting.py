@@ -1,0 +1,177 @@
+"""Where ranks meet after each rollout, and what they agree on there.
+
+    collect --> meet: did all collect? how long did steps take? --> learn --> collect ...
+                who has to stop? when will the next rollout be stopped?
+
+Between two meetings a rank knows of the others only by counters in the store: that one wants to
+stop, and how many have finished. A process that is alone meets itself, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rearrange.errors import UserError
+from rearrange.ver.collector import CollectReport, NonFinite, Stopped
+from rearrange.ver.distributed import Ranks
+from rearrange.ver.pool import TooManyRestarts
+from rearrange.ver.preemption import Choice, choose_steps
+from rearrange.ver.rollout_storage import RolloutStorage
+from rearrange.ver.stop_signals import StopSignals
+from rearrange.ver.trainer_cfg import MODES, TrainerCfg
+
+_FAILURES = {error.__name__: error for error in (NonFinite, TooManyRestarts, UserError, Stopped)}
+_LOOK_EVERY_S = 0.05  # at the store, which takes some 0.1 ms on one machine
+_WARM_UP = 2  # rollouts: the first ones start processes and allocate
+
+
+class Meeting:
+    """Called by `turns` with what collects a rollout; has its hooks for the collector.
+
+    Args:
+        stop: gets the signals that other ranks received.
+
+    Attributes:
+        learn_s: to be set to the time the last update took (s).
+    """
+
+    def __init__(self, ranks: Ranks, cfg: TrainerCfg, stop: StopSignals) -> None:
+        self.ranks, self.learn_s = ranks, 0.0
+        self._cfg, self._stop = cfg, stop
+        self._rule = "off" if ranks.is_alone else cfg.preemption.rule_for(cfg.mode)
+        self._is_overlapped = cfg.overlap or MODES[cfg.mode].turns != "in turn"
+        self._num_met = 0
+        self._choice: Choice | None = None  # for the rollout that is collected now
+        self._figures: dict[str, float] = {}
+        self._next_look, self._is_stop_announced, self._num_finished = 0.0, False, 0
+
+    def __call__(
+        self,
+        collect: Callable[[], CollectReport],
+        storage: RolloutStorage,
+        previous: RolloutStorage,
+    ) -> CollectReport:
+        """Collects and meets; a rollout that was stopped early is filled.
+
+        Raises what a rank raised: Stopped, NonFinite, TooManyRestarts or UserError; also RanksLost.
+        """
+        report = error = None
+        try:
+            report = collect()
+            self.ranks.announce_finished()
+        except tuple(_FAILURES.values()) as failure:
+            error = failure
+            self.ranks.announce_stop()
+        if not self.ranks.is_alone:
+            self._compare(report, error)
+        elif error is not None:
+            raise error
+        if self.may_fill and report.num_steps < storage.num_steps:
+            storage.fill(previous)
+        return report
+
+    @property
+    def may_fill(self) -> bool:
+        """Whether a rollout may be stopped early and filled from the one before."""
+        return self._rule != "off" and self._cfg.preemption.fill
+
+    # --- what the collector asks ---------------------------------------------------------------
+
+    def should_stop(self) -> bool:
+        """For the collector: whether this rank or another was asked to stop."""
+        if self.ranks.is_alone or self._stop.is_set():
+            return self._stop.is_set()
+        if time.monotonic() >= self._next_look:
+            self._is_stop_announced = self.ranks.is_stop_announced()
+            self._num_finished = self.ranks.num_finished()
+            self._next_look = time.monotonic() + _LOOK_EVERY_S
+        return self._is_stop_announced
+
+    @property
+    def should_end(self) -> Callable[[int, float], bool] | None:
+        """For the collector: ends a rollout, given its steps and seconds so far."""
+        return {"off": None, "optimal": self._is_late, "fraction": self._are_others_done}[
+            self._rule
+        ]
+
+    def _is_late(self, num_steps: int, seconds: float) -> bool:
+        choice = self._choice
+        return choice is not None and seconds >= choice.seconds and num_steps >= self._fewest
+
+    def _are_others_done(self, num_steps: int, seconds: float) -> bool:
+        cfg, world_size = self._cfg.preemption, self.ranks.world_size
+        least = max(self._fewest, cfg.min_share * self._cfg.steps_per_rollout)
+        if self._num_met == 0 or num_steps < least:
+            return False
+        done = self._num_finished - self._num_met * world_size
+        return done >= cfg.fraction * world_size - 1e-9
+
+    @property
+    def _fewest(self) -> int:
+        """Steps without which there is nothing to learn from."""
+        return self._cfg.ppo.num_minibatches
+
+    # --- the meeting ---------------------------------------------------------------------------
+
+    def agree_on_stop(self) -> bool:
+        """True if any rank was asked to stop; then all are."""
+        for signum in self.ranks.gather(self._stop.signum):
+            if signum is not None:
+                self._stop.request(signum)
+        return self._stop.is_set()
+
+    def figures(self) -> dict[str, float]:
+        """Of the rollout that was met about last, to log."""
+        return self._figures
+
+    def _compare(self, report: CollectReport | None, error: Exception | None) -> None:
+        failures = self.ranks.gather(
+            None if error is None else [type(error).__name__, str(error), self._stop.signum]
+        )
+        found = [(rank, *failure) for rank, failure in enumerate(failures) if failure]
+        for _, _, _, signum in found:
+            if signum is not None:
+                self._stop.request(signum)
+        # Those that were only stopped were so because of the others.
+        found.sort(key=lambda failure: failure[1] == Stopped.__name__)
+        for rank, name, message, _ in found:
+            raise _FAILURES[name](f"rank {rank}: {message}") from error
+        records = self.ranks.gather(
+            {
+                "num_steps": report.num_steps, "wall_s": report.wall_s,
+                "step_s": report.step_s.tolist(), "learn_s": self.learn_s,
+            }
+        )  # fmt: skip
+        report.num_steps_all = sum(record["num_steps"] for record in records)
+        self._num_met += 1
+        self._figures = self._compared(records)
+        if self._rule == "optimal" and self._num_met >= _WARM_UP:
+            self._choice = self._choose(records)
+
+    def _choose(self, records: list[dict[str, Any]]) -> Choice:
+        return choose_steps(
+            [record["step_s"] for record in records],
+            sum(record["learn_s"] for record in records) / len(records),
+            self._cfg.steps_per_rollout,
+            MODES[self._cfg.mode].is_variable,
+            self._is_overlapped,
+        )
+
+    def _compared(self, records: list[dict[str, Any]]) -> dict[str, float]:
+        """What was chosen for the rollout, and what came of it."""
+        full = self._cfg.steps_per_rollout
+        real_s = max(record["wall_s"] for record in records)
+        figures = {
+            "ver/preempt_share": sum(record["num_steps"] < full for record in records)
+            / len(records),
+            "ver/preempt_real_steps": sum(record["num_steps"] for record in records),
+            "ver/preempt_real_s": real_s,
+        }
+        if self._choice is not None:
+            figures["ver/preempt_steps"] = self._choice.num_steps
+            figures["ver/preempt_predicted_s"] = self._choice.seconds
+            figures["ver/preempt_error_s"] = real_s - self._choice.seconds
+        return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
