@@ -115,8 +115,11 @@ class RolloutStorage:
             return rows
         kept = self.read(rows)
         target.clear()
+        decided = self._decided[rows]
+        target._num_decided = max(self._num_decided, target._num_decided)
         new = target.allocate(len(rows))
         target.write(new, kept)
+        target._decided[new] = decided
         return new
 
     def clear(self) -> None:
@@ -148,9 +151,10 @@ class RolloutStorage:
             raise RuntimeError(f"{missing} steps are missing, {len(candidates)} are left to fill")
         rows = newest_first(candidates, previous.policy_version, previous._decided)[:missing]
         if previous is not self:
-            kept = previous.read(rows)
+            kept, decided = previous.read(rows), previous._decided[rows]
             rows = self.allocate(missing)
             self.write(rows, kept)
+            self._decided[rows] = decided
         self.is_complete[rows] = self.is_stale[rows] = True
         self.num_complete += missing
 

@@ -1,0 +1,95 @@
+"""The real command below torchrun: after a killed rank all go on from the newest checkpoint."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rearrange.eval.chaos_run import processes
+from rearrange.ver.checkpoint import load_newest
+from rearrange.ver.files import strict_json
+from rearrange.ver.metrics import read_metrics
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 600.0  # of each wait; the machine may be busy, and torch is imported again by each rank
+WORDS = (
+    "train env=CartPole-v1 num_envs=2 num_steps=32 total_steps=100000000 checkpoint_interval_s=0 "
+    "policy=mlp ppo.num_epochs=1 ppo.num_minibatches=2 resume=auto device=cpu"
+)
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """torchrun with two ranks, one restart; what is left of it is ended."""
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+        "--max-restarts=1", "-m", "rearrange", *WORDS.split(), f"run_dir={tmp_path / 'run'}",
+    ]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with open(tmp_path / "output.txt", "wb") as output:
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    yield process
+    for pid in [*ranks_of(process).values(), process.pid]:
+        if process.poll() is None or pid != process.pid:
+            os.kill(pid, signal.SIGKILL)
+    process.wait(10.0)
+
+
+def ranks_of(process):
+    """Rank -> process id."""
+    pids = [pid for pid, (parent, *_) in processes().items() if parent == process.pid]
+    found = {}
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if line.startswith(b"RANK="):
+                found[int(line[5:])] = pid
+    return found
+
+
+def wait_for(condition, process, folder):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert process.poll() is None and time.monotonic() < end, (
+            folder / "output.txt"
+        ).read_text()
+        time.sleep(0.1)
+
+
+def test_ranks_train_survive_a_kill_and_save_when_terminated(tmp_path, launch):
+    run_dir = tmp_path / "run"
+
+    def steps():
+        path = run_dir / "metrics.jsonl"
+        return [line["step"] for line in read_metrics(path)] if path.exists() else []
+
+    wait_for(lambda: len(steps()) >= 2, launch, tmp_path)
+    first = ranks_of(launch)
+    assert sorted(first) == [0, 1]
+    os.kill(first[1], signal.SIGKILL)
+
+    def is_on_again():
+        now = ranks_of(launch)
+        return len(now) == 2 and not set(now.values()) & set(first.values())
+
+    wait_for(is_on_again, launch, tmp_path)
+    step = load_newest(run_dir / "checkpoints").step
+    assert step > 0
+    wait_for(lambda: steps()[-1] > step, launch, tmp_path)
+    os.kill(launch.pid, signal.SIGTERM)
+    launch.wait(LIMIT_S)
+    summary = strict_json((run_dir / "summary.json").read_text())
+    assert summary["stopped_by"] == "SIGTERM" and summary["world_size"] == 2
+    assert load_newest(run_dir / "checkpoints").step == steps()[-1] == summary["total_steps"] > step
+    assert all(b > a for a, b in zip(steps(), steps()[1:], strict=False))  # nothing twice
+    assert {path.name for path in run_dir.iterdir()} == {
+        "checkpoints", "config.yaml", "metrics.jsonl", "summary.json", "tensorboard",
+    }  # fmt: skip
+    # one file for each time that rank 0 was started
+    assert len(list((run_dir / "tensorboard").iterdir())) == 2
+    assert not any(str(run_dir) in command for *_, command in processes().values())
