@@ -19,6 +19,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ from torch import distributed as dist
 from rearrange.errors import UserError
 from rearrange.ver.machine import pick_device
 
-_STOP, _FINISHED = "rearrange/stop", "rearrange/finished"  # counters in the store
+_STOP, _FINISHED = "stop", "finished"  # counters in the store
 
 
 class RanksLost(RuntimeError):
@@ -274,6 +276,7 @@ def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
     timeout = timedelta(seconds=timeout_s)
     try:
         store, *_ = next(dist.rendezvous("env://", place.rank, place.world_size, timeout=timeout))
+        store = dist.PrefixStore(_agree_on_name(store, place, timeout_s), store)
         if is_cuda:
             torch.cuda.set_device(place.local_rank)
         dist.init_process_group(
@@ -289,6 +292,28 @@ def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
     finally:
         with suppress(RuntimeError):
             dist.destroy_process_group()
+
+
+def _agree_on_name(store: dist.Store, place: Place, timeout_s: float) -> str:
+    """A new name for this group: after a restart torchrun's store remembers the one before.
+
+    rank r: hello/r = a word of its own --> rank 0: answer/word = the name --> rank r: here/name
+    """
+    word = uuid.uuid4().hex
+    if place.rank > 0:
+        store.set(f"rearrange/hello/{place.rank}", word)
+        name = store.get(f"rearrange/answer/{word}").decode()  # waits for it
+        store.add(f"rearrange/here/{name}", 1)
+        return name
+    end = time.monotonic() + timeout_s
+    while store.add(f"rearrange/here/{word}", 0) < place.world_size - 1:
+        for key in (f"rearrange/hello/{rank}" for rank in range(1, place.world_size)):
+            if store.check([key]):  # also an old word, whose rank is gone
+                store.set(f"rearrange/answer/{store.get(key).decode()}", word)
+        if time.monotonic() > end:
+            raise RuntimeError(f"not all {place.world_size} ranks came within {timeout_s:g} s")
+        time.sleep(0.02)
+    return word
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:

@@ -1,5 +1,6 @@
 """Ranks as forks of the test's process: they need not import torch again."""
 
+import functools
 import json
 import os
 import sys
@@ -16,8 +17,19 @@ from rearrange.ver.distributed import Place, Ranks
 TIMEOUT_S = 60.0
 
 
+@functools.cache
+def import_what_is_slow():
+    """Here and not in each fork: what torch imports only when it is needed."""
+    from torch.utils.tensorboard import SummaryWriter  # noqa: F401
+
+    weight = torch.zeros(1, requires_grad=True)
+    weight.sum().backward()
+    torch.optim.Adam([weight], fused=True).step()
+
+
 def on_ranks(work, folder, world_size=2, killed=()):
     """What `work(ranks)` gives in each of them, by way of JSON; None of those that are killed."""
+    import_what_is_slow()
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{time.monotonic_ns()}"
     pids = []
