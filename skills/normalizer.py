@@ -38,7 +38,9 @@ class RunningNormalizer(nn.Module):
         """Merge the statistics of x, [B, size], and of what other ranks bring."""
         x = x.double()
         count = x.new_full((1,), len(x))
-        variance, mean = torch.var_mean(x, dim=0, correction=0)
+        variance = mean = x.new_zeros(x.shape[1])
+        if len(x):
+            variance, mean = torch.var_mean(x, dim=0, correction=0)
         for part in gather(torch.cat([count, mean, variance])):
             if part[0] > 0.0:
                 self._merge(part[0], *part[1:].chunk(2))

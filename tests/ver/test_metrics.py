@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rearrange.errors import UserError
-from rearrange.ver.metrics import EpisodeWindow, RunLog, read_metrics, write_summary
+from rearrange.ver.metrics import EpisodeWindow, RunLog, merge_ranks, read_metrics, write_summary
 from rearrange.ver.progress import Progress, duration
 
 
@@ -276,3 +276,15 @@ def test_durations_read_like_a_clock():
         "1:02:03",
         "100:00:00",
     ]
+
+
+def test_metrics_of_ranks_are_added_compared_or_averaged():
+    first = {"speed/sps": 10.0, "faults/restarts": 1, "ppo/ratio_max": 1.5, "ppo/ratio_min": 0.5}
+    second = {"speed/sps": 30.0, "faults/restarts": 0, "ppo/ratio_max": 1.2, "ppo/ratio_min": 0.7}
+    first |= {"loss/total": 1.0, "ppo/entropy": math.nan, "ver/longest_sequence": 3.0}
+    second |= {"loss/total": 2.0, "ppo/entropy": math.nan, "ver/longest_sequence": 9.0}
+    assert merge_ranks([first]) is first
+    assert merge_ranks([first, second]) == {
+        "speed/sps": 40.0, "faults/restarts": 1, "ppo/ratio_max": 1.5, "ppo/ratio_min": 0.5,
+        "loss/total": 1.5, "ppo/entropy": None, "ver/longest_sequence": 9.0,
+    }  # fmt: skip

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from rearrange.ver.packing import find_sequences, minibatch_rows
+from rearrange.ver.packing import find_sequences, minibatch_rows, without_remainder
 
 
 def random_rollout(seed, num_envs, size):
@@ -195,3 +195,10 @@ def test_wrong_numbers_are_refused_in_one_line(lengths, num_minibatches, max_len
     with pytest.raises(ValueError, match=message) as caught:
         minibatch_rows(np.arange(10), np.array(lengths), num_minibatches, rng, max_length)
     assert "\n" not in str(caught.value)
+
+
+def test_a_remainder_is_left_out_at_the_end():
+    order, lengths = without_remainder(np.arange(11), np.array([4, 5, 1, 1]), 4)
+    assert order.tolist() == list(range(8)) and lengths.tolist() == [4, 4]
+    order, lengths = without_remainder(np.arange(8), np.array([3, 5]), 4)
+    assert len(order) == 8 and lengths.tolist() == [3, 5]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,9 @@ def launch(tmp_path):
         )
     yield process
     for pid in [*ranks_of(process).values(), process.pid]:
-        if process.poll() is None or pid != process.pid:
-            os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            if process.poll() is None or pid != process.pid:
+                os.kill(pid, signal.SIGKILL)
     process.wait(10.0)
 
 
@@ -46,9 +48,10 @@ def ranks_of(process):
     pids = [pid for pid, (parent, *_) in processes().items() if parent == process.pid]
     found = {}
     for pid in pids:
-        for line in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            if line.startswith(b"RANK="):
-                found[int(line[5:])] = pid
+        with suppress(OSError):  # it has just ended
+            for line in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                if line.startswith(b"RANK="):
+                    found[int(line[5:])] = pid
     return found
 
 
