@@ -260,6 +260,25 @@ class SkillPolicy(nn.Module):
 
     def evaluate(self, minibatch: Minibatch) -> Evaluation:
         """Stored steps under the present weights, with gradients."""
+        distribution, value = self._evaluate(minibatch)
+        return Evaluation(
+            log_prob=distribution.log_prob(minibatch.action),
+            entropy=distribution.entropy(),
+            value=value,
+        )
+
+    def means(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+        """Mean actions [B, A] of Gaussian policies, and values [B], with gradients."""
+        distribution, value = self._evaluate(minibatch)
+        return distribution.mean, value
+
+    def observe(self, observation: dict[str, Tensor]) -> None:
+        """Merge a rollout's vectors {name: [S, ...]} into the running statistics."""
+        if self.embedding.normalizer is not None:
+            self.embedding.normalizer.update(self.embedding.joined(observation))
+
+    def _evaluate(self, minibatch: Minibatch) -> tuple[Distribution, Tensor]:
+        """Distribution and value of each of a minibatch's steps."""
         self.actor.project()
         num_sequences = len(minibatch.start_state)
         # Only the first step of a sequence, one of the first Q rows, can be an episode's first.
@@ -270,17 +289,7 @@ class SkillPolicy(nn.Module):
             trunk.sequences(x, minibatch.batch_sizes, part)
             for trunk, part in zip(self.trunks, start.split(self.state_sizes, dim=-1), strict=True)
         ]
-        distribution: Distribution = self.actor(features[0])
-        return Evaluation(
-            log_prob=distribution.log_prob(minibatch.action),
-            entropy=distribution.entropy(),
-            value=self.critic(features[-1]).squeeze(-1),
-        )
-
-    def observe(self, observation: dict[str, Tensor]) -> None:
-        """Merge a rollout's vectors {name: [S, ...]} into the running statistics."""
-        if self.embedding.normalizer is not None:
-            self.embedding.normalizer.update(self.embedding.joined(observation))
+        return self.actor(features[0]), self.critic(features[-1]).squeeze(-1)
 
     def _step(
         self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor, state: Tensor

@@ -160,8 +160,7 @@ class Learner:
     def _step(self, storage: RolloutStorage, part: PackedRows) -> dict[str, float]:
         """One optimiser step on one minibatch."""
         minibatch = storage.minibatch(*part)
-        evaluation = self.policy.evaluate(minibatch)
-        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo)
+        loss, stats, evaluation = self._loss(minibatch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if self._reduce is not None:
@@ -179,6 +178,12 @@ class Learner:
         return {"loss/total": values[0], "ppo/grad_norm": values[1]} | dict(
             zip(stats, values[2:], strict=True)
         )
+
+    def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
+        """What is minimised, scalars to log, and what the policy thinks of the steps now."""
+        evaluation = self.policy.evaluate(minibatch)
+        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo)
+        return loss, stats, evaluation
 
     def _nonfinite(
         self,
