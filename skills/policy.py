@@ -37,11 +37,11 @@ class PolicyCfg:
 
     encoder: EncoderCfg = field(default_factory=EncoderCfg)
     """The pictures' network; unused where the observation has no picture."""
-    vector_size: int = 32
+    vector_size: int = 128
     """Embedding of all vector observations together. 0: they go in as they are."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
-    hidden_sizes: list[int] = field(default_factory=list)
+    hidden_sizes: list[int] = field(default_factory=lambda: [256])
     """Widths of the layers between the embeddings and the memory."""
     activation: str = "relu"
     """Of embeddings and hidden layers: relu, tanh or gelu."""
@@ -93,6 +93,8 @@ PRESETS = {
         encoder=EncoderCfg(
             base_width=32, image_size=128, compressed_size=2048, feature_size=512, norm_groups=16
         ),
+        vector_size=32,
+        hidden_sizes=[],
         lstm_hidden=512,
     ),
     "small": PolicyCfg(),

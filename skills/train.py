@@ -60,6 +60,25 @@ SUITING: dict[str, tuple[str, ...]] = {
 }
 """What `train` adds for a kind of environment, as if it stood first on the command line."""
 
+SKILL_RECIPES: dict[str, tuple[str, ...]] = {
+    # Rollouts and minibatches of a 2-core machine: several small steps on each step collected.
+    "ver": (
+        "num_envs=16",
+        "num_steps=128",
+        "collector.min_batch=4",
+        "policy.precision=bfloat16",
+        "ppo.learning_rate=3e-4",
+        "ppo.num_epochs=3",
+        "ppo.num_minibatches=4",
+        "ppo.normalize_advantages=true",
+        "ppo.max_sequence_length=32",
+    ),
+    # The Gaussians have from the start the width that the entropy's target asks for: ln 0.24.
+    "imitation": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-3"),
+    "tuning": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-4"),
+}
+"""For `train-skill` with the `small` network; a skill's own words stand behind them."""
+
 EXIT_CODES = {None: 0, "SIGINT": 130, "SIGTERM": 143}
 # How a network is computed and not what it is: may change when a training goes on.
 FREE_POLICY_SETTINGS = ("name", "precision", "compile")
@@ -216,20 +235,16 @@ def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
 
 
 def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
-    """The skill's recipe, which is for the `small` network; others learn as the paper says.
-
-    A recipe may overlap collecting and learning, which only some ways of running can.
-    """
+    """The skill's recipe, which is for the `small` network; others learn as the paper says."""
     if settings.policy.name not in ("auto", "small"):
         return ()
-    keys = {word.partition("=")[0] for word in settings.given}
-    words = settings.skill.recipe
+    words = SKILL_RECIPES["ver"]
     if settings.method == "imitation":
-        words = settings.skill.imitation
+        words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
     elif settings.warm_start is not None:
-        words = settings.skill.tuning
-    if keys & {"serial", "mode"}:
-        words = [word for word in words if not word.startswith("overlap=")]
+        words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
+    else:
+        words += (*settings.skill.recipe,)
     return ("policy=small", *words)
 
 
