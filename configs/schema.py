@@ -29,15 +29,33 @@ class TaskCfg:
 
 
 @dataclass(kw_only=True)
-class EvaluateCfg:
-    task: TaskCfg = field(default_factory=TaskCfg)
-    """A task's name, see `rearrange list`."""
+class AgentSettings:
+    """Who acts: settings that evaluate, record and view share."""
+
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
     checkpoint: str | None = None
-    """agent=learned: the folder of a `train-skill` run, or a skill file."""
+    """agent=learned: the folder of a `train-skill` run, or a skill file; none: the task's own skill
+    from `skills`."""
     sample: bool = False
-    """agent=learned: draw actions as in training instead of taking the most likely ones."""
+    """Trained skills draw their actions as in training instead of taking the most likely ones."""
+    skills: str | None = None
+    """Folder of trained skills, NAME.safetensors or a run's folder NAME each; none: those that come
+    with the package."""
+    oracle_skills: list[str] = field(default_factory=list)
+    """agent=tp_srl...: the oracle, which reads the simulator's state, does these skills instead."""
+    replan: bool = True
+    """Agents that plan: look after each skill and plan again; false carries out the first plan."""
+    max_failures: int = 8
+    """Agents that plan: with so many failed skills an episode is given up; 1 is Habitat's way."""
+    limits: dict[str, int] = field(default_factory=dict)
+    """agent=tp_srl...: control steps of a skill, limits.pick=300; none: those of its own task."""
+
+
+@dataclass(kw_only=True)
+class EvaluateCfg(AgentSettings):
+    task: TaskCfg = field(default_factory=TaskCfg)
+    """A task's name, see `rearrange list`."""
     split: str = "val"
     """Which apartments: train, val or test."""
     num_episodes: int = 100
@@ -74,15 +92,9 @@ class EvaluateCfg:
 
 
 @dataclass(kw_only=True)
-class RecordCfg:
+class RecordCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
-    agent: str = "oracle"
-    """Who acts, see `rearrange list`."""
-    checkpoint: str | None = None
-    """agent=learned: the folder of a `train-skill` run, or a skill file."""
-    sample: bool = False
-    """agent=learned: draw actions as in training instead of taking the most likely ones."""
     split: str = "val"
     """Which apartments: train, val or test."""
     index: int = 0
@@ -129,7 +141,7 @@ class PlanCfg:
 
 
 @dataclass(kw_only=True)
-class ViewCfg:
+class ViewCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
     agent: str = "you"
@@ -259,6 +271,21 @@ class EpisodesCfg:
 
 
 @dataclass(kw_only=True)
+class ExportSkillCfg:
+    run: str = MISSING
+    """The folder of a `train-skill` run; its newest whole checkpoint is taken."""
+    output: str = MISSING
+    """The file, ending in .safetensors; `skills=FOLDER` finds it by its name, NAME.safetensors."""
+    max_megabytes: float = 6.0
+    """A larger file is refused: skills are to be shipped with the package."""
+
+    def __post_init__(self) -> None:
+        output, limit = self.output, self.max_megabytes
+        _check(output.endswith(".safetensors"), f"output must end in .safetensors, got {output}")
+        _check(limit > 0.0, f"max_megabytes must be positive, got {limit}")
+
+
+@dataclass(kw_only=True)
 class ListCfg:
     what: str = "all"
     """What to list: all, tasks, agents, splits or renderers."""
@@ -311,6 +338,7 @@ _CONFIGS: dict[str, type] = {
     "view": ViewCfg,
     "plan": PlanCfg,
     "episodes": EpisodesCfg,
+    "export-skill": ExportSkillCfg,
     "plot": PlotCfg,
     "bench": BenchCfg,
     "bench trainers": BenchTrainersCfg,

@@ -10,6 +10,7 @@ from typing import Any
 
 from rearrange.configs.schema import MISSING
 from rearrange.skills.policy import PolicyCfg
+from rearrange.ver.imitation import ImitationCfg
 from rearrange.ver.trainer_cfg import TrainerCfg
 
 
@@ -27,6 +28,8 @@ class RunCfg(TrainerCfg):
     """The network; single sizes with policy.NAME=VALUE."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Passed on to the environment, one by one: env_kwargs.NAME=VALUE."""
+    warm_start: str | None = None
+    """Begin with these weights: the folder of a run, or a skill file."""
     run_dir: str | None = None
     """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
     given: list[str] = field(default_factory=list)
@@ -46,13 +49,20 @@ class SkillCfg:
     env: str = MISSING
     """The Gymnasium id of its training task."""
     recipe: list[str] = field(default_factory=list)
-    """Settings that made the skill with the `small` network on a 2-core machine."""
+    """Settings that make the skill by VER alone, with the `small` network on a 2-core machine."""
+    imitation: list[str] = field(default_factory=list)
+    """The same for imitating the oracle."""
+    tuning: list[str] = field(default_factory=list)
+    """The same for VER that begins with weights which can do something already."""
 
 
 @dataclass(kw_only=True)
 class TrainSkillCfg(RunCfg):
     skill: SkillCfg = MISSING
     """Which skill; the word `skill=` need not be written."""
+    method: str = "ver"
+    """ver, imitation (of the oracle, on the states the policy gets into), or imitation_ver."""
+    imitation: ImitationCfg = field(default_factory=ImitationCfg)
     camera_size: int | None = None
     """Pixels per side of the depth image; none: as many as the network looks at."""
     action_space: str = "full"
@@ -64,6 +74,9 @@ class TrainSkillCfg(RunCfg):
         super().__post_init__()
         if self.camera_size is not None and self.camera_size < 8:
             raise ValueError(f"camera_size must be at least 8, got {self.camera_size}")
+        methods = ("ver", "imitation", "imitation_ver")
+        if self.method not in methods:
+            raise ValueError(f"method must be one of {', '.join(methods)}, got {self.method}")
         known = ("full", "skill", "stationary")
         if self.action_space not in known:
             raise ValueError(

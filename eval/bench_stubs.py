@@ -101,5 +101,5 @@ class SleepLearnerFactory:
 
     learning_s: float
 
-    def __call__(self, *args: Any) -> SleepLearner:
+    def __call__(self, *args: Any, **others: Any) -> SleepLearner:
         return SleepLearner(self.learning_s)

@@ -29,6 +29,7 @@ from rearrange.eval.bench_ideal import Workload
 from rearrange.eval.evaluate import versions
 from rearrange.eval.files import atomic_write_json, prepare_folder
 from rearrange.tasks.registry import SKILL_TASKS
+from rearrange.ver.learner import Learner
 from rearrange.ver.machine import num_cores
 
 STRAGGLER = "straggler"
@@ -132,7 +133,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
         raise UserError(f"policy must be one of {', '.join(PRESETS)}; got {cfg.policy!r}")
     if (run_dir / METRICS_FILE).exists():
         raise UserError(f"{run_dir} holds another run already: choose another keep_dir")
-    learner_factory = None
+    learner_factory: Any = Learner
     if name == STRAGGLER:
         work = straggler_workload(cfg)
         make_env = StragglerFactory(work.straggler)

@@ -28,11 +28,12 @@ from rearrange.eval.report import draw_stages, summary_table, write_report
 from rearrange.eval.runner import (
     EpisodeRecord,
     MakeWorld,
-    WorldCfg,
     check_names,
     make_world,
     reset_options,
+    sources_of_skills,
     video_path,
+    world_of,
 )
 from rearrange.eval.workers import WorkerPool
 from rearrange.ver.files import remove_unfinished
@@ -52,19 +53,15 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     """Runs the episodes, writes every file and prints the table; returns the summary."""
     output_dir = Path(cfg.output_dir).expanduser()
     videos = output_dir / "videos"
-    world = WorldCfg(
-        task=cfg.task.name,
-        agent=cfg.agent,
-        split=cfg.split,
-        seed=cfg.seed,
+    world = world_of(
+        cfg,
         episodes=expand(cfg.episodes),
         record=cfg.record,
         video_dir=str(videos),
         renderer=cfg.renderer,
         title=cfg.task.title,
-        checkpoint=expand(cfg.checkpoint),
-        sample=cfg.sample,
     )
+    sources = sources_of_skills(world)
     reset_options(world, cfg.num_episodes - 1)  # a wrong file is better said before the work
     prepare_folder(output_dir)
     if cfg.record:
@@ -77,12 +74,15 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     wall_time_s = time.perf_counter() - start
     remove_unfinished(videos)
 
-    figures = summarise(records, cfg.task.stage_skills, cfg.seed)
+    skipped = sources.get("skipped_skills", [])
+    needed = [[name for name in stage if name not in skipped] for stage in cfg.task.stage_skills]
+    figures = summarise(records, needed, cfg.seed)
     summary = {
         "task": cfg.task.name,
         "agent": cfg.agent,
         "checkpoint": cfg.checkpoint,
         "sample": cfg.sample,
+        **sources,
         "split": cfg.split,
         "num_episodes": cfg.num_episodes,
         "seed": cfg.seed,

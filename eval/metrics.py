@@ -89,6 +89,31 @@ def failure_counts(records: list[EpisodeRecord]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+AFTER_STAGES = "stop"
+"""Where an episode failed that reached every stage, or has none."""
+
+
+def failure_places(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
+    """For each stage and label {stage, failure, num_episodes, scenes}, stages in the task's order.
+
+    `stage` is the first one that a failed episode did not reach, `scenes` the apartments with their
+    number of episodes.
+    """
+    scenes: dict[tuple[str, str], Counter[str]] = {}
+    for record in records:
+        if record.failure is not None:
+            missed = next((n for n, reached in record.stages.items() if not reached), AFTER_STAGES)
+            scenes.setdefault((missed, record.failure), Counter())[record.scene] += 1
+    order = [*stage_names(records), AFTER_STAGES]
+    rows = [
+        {"stage": stage, "failure": label, "num_episodes": count.total(),
+         "scenes": dict(sorted(count.items()))}
+        for (stage, label), count in scenes.items()
+    ]  # fmt: skip
+    rows.sort(key=lambda row: (order.index(row["stage"]), -row["num_episodes"], row["failure"]))
+    return rows
+
+
 def by_layout(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
     """For each apartment {scene, num_episodes, success, steps, force, path_length} (means)."""
     rows = []
@@ -113,6 +138,7 @@ def summarise(
         "product_bound": product_bound(stage_skills, records) if is_known else [],
         "skills": skill_counts(records),
         "failures": failure_counts(records),
+        "failure_places": failure_places(records),
         "control_steps": sum(record.steps for record in records),
         "force": mean_with_interval([record.force for record in records], seed),
         "path_length": mean_with_interval([record.path_length for record in records], seed),

@@ -6,28 +6,20 @@ from rearrange.configs.schema import RecordCfg
 from rearrange.eval.files import expand, prepare_folder
 from rearrange.eval.film import filming
 from rearrange.eval.runner import (
-    WorldCfg,
     check_names,
     follow_episode,
     make_world,
     reset_options,
+    world_of,
 )
 
 
 def run(cfg: RecordCfg) -> int:
     """Films the episode and says how it went."""
     check_names(cfg.task.name, cfg.agent, cfg.split)
+    world = world_of(cfg, episodes=expand(cfg.episodes))
     path = Path(cfg.output).expanduser()
     prepare_folder(path.parent)
-    world = WorldCfg(
-        task=cfg.task.name,
-        agent=cfg.agent,
-        split=cfg.split,
-        seed=cfg.seed,
-        episodes=expand(cfg.episodes),
-        checkpoint=expand(cfg.checkpoint),
-        sample=cfg.sample,
-    )
     reset_options(world, cfg.index)  # a wrong file or index is better said before the work
     env, agent = make_world(world)
     with filming(env, agent, path, cfg.renderer, cfg.task.title) as watch:

@@ -33,6 +33,7 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
     lines = [
         f"{task.title}: {summary['agent']}, {summary['split']}, "
         f"{summary['num_episodes']} episodes, seed {summary['seed']}",
+        *([credit] if (credit := who_acted(summary)) else []),
         "",
         f"{'':<24}{'mean':>8}   95% interval",
         f"{'success':<24}{_percents(success)}",
@@ -55,6 +56,19 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
     if summary["workers_lost"]:
         lines.append(f"{summary['workers_lost']} workers were lost and replaced")
     return "\n".join(lines)
+
+
+def who_acted(summary: dict[str, Any]) -> str:
+    """A line on whose skills were chained: trained ones, the oracle's, left out; else empty."""
+    parts = []
+    for key, words in (
+        ("trained_skills", "trained skills"),
+        ("oracle_skills", "oracle skills, which read the simulator's state"),
+        ("skipped_skills", "left out"),
+    ):
+        if names := summary.get(key):
+            parts.append(f"{words}: {', '.join(names)}")
+    return "; ".join(parts)
 
 
 def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
@@ -80,6 +94,8 @@ def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
     axes.set_ylim(0, 105)
     axes.set_xlim(-0.5, len(points) - 0.5)
     axes.set_ylabel("episodes that reach the stage (%)")
+    if summary["stages"]:
+        axes.set_xlabel("interactions in order: k_5 holds target k, k + 1 has it placed")
     axes.set_title(f"{task.title}, {summary['split']}, {summary['num_episodes']} episodes")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower left")
@@ -105,6 +121,7 @@ def write_report(
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p class=quiet>{summary['num_episodes']} episodes, seed {summary['seed']}</p>",
+        f"<p class=quiet>{escape(who_acted(summary))}</p>",
         f"<p class=success>{100 * success['mean']:.1f}% success</p>",
         f"<p class=quiet>95% bootstrap interval {interval}</p>",
         "<h2>Stages</h2>",
@@ -130,7 +147,18 @@ def write_report(
             ),
         ),
         "<h2>Failures</h2>",
-        _table(("what went wrong", "episodes"), summary["failures"].items())
+        _table(
+            ("first stage missed", "what went wrong", "episodes", "apartments"),
+            (
+                (
+                    row["stage"],
+                    row["failure"],
+                    row["num_episodes"],
+                    ", ".join(f"{scene}: {count}" for scene, count in row["scenes"].items()),
+                )
+                for row in summary["failure_places"]
+            ),
+        )
         if summary["failures"]
         else "<p>None.</p>",
     ]

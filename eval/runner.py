@@ -11,7 +11,10 @@ from math import hypot
 from pathlib import Path
 from typing import Any, Protocol
 
+from rearrange.configs.schema import EvaluateCfg, RecordCfg, ViewCfg
 from rearrange.errors import UserError
+from rearrange.eval.files import expand
+from rearrange.planner.chain_cfg import ChainCfg
 
 
 class Agent(Protocol):
@@ -40,7 +43,76 @@ class WorldCfg:
     renderer: str = "auto"
     title: str = ""  # of the task, in videos
     checkpoint: str | None = None  # for agent learned: a run's folder or a skill file
-    sample: bool = False  # for agent learned: draw actions as in training
+    chain: ChainCfg = field(default_factory=ChainCfg)  # for agents that plan; trained skills
+
+
+def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
+    """What the settings of a verb say of the world; `more` are fields that only one verb has.
+
+    Raises UserError for a trained skill that is missing and for settings that do not fit together,
+    before any work is done.
+    """
+    chain = ChainCfg(
+        skills=expand(cfg.skills),
+        oracle_skills=tuple(cfg.oracle_skills),
+        is_sampling=cfg.sample,
+        replan=cfg.replan,
+        max_failures=cfg.max_failures,
+        limits=dict(cfg.limits),
+    )
+    world = WorldCfg(
+        task=cfg.task.name,
+        agent=cfg.agent,
+        split=cfg.split,
+        seed=cfg.seed,
+        checkpoint=expand(cfg.checkpoint),
+        chain=chain,
+        **more,
+    )
+    sources_of_skills(world)
+    return world
+
+
+def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
+    """For summaries: what carries out the steps of an agent that uses trained skills, else nothing.
+
+    Raises UserError for a skill that is missing and for settings that the agent has no use for.
+    """
+    from rearrange.planner.skill_set import VARIANTS, skill_paths
+
+    chain = world.chain
+    if world.agent in VARIANTS:
+        paths = skill_paths(world.task, world.agent, chain)
+        skipped = VARIANTS[world.agent].skipped
+        return {
+            "trained_skills": {skill: str(path) for skill, path in paths.items()},
+            "oracle_skills": [name for name in chain.oracle_skills if name not in skipped],
+            "skipped_skills": sorted(skipped),
+            "replan": chain.replan,
+            "max_failures": chain.max_failures,
+            "limits": dict(chain.limits),
+        }
+    for name in ("oracle_skills", "limits"):
+        if getattr(chain, name):
+            raise UserError(f"{name} is for agent={', '.join(VARIANTS)}; got agent={world.agent}")
+    if world.agent == "learned":
+        return {"trained_skills": {world.task: str(_skill_of(world))}}
+    return {}
+
+
+def _skill_of(world: WorldCfg) -> Path:
+    """Where agent=learned takes its skill from: the checkpoint, or by the task's name."""
+    from rearrange.skills.trained_skills import skill_path
+    from rearrange.tasks.registry import SKILL_TASKS
+
+    if world.checkpoint is not None:
+        return Path(world.checkpoint)
+    if world.task not in SKILL_TASKS:
+        known = ", ".join(SKILL_TASKS)
+        raise UserError(
+            f"agent=learned needs checkpoint= for {world.task}: skills go by the names {known}"
+        )
+    return skill_path(world.task, world.chain.skills)
 
 
 @dataclass(kw_only=True)
@@ -78,21 +150,29 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
         UserError: for an unknown task, split or agent, or a skill file that does not fit.
     """
     from rearrange.planner.agents import make_agent
+    from rearrange.planner.skill_set import VARIANTS, load_skill_set
     from rearrange.tasks.registry import make_env
 
     options: dict[str, Any] = {"depth": False}
-    skill = None
-    if cfg.agent == "learned" and cfg.checkpoint is not None:
+    skill = skills = None
+    if cfg.agent == "learned":
         import torch
 
         from rearrange.skills.skill_files import find_skill
 
         torch.set_num_threads(1)  # the other cores have workers of their own
-        skill = find_skill(Path(cfg.checkpoint))
+        skill = find_skill(_skill_of(cfg))
         known = ("camera_size", "observation_delay")
         options = {name: skill.env_kwargs[name] for name in known if name in skill.env_kwargs}
+    if cfg.agent in VARIANTS:
+        skills = load_skill_set(cfg.task, cfg.agent, cfg.chain)
+        options = skills.env_options
+        if skills.policies:
+            import torch
+
+            torch.set_num_threads(1)
     env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, **options)
-    return env, make_agent(cfg.agent, env, skill, cfg.sample)
+    return env, make_agent(cfg.agent, env, skill, cfg.chain.is_sampling, skills, cfg.chain)
 
 
 def check_names(task: str, agent: str, split: str) -> None:

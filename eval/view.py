@@ -9,9 +9,9 @@ from PIL import Image
 
 from rearrange.configs.schema import ViewCfg
 from rearrange.eval.frames import Caption, FrameMaker
-from rearrange.eval.runner import Agent, check_name, check_split
+from rearrange.eval.runner import Agent, check_name, check_split, make_world, world_of
 from rearrange.eval.view_server import ViewServer
-from rearrange.planner.agents import AGENTS, make_agent
+from rearrange.planner.agents import AGENTS
 from rearrange.tasks.registry import make_env
 
 CONTROL_DT = 1.0 / 30.0  # s
@@ -73,14 +73,15 @@ class KeyboardAgent:
 def run(cfg: ViewCfg) -> int:
     """Serves until Ctrl-C."""
     check_split(cfg.split)
-    if cfg.agent != "you":
+    agent = None
+    if cfg.agent == "you":
+        env = make_env(task=cfg.task.name, split=cfg.split, seed=cfg.seed, depth=False)
+    else:
         check_name("agent", cfg.agent, ["you", *AGENTS])
-    env = make_env(task=cfg.task.name, split=cfg.split, seed=cfg.seed, depth=False)
+        env, agent = make_world(world_of(cfg))
     server = ViewServer(cfg.port, HELP)
     try:
-        agent = KeyboardAgent(server, env.action_space.shape[0])
-        if cfg.agent != "you":
-            agent = make_agent(cfg.agent, env)
+        agent = agent or KeyboardAgent(server, env.action_space.shape[0])
         print(f"open http://localhost:{server.port}/ in a browser; Ctrl-C ends", flush=True)
         index = cfg.index
         while True:

@@ -39,6 +39,7 @@ VERBS: dict[str, Verb] = {
         (
             "evaluate task=tidy_house agent=oracle split=val num_episodes=4 record=2",
             "evaluate task=pick num_episodes=200 num_workers=2 output_dir=outputs/pick",
+            "evaluate task=tidy_house agent=tp_srl skills=runs oracle_skills=navigate,place",
         ),
         "Writes summary.json, episodes.jsonl (a line an episode), report.html and stages.png into\n"
         "output_dir, and prints a table. Intervals are 95% bootstrap intervals. Ctrl-C keeps the\n"
@@ -95,6 +96,12 @@ VERBS: dict[str, Verb] = {
         "What is not given and depends on the environment (the policy, some of ppo, returns and\n"
         "entropy) is chosen by its spaces and stands in run_dir/config.yaml afterwards. Ctrl-C\n"
         "and SIGTERM save; the same words and resume=auto go on.",
+    ),
+    "export-skill": Verb(
+        "rearrange.skills.export",
+        "write a training run's skill into one small file",
+        ("export-skill run=runs/pick output=skills_of_mine/pick.safetensors",),
+        "Weights in half precision. `evaluate agent=tp_srl skills=skills_of_mine` uses the file.",
     ),
     "plot": Verb(
         "rearrange.eval.plot",

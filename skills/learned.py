@@ -33,8 +33,10 @@ class LearnedPolicy:
         self.task = names[skill.env_id]
         self.camera_size = int(skill.env_kwargs.get("camera_size", 128))
         self.observation_delay = int(skill.env_kwargs.get("observation_delay", 1))
-        self._slots = list(action_slots(self.task, skill.env_kwargs.get("action_space", "full")))
-        self._names, self._action = list(skill.observation), skill.action
+        self.action_space = str(skill.env_kwargs.get("action_space", "full"))
+        self.observation = tuple(skill.observation)
+        self._slots = list(action_slots(self.task, self.action_space))
+        self._action = skill.action
         self._is_sampling = is_sampling
         self._policy = skill.build()
         self.reset()
@@ -55,7 +57,7 @@ class LearnedPolicy:
         """
         inputs = {
             name: torch.from_numpy(np.ascontiguousarray(observation[name]))[None]
-            for name in self._names
+            for name in self.observation
         }
         if self._is_sampling:  # the same in an episode whatever else this process has run
             torch.manual_seed(self._seed * 100_003 + self._num_steps)

@@ -159,13 +159,17 @@ def _grip_handle(body: Body, reach, marker: str) -> Program:
     body.phase = "reaching the handle"
     body.grip_wanted = True
     corners = final_corners(body, reach)
-    yield from body.follow_arm(time_parametrise(corners), lambda: sim.is_holding)
-    for _ in range(15):
-        if sim.is_holding:
-            break
-        step, _ = whole_body_step(sim.arm_target, _to_base(sim, 0.004 * reach.hand.approach), False)
-        yield body.action(sim.arm_target + step)
-    body.grip_wanted = False
+    try:
+        yield from body.follow_arm(time_parametrise(corners), lambda: sim.is_holding)
+        for _ in range(15):
+            if sim.is_holding:
+                break
+            step, _ = whole_body_step(
+                sim.arm_target, _to_base(sim, 0.004 * reach.hand.approach), False
+            )
+            yield body.action(sim.arm_target + step)
+    finally:  # also when it is cut off by its time limit
+        body.grip_wanted = False
     return None if sim.held_marker == marker else "no grip on the handle"
 
 

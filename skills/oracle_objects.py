@@ -194,19 +194,23 @@ def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
     def is_held() -> bool:
         return sim.is_holding
 
-    yield from body.follow_arm(time_parametrise(corners), is_held)
-    for _ in range(12):  # the arm lags its targets a little
-        if sim.is_holding:
-            break
-        yield body.action(sim.arm_target)
-    if not sim.is_holding:  # short of the surface: feel forward along the approach
-        forward = world_to_base_axes(sim.base_pose[2]) @ reach.hand.approach
-        line = straight_line(sim.arm_qpos, sim.ee_pos_b + 0.04 * forward, "position", step=0.005)
-        if line is not None:
-            yield from body.follow_arm(
-                time_parametrise(np.concatenate([sim.arm_target[None], line])), is_held
+    try:
+        yield from body.follow_arm(time_parametrise(corners), is_held)
+        for _ in range(12):  # the arm lags its targets a little
+            if sim.is_holding:
+                break
+            yield body.action(sim.arm_target)
+        if not sim.is_holding:  # short of the surface: feel forward along the approach
+            forward = world_to_base_axes(sim.base_pose[2]) @ reach.hand.approach
+            line = straight_line(
+                sim.arm_qpos, sim.ee_pos_b + 0.04 * forward, "position", step=0.005
             )
-    body.grip_wanted = False
+            if line is not None:
+                yield from body.follow_arm(
+                    time_parametrise(np.concatenate([sim.arm_target[None], line])), is_held
+                )
+    finally:  # also when it is cut off by its time limit
+        body.grip_wanted = False
     if sim.held_object == index:
         return None
     if not sim.is_holding:

@@ -37,11 +37,11 @@ class PolicyCfg:
 
     encoder: EncoderCfg = field(default_factory=EncoderCfg)
     """The pictures' network; unused where the observation has no picture."""
-    vector_size: int = 32
+    vector_size: int = 128
     """Embedding of all vector observations together. 0: they go in as they are."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
-    hidden_sizes: list[int] = field(default_factory=list)
+    hidden_sizes: list[int] = field(default_factory=lambda: [256])
     """Widths of the layers between the embeddings and the memory."""
     activation: str = "relu"
     """Of embeddings and hidden layers: relu, tanh or gelu."""
@@ -93,6 +93,8 @@ PRESETS = {
         encoder=EncoderCfg(
             base_width=32, image_size=128, compressed_size=2048, feature_size=512, norm_groups=16
         ),
+        vector_size=32,
+        hidden_sizes=[],
         lstm_hidden=512,
     ),
     "small": PolicyCfg(),
@@ -260,6 +262,25 @@ class SkillPolicy(nn.Module):
 
     def evaluate(self, minibatch: Minibatch) -> Evaluation:
         """Stored steps under the present weights, with gradients."""
+        distribution, value = self._evaluate(minibatch)
+        return Evaluation(
+            log_prob=distribution.log_prob(minibatch.action),
+            entropy=distribution.entropy(),
+            value=value,
+        )
+
+    def means(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+        """Mean actions [B, A] of Gaussian policies, and values [B], with gradients."""
+        distribution, value = self._evaluate(minibatch)
+        return distribution.mean, value
+
+    def observe(self, observation: dict[str, Tensor], gather: Gather = only_own) -> None:
+        """Merge the ranks' vectors {name: [S, ...]} of a rollout into the running statistics."""
+        if self.embedding.normalizer is not None:
+            self.embedding.normalizer.update(self.embedding.joined(observation), gather)
+
+    def _evaluate(self, minibatch: Minibatch) -> tuple[Distribution, Tensor]:
+        """Distribution and value of each of a minibatch's steps."""
         self.actor.project()
         num_sequences = len(minibatch.start_state)
         # Only the first step of a sequence, one of the first Q rows, can be an episode's first.
@@ -270,17 +291,7 @@ class SkillPolicy(nn.Module):
             trunk.sequences(x, minibatch.batch_sizes, part)
             for trunk, part in zip(self.trunks, start.split(self.state_sizes, dim=-1), strict=True)
         ]
-        distribution: Distribution = self.actor(features[0])
-        return Evaluation(
-            log_prob=distribution.log_prob(minibatch.action),
-            entropy=distribution.entropy(),
-            value=self.critic(features[-1]).squeeze(-1),
-        )
-
-    def observe(self, observation: dict[str, Tensor], gather: Gather = only_own) -> None:
-        """Merge the ranks' vectors {name: [S, ...]} of a rollout into the running statistics."""
-        if self.embedding.normalizer is not None:
-            self.embedding.normalizer.update(self.embedding.joined(observation), gather)
+        return self.actor(features[0]), self.critic(features[-1]).squeeze(-1)
 
     def _step(
         self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor, state: Tensor

@@ -1,6 +1,6 @@
 """Trained skills as single files: safetensors, with all that is needed to run them in the header.
 
-    training run  -- export_skill -->  pick.safetensors  -- read_skill -->  SkillFile
+    training run  -- skill_of_run, write_skill -->  pick.safetensors  -- read_skill -->  SkillFile
 
 Weights are stored in half precision. The header's metadata holds one JSON text: the environment
 and its settings, the spaces, the network's sizes, where the weights come from, and a checksum over
@@ -99,6 +99,11 @@ def skill_of_run(run_dir: Path) -> SkillFile:
 
 def write_skill(skill: SkillFile, path: Path) -> None:
     """Writes a skill whole or not at all; weights in half precision."""
+    write_whole_file(path, skill_bytes(skill))
+
+
+def skill_bytes(skill: SkillFile) -> bytes:
+    """What a skill's file holds."""
     from safetensors.torch import save
 
     weights = {
@@ -120,7 +125,7 @@ def write_skill(skill: SkillFile, path: Path) -> None:
         "checksum": _checksum(weights),
     }
     text = json.dumps(header, allow_nan=False)
-    write_whole_file(path, save(weights, metadata={"rearrange": text}))
+    return save(weights, metadata={"rearrange": text})
 
 
 def read_skill(path: Path) -> SkillFile:

@@ -1,6 +1,8 @@
 """`rearrange train` and `rearrange train-skill`: joins environment, policy and trainer.
 
 words -> settings -- the environment's spaces --> what suits them -> Trainer -> summary.json
+
+A skill is learned by VER, by imitating the oracle, or by the one after the other (`method`).
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ from typing import Any, NamedTuple
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
-from rearrange.skills.policy import build_policy
+from rearrange.skills.guided import LABELS, GuideCfg, make_guided
+from rearrange.skills.policy import SkillPolicy, build_policy
+from rearrange.skills.skill_files import find_skill
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import Ranks, RanksLost, joined
 from rearrange.ver.files import write_whole_file
+from rearrange.ver.imitation import ImitationLearner
+from rearrange.ver.learner import Learner
 from rearrange.ver.pool import TooManyRestarts
-from rearrange.ver.spaces import action_spec, observation_spec
+from rearrange.ver.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 
@@ -56,6 +62,25 @@ SUITING: dict[str, tuple[str, ...]] = {
 }
 """What `train` adds for a kind of environment, as if it stood first on the command line."""
 
+SKILL_RECIPES: dict[str, tuple[str, ...]] = {
+    # Rollouts and minibatches of a 2-core machine: several small steps on each step collected.
+    "ver": (
+        "num_envs=16",
+        "num_steps=128",
+        "collector.min_batch=4",
+        "policy.precision=bfloat16",
+        "ppo.learning_rate=3e-4",
+        "ppo.num_epochs=3",
+        "ppo.num_minibatches=4",
+        "ppo.normalize_advantages=true",
+        "ppo.max_sequence_length=32",
+    ),
+    # The Gaussians have from the start the width that the entropy's target asks for: ln 0.24.
+    "imitation": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-3"),
+    "tuning": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-4"),
+}
+"""For `train-skill` with the `small` network; a skill's own words stand behind them."""
+
 EXIT_CODES = {None: 0, "SIGINT": 130, "SIGTERM": 143}
 # How a network is computed and not what it is: may change when a training goes on.
 FREE_POLICY_SETTINGS = ("name", "precision", "compile")
@@ -70,16 +95,34 @@ class Subject(NamedTuple):
 
 
 def run(settings: RunCfg) -> int:
-    """Trains, prints a short table and returns the exit code; as one of torchrun's ranks too.
+    """Trains, in two stages if the method has two; the exit code. As one of torchrun's ranks too.
 
     Raises UserError, before any worker starts, for settings that do not fit the environment, the
     machine or what is in the run's folder already.
     """
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
-        return _train(settings, ranks)
+        if getattr(settings, "method", "ver") != "imitation_ver":
+            return train(settings, ranks)
+        return train_twice(settings, ranks)
 
 
-def _train(settings: RunCfg, ranks: Ranks) -> int:
+def train_twice(settings: RunCfg, ranks: Ranks) -> int:
+    """Imitation in a folder of its own, and VER from what that gave; the exit code."""
+    run_dir = run_folder(settings, what_to_train(settings))
+    ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
+    teaching = run_dir / "imitation"
+    first = ["method=imitation", f"run_dir={teaching}", "resume=auto"]
+    given = [word for word in settings.given if not word.startswith(("method=", "total_steps="))]
+    if settings.imitation.total_steps:
+        first.append(f"total_steps={settings.imitation.total_steps}")
+    if code := train(load("train-skill", [*given, *first]), ranks):
+        return code
+    second = ["resume=auto", f"run_dir={run_dir}", f"warm_start={teaching}"]
+    return train(load("train-skill", [*settings.given, *second]), ranks)
+
+
+def train(settings: RunCfg, ranks: Ranks) -> int:
+    """One stage: trains, prints a short table and returns the exit code. Raises as `run`."""
     subject = what_to_train(settings)
     settings = with_suiting(settings, subject)
     run_dir = run_folder(settings, subject)
@@ -90,18 +133,26 @@ def _train(settings: RunCfg, ranks: Ranks) -> int:
         "policy": _without(asdict(settings.policy), FREE_POLICY_SETTINGS),
     }
     num_envs = settings.num_envs * ranks.world_size
-    make_env = partial(make_gym, env_id=subject.env_id, num_envs=num_envs, kwargs=subject.kwargs)
+    stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
+    make_env, learner = partial(make_gym, **stream), Learner
+    is_imitation = getattr(settings, "method", "ver") == "imitation"
+    if is_imitation:
+        check_imitable(settings)
+        identity["method"] = "imitation"
+        make_env = partial(make_guided, **stream, cfg=GuideCfg())
+        learner = partial(ImitationLearner, imitation=settings.imitation)
     is_home = find_id(subject.env_id) in TASKS.values()
     try:
         trainer = Trainer(
             make_env,
-            lambda observation, action: build_policy(observation, action, settings.policy),
+            lambda observation, action: first_policy(settings, subject, observation, action),
             TrainerCfg(**{f.name: getattr(settings, f.name) for f in fields(TrainerCfg)}),
             run_dir,
             env_name=subject.env_id,
             identity=identity,
             ranks=ranks,
-            preload=("rearrange.tasks.env" if is_home else "rearrange.tasks.gym_factory",),
+            preload=(_preload(is_home, is_imitation),),
+            learner_factory=learner,
         )
     except ValueError as error:  # sizes that only meet here, such as a picture too small
         raise UserError(str(error)) from error
@@ -118,6 +169,49 @@ def _train(settings: RunCfg, ranks: Ranks) -> int:
     if stopped_by is not None:
         print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
     return EXIT_CODES.get(stopped_by, 1)
+
+
+def _preload(is_home: bool, is_imitation: bool) -> str:
+    if is_imitation:
+        return "rearrange.skills.guided"
+    return "rearrange.tasks.env" if is_home else "rearrange.tasks.gym_factory"
+
+
+def check_imitable(settings: RunCfg) -> None:
+    """Raises UserError where the oracle cannot be imitated."""
+    if settings.action_space != "full":
+        raise UserError(
+            f"the oracle moves the whole robot: method={settings.method} needs action_space=full, "
+            f"got {settings.action_space}"
+        )
+
+
+def first_policy(
+    settings: RunCfg, subject: Subject, observation: ObservationSpec, action: ActionSpec
+) -> SkillPolicy:
+    """The policy that training begins with: of fresh weights, or those of `warm_start`.
+
+    The teacher's labels, which come as observations, are not for the policy's eyes.
+    Raises UserError if the weights are of another environment or network.
+    """
+    seen = {name: spec for name, spec in observation.items() if name not in LABELS}
+    policy = build_policy(seen, action, settings.policy)
+    if settings.warm_start is None:
+        return policy
+    skill = find_skill(Path(settings.warm_start).expanduser())
+    if find_id(skill.env_id) != find_id(subject.env_id):
+        raise UserError(f"{skill.source} was trained in {skill.env_id}, not in {subject.env_id}")
+    weights = {name: tensor.float() for name, tensor in skill.weights.items()}
+    own = {name: tuple(tensor.shape) for name, tensor in policy.state_dict().items()}
+    other = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if own != other:
+        names = sorted(name for name in own | other if own.get(name) != other.get(name))
+        raise UserError(
+            f"{skill.source} holds another network: {names[0]} is {other.get(names[0])} there and "
+            f"{own.get(names[0])} here"
+        )
+    policy.load_state_dict(weights)
+    return policy
 
 
 def what_to_train(settings: RunCfg) -> Subject:
@@ -151,16 +245,16 @@ def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
 
 
 def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
-    """The skill's recipe, which is for the `small` network; others learn as the paper says.
-
-    A recipe may overlap collecting and learning, which only some ways of running can.
-    """
+    """The skill's recipe, which is for the `small` network; others learn as the paper says."""
     if settings.policy.name not in ("auto", "small"):
         return ()
-    keys = {word.partition("=")[0] for word in settings.given}
-    words = settings.skill.recipe
-    if keys & {"serial", "mode"}:
-        words = [word for word in words if not word.startswith("overlap=")]
+    words = SKILL_RECIPES["ver"]
+    if settings.method == "imitation":
+        words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
+    elif settings.warm_start is not None:
+        words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
+    else:
+        words += (*settings.skill.recipe,)
     return ("policy=small", *words)
 
 

@@ -2,6 +2,34 @@
 
 import os
 
+import pytest
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
+
+
+@pytest.fixture(scope="session")
+def make_skill():
+    """make_skill(task, camera_size=16, ...): a trained skill's file, of a network that has never
+    learned anything."""
+
+    def make(task, **env_kwargs):
+        import torch
+
+        from rearrange.skills.encoder import EncoderCfg
+        from rearrange.skills.policy import PolicyCfg, build_policy
+        from rearrange.skills.skill_files import SkillFile
+        from rearrange.tasks.gym_factory import read_spaces
+        from rearrange.tasks.registry import SKILL_TASKS
+        from rearrange.ver.spaces import action_spec, observation_spec
+
+        cfg = PolicyCfg(encoder=EncoderCfg(base_width=4, image_size=16), lstm_hidden=8)
+        kwargs = {"camera_size": 16, "action_space": "full", "observation_delay": 1} | env_kwargs
+        spaces = read_spaces(SKILL_TASKS[task], kwargs)
+        spaces = observation_spec(spaces[0]), action_spec(spaces[1])
+        torch.manual_seed(3)
+        weights = build_policy(*spaces, cfg).state_dict()
+        return SkillFile(SKILL_TASKS[task], kwargs, cfg, *spaces, weights, {"steps": 7})
+
+    return make

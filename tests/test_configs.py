@@ -12,6 +12,7 @@ from rearrange.errors import UserError
 NEEDED = {
     "bench": ["sim"],
     "episodes": ["check", "file=a.json.gz"],
+    "export-skill": ["run=runs/pick", "output=pick.safetensors"],
     "plot": ["runs/a"],
     "train": ["env=CartPole-v1"],
     "train-skill": ["pick"],

@@ -24,6 +24,7 @@ ALLOWED = {
     "rearrange.ver": {"rearrange.errors"},
     "rearrange.skills": {"rearrange.errors", "rearrange.sim", "rearrange.tasks", "rearrange.ver"},
     "rearrange.skills.train": {"rearrange"},  # the work of a command
+    "rearrange.skills.export": {"rearrange"},
     "rearrange.planner": {
         "rearrange.errors",
         "rearrange.sim",

@@ -175,11 +175,7 @@ class Learner:
     def _step(self, storage: RolloutStorage, part: PackedRows) -> dict[str, float]:
         """One optimiser step on one minibatch."""
         minibatch = storage.minibatch(*part)
-        evaluation = self.policy.evaluate(minibatch)
-        advantages = None
-        if self.cfg.ppo.normalize_advantages and not self.ranks.is_alone:
-            advantages = torch.cat(self.ranks.gather_rows(minibatch.advantage))
-        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo, advantages)
+        loss, stats, evaluation = self._loss(minibatch)
         learned = self.parameters
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -188,7 +184,8 @@ class Learner:
             self.entropy.loss(evaluation.entropy.mean()).backward()
             learned = [*learned, *self.entropy.parameters()]
         # The loss among them: one that is not finite is then seen by all ranks.
-        self.ranks.average_gradients(learned, [loss.detach(), stats["ppo/approx_kl"]])
+        kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends epochs
+        self.ranks.average_gradients(learned, [loss.detach(), *kl])
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
         values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
@@ -200,6 +197,15 @@ class Learner:
         return {"loss/total": values[0], "ppo/grad_norm": values[1]} | dict(
             zip(stats, values[2:], strict=True)
         )
+
+    def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
+        """What is minimised, scalars to log, and what the policy thinks of the steps now."""
+        evaluation = self.policy.evaluate(minibatch)
+        advantages = None
+        if self.cfg.ppo.normalize_advantages and not self.ranks.is_alone:
+            advantages = torch.cat(self.ranks.gather_rows(minibatch.advantage))
+        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo, advantages)
+        return loss, stats, evaluation
 
     def _nonfinite(
         self,

@@ -75,7 +75,7 @@ class Trainer:
         identity: JSON-able values that a checkpoint must share to be resumed from, such as the
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
-        learner_factory: instead of Learner, for measurements; in one process only.
+        learner_factory: what to make of Learner's arguments.
         ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
 
@@ -92,19 +92,17 @@ class Trainer:
         env_name: str = "",
         identity: dict[str, Any] | None = None,
         preload: tuple[str, ...] = (),
-        learner_factory: Callable[..., Any] | None = None,
+        learner_factory: Callable[..., Any] = Learner,
         ranks: Ranks = ALONE,
         is_quiet: bool = False,
     ) -> None:
         self.cfg, self.run_dir, self.env_name = cfg, Path(run_dir), env_name
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
         self._identity, self.ranks = identity or {}, ranks
-        if not ranks.is_alone and (cfg.mode == "async" or learner_factory is not None):
+        if not ranks.is_alone and cfg.mode == "async":
             raise ValueError(
                 "mode async runs in one process: its collecting never waits, and ranks have to "
                 "meet after every rollout"
-                if cfg.mode == "async"
-                else "a learner_factory is for one process"
             )
         ranks.check_same("settings", asdict(cfg) | self._identity)
         place = ranks.place
@@ -125,8 +123,9 @@ class Trainer:
             uses_vtrace=mode.turns == "free" and cfg.async_correction == "vtrace",
             on_nonfinite=cfg.on_nonfinite,
         )
-        factory = learner_factory or partial(Learner, ranks=ranks)
-        self.learner = factory(self.policy, learner_cfg, cfg.num_envs, self.device, self._rng)
+        self.learner = learner_factory(
+            self.policy, learner_cfg, cfg.num_envs, self.device, self._rng, ranks=ranks
+        )
         self.steps = self.updates = 0
         self.episodes = EpisodeWindow()
         # of the processes that trained this run earlier, and of the other ranks

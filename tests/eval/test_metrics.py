@@ -7,6 +7,7 @@ import pytest
 from rearrange.eval.metrics import (
     by_layout,
     failure_counts,
+    failure_places,
     mean_with_interval,
     product_bound,
     skill_counts,
@@ -90,3 +91,22 @@ def test_failures_and_apartments_are_counted():
     )
     assert first["steps"] == pytest.approx((10 + 30 + 40) / 3)
     assert (last["scene"], last["num_episodes"]) == ("z", 1)
+
+
+def test_failures_stand_at_the_first_stage_that_was_missed():
+    stages = [{"a": True, "b": False}, {"a": False, "b": False}, {"a": True, "b": True}]
+    records = [
+        record(0, False, stages[0], failure="place(x): out of time", scene="one"),
+        record(1, False, stages[0], failure="place(x): out of time", scene="two"),
+        record(2, False, stages[1], failure="force", scene="one"),
+        record(3, False, stages[2], failure="time_limit", scene="two"),
+        record(4, True, stages[2], scene="two"),
+    ]
+    assert failure_places(records) == [
+        {"stage": "a", "failure": "force", "num_episodes": 1, "scenes": {"one": 1}},
+        {
+            "stage": "b", "failure": "place(x): out of time", "num_episodes": 2,
+            "scenes": {"one": 1, "two": 1},
+        },
+        {"stage": "stop", "failure": "time_limit", "num_episodes": 1, "scenes": {"two": 1}},
+    ]  # fmt: skip

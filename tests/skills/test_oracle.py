@@ -9,6 +9,7 @@ from rearrange.planner.agents import make_agent
 from rearrange.sim import fetch
 from rearrange.sim.objects import KINDS
 from rearrange.sim.simulation import Simulation
+from rearrange.skills import oracle_doors, oracle_objects
 from rearrange.skills.body import Body
 from rearrange.skills.oracle import skill_program
 from rearrange.skills.oracle_objects import pick, surface_distance
@@ -270,3 +271,18 @@ def test_surface_and_extent_agree_with_points_on_the_surface(shape):
         ray = np.linspace(0.0, 0.5, 50_001)[:, None] * u
         last = np.linalg.norm(ray[inside(ray)], axis=1).max()
         assert surface_distance(kind, u) == pytest.approx(last, abs=1e-4)
+
+
+@pytest.mark.parametrize("module", [oracle_objects, oracle_doors])
+def test_a_grip_that_is_cut_off_leaves_no_suction_wanted(sim, module, monkeypatch):
+    """A time limit closes the program in the middle of reaching out."""
+    start(sim, "pick", 0)
+    body = Body(sim)
+    way = np.array([sim.arm_target, sim.arm_target + 0.2])
+    monkeypatch.setattr(module, "final_corners", lambda body, reach: way)
+    grip = module._touch if module is oracle_objects else module._grip_handle
+    program = grip(body, None, 0)
+    next(program)
+    assert body.grip_wanted and body.action()[7] == 1.0
+    program.close()
+    assert not body.grip_wanted and body.action()[7] == -1.0

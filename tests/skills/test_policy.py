@@ -22,6 +22,7 @@ DISCRETE = ActionSpec(
 )
 TINY = replace(
     PRESETS["small"],
+    hidden_sizes=[],
     encoder=EncoderCfg(base_width=4, image_size=32, compressed_size=32, feature_size=16),
     lstm_hidden=8,
     vector_size=5,
@@ -157,18 +158,24 @@ def test_shapes_of_every_preset(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "encoder", "hidden", "visual", "total"),
+    ("name", "encoder", "hidden", "visual", "vector", "total"),
     # the encoder's own count is done by hand in test_encoder.py
-    [("small", 1_108_080, 256, 256, 2_230_247), ("paper", 4_655_072, 512, 512, 8_995_671)],
+    [
+        ("small", 1_108_080, 256, 256, 128, 2_272_903),
+        ("paper", 4_655_072, 512, 512, 32, 8_995_671),
+    ],
 )
-def test_parameters_counted_by_hand(name, encoder, hidden, visual, total):
+def test_parameters_counted_by_hand(name, encoder, hidden, visual, vector, total):
     policy = build_policy(pick_spec(128), BOX, PRESETS[name])
-    vectors = (7 + 1 + 3 + 3) * 32 + 32
+    vectors = (7 + 1 + 3 + 3) * vector + vector
     prev_action = 11 * 32 + 32
-    inputs = visual + 32 + 32
+    inputs = visual + vector + 32
+    middle = 0
+    if name == "small":  # a layer between embeddings and memory
+        middle, inputs = inputs * 256 + 256, 256
     lstm = 4 * hidden * (inputs + hidden + 2) + 4 * hidden * (hidden + hidden + 2)  # two biases
     heads = hidden * 11 + 11 + 11 + hidden + 1  # mean, log-std, value
-    counted = encoder + vectors + prev_action + lstm + heads
+    counted = encoder + vectors + prev_action + middle + lstm + heads
     assert sum(p.numel() for p in policy.parameters()) == counted == total
 
 

@@ -15,7 +15,10 @@ from gymnasium import spaces
 
 from rearrange import cli
 from rearrange.configs.load import load
-from rearrange.skills.train import SUITING, run_folder, what_to_train, with_suiting
+from rearrange.skills.skill_files import find_skill
+from rearrange.skills.train import SUITING, first_policy, run_folder, what_to_train, with_suiting
+from rearrange.tasks.gym_factory import read_spaces
+from rearrange.ver.spaces import action_spec, observation_spec
 
 SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads=1"]
 
@@ -184,3 +187,51 @@ def test_bad_settings_are_one_line_and_leave_no_folder(capsys, tmp_path):
     assert not (tmp_path / "run").exists()
     for folder in (tmp_path / "file", tmp_path / "file/below", "/proc/nothing"):
         assert "run_dir" in fails(capsys, "train", "env=CartPole-v1", f"run_dir={folder}")
+
+
+TINY = ["env_kwargs.depth=false", "num_envs=2", "num_steps=32", "serial=true", "num_threads=1"]
+SLIGHT = ["policy.hidden_sizes=16", "policy.vector_size=8", "policy.lstm_hidden=16"]
+
+
+def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
+    run_dir = tmp_path / "run"
+    words = ["train-skill", "close_drawer", *TINY, *SLIGHT, f"run_dir={run_dir}"]
+    out = works(
+        capsys, *words, "method=imitation_ver", "imitation.total_steps=128", "total_steps=64"
+    )
+    assert out.count("steps     ") == 2
+    taught = [json.loads(line) for line in (run_dir / "imitation" / "metrics.jsonl").open()]
+    assert [line["step"] for line in taught] == [64, 128] and "imitation/error" in taught[0]
+    learned = [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
+    assert [line["step"] for line in learned] == [64] and "ppo/approx_kl" in learned[0]
+    config = yaml.safe_load((run_dir / "config.yaml").read_text())
+    assert (
+        config["warm_start"] == str(run_dir / "imitation") and config["method"] == "imitation_ver"
+    )
+
+    other = ["train-skill", "open_drawer", *TINY, *SLIGHT, f"warm_start={run_dir}"]
+    assert "was trained in rearrange/CloseDrawer-v0" in fails(
+        capsys, *other, f"run_dir={tmp_path / 'other'}"
+    )
+    wider = [f"run_dir={tmp_path / 'wider'}", f"warm_start={run_dir}", "policy.lstm_hidden=24"]
+    assert "holds another network" in fails(capsys, *words, *wider)
+    fixed = ["method=imitation", "action_space=stationary", f"run_dir={tmp_path / 'fixed'}"]
+    assert "needs action_space=full" in fails(capsys, *words, *fixed)
+    assert not (tmp_path / "fixed").exists() and not (tmp_path / "wider").exists()
+    assert "method must be one of" in fails(capsys, *words, "method=magic")
+
+
+def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path):
+    words = ["train-skill", "close_drawer", *TINY, *SLIGHT, "total_steps=64"]
+    works(capsys, *words, "method=imitation", f"run_dir={tmp_path / 'a'}")
+    settings = load(
+        "train-skill",
+        ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}"],
+    )  # fmt: skip
+    subject = what_to_train(settings)
+    spaces_ = read_spaces(subject.env_id, subject.kwargs)
+    settings = with_suiting(settings, subject)
+    policy = first_policy(settings, subject, observation_spec(spaces_[0]), action_spec(spaces_[1]))
+    taught = find_skill(tmp_path / "a").weights
+    for name, tensor in policy.state_dict().items():
+        assert (tensor == taught[name]).all(), name

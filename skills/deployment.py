@@ -1,0 +1,133 @@
+"""A trained skill at work inside a chain: what ends it, and what of its output is held back.
+
+    skill          ends                                          its grip output
+    navigate       its own stop, masked while its compass        none: the hold stays as it is
+                   shows the target more than 2 m away
+    pick           something held, hand at rest                  release ignored while holding
+    place          nothing held, hand at rest                    grasp ignored once released
+    open_*         its own stop                                  as it is
+    close_*        its own stop                                  none: the hold stays as it is
+
+The mask is that of the VER paper (appendix B), the rest Habitat-lab's (hab-spec 5.1); open and
+close end by the stop that their training asks for, not by Habitat's way out of a start zone. No
+stop output reaches the environment: only the chain calls stop.
+
+Everything here reads the robot's own sensors: joints, suction, hand, compass. None is privileged.
+So `pick` ends with the wrong object too, and `place` when the object was lost on the way. Policies
+see what they saw in training, one step late if that was so; guards and ends, which in training are
+the task's, read the sensors as they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from rearrange.sim import fetch
+from rearrange.skills.body import Body
+from rearrange.skills.skill import GRIP, STOP, Program
+from rearrange.tasks.task import EE_AT_REST
+
+MAX_STOP_DISTANCE = 2.0  # m, navigate may not stop further away (VER paper, appendix B)
+ARM_RESET_LIMIT = 50  # control steps, hab-spec 5.1
+ARM_RESET_DONE = 0.05  # rad, the largest difference of a joint, hab-spec 5.1
+_ENDS_BY_STOP = ("navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge")
+
+Observation = Mapping[str, np.ndarray]
+
+
+class Policy(Protocol):
+    """What `skills.learned.LearnedPolicy` is."""
+
+    def reset(self, seed: int = 0) -> None: ...
+    def act(self, observation: Observation) -> np.ndarray: ...
+
+
+class Senses:
+    """What the robot senses at this step.
+
+    `seen` is for the policies, delayed if they were trained so; `now` is not delayed.
+    """
+
+    def __init__(self) -> None:
+        self.seen: Observation = {}
+        self.now: Observation = {}
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether the suction holds something."""
+        return bool(self.now["is_holding"][0] > 0.5)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the end effector is within 0.15 m of its resting point."""
+        return bool(np.linalg.norm(self.now["relative_resting_position"]) < EE_AT_REST)
+
+
+def run_policy(
+    skill: str,
+    policy: Policy,
+    senses: Senses,
+    view: Callable[[Observation], Observation],
+    seed: int = 0,
+) -> Program:
+    """A trained skill as a program, from a fresh memory to its end; it has no failures of its own.
+
+    Args:
+        view: turns what is seen into what the skill was trained with.
+        seed: of the sampled actions.
+    """
+    policy.reset(seed)
+    is_released = False
+    while not _has_ended(skill, senses):
+        seen = view(senses.seen)
+        action = policy.act(seen)
+        if action[STOP] > 0.0 and _may_stop(skill, seen):
+            return None
+        is_released = is_released or not senses.is_holding
+        action[GRIP] = guarded_grip(skill, float(action[GRIP]), senses.is_holding, is_released)
+        action[STOP] = 0.0
+        yield action
+    return None
+
+
+def _has_ended(skill: str, senses: Senses) -> bool:
+    if skill == "pick":
+        return senses.is_holding and senses.is_at_rest
+    return skill == "place" and not senses.is_holding and senses.is_at_rest
+
+
+def _may_stop(skill: str, seen: Observation) -> bool:
+    if skill == "navigate":
+        return bool(seen["goal_to_agent_gps_compass"][0] <= MAX_STOP_DISTANCE)
+    return skill in _ENDS_BY_STOP
+
+
+def guarded_grip(skill: str, grip: float, is_holding: bool, is_released: bool) -> float:
+    """The grip command that is sent, as each skill's own task treats it in training."""
+    if skill == "pick":
+        return 1.0 if is_holding else grip
+    if skill == "place":
+        return -1.0 if is_released else grip
+    if skill.startswith("open"):
+        return grip
+    return 1.0 if is_holding else -1.0
+
+
+def reset_arm(body: Body, senses: Senses) -> Program:
+    """Arm to the posture that the episodes of all skills start from, all joints arriving together.
+
+    That is `ARM_START` (with a noise of 0.1 rad) and not the oracle's `ARM_REST`. The hold stays as
+    it is. Goes by the joint sensors and the robot's own motor targets; nothing is planned around.
+    """
+    body.phase = "arm to its start"
+    for _ in range(ARM_RESET_LIMIT):
+        if np.abs(senses.now["joint"] - fetch.ARM_START).max() < ARM_RESET_DONE:
+            break
+        way = fetch.ARM_START - body.sim.arm_target
+        steps = max(1.0, float(np.abs(way).max()) / fetch.MAX_ARM_STEP)
+        yield body.action(body.sim.arm_target + way / steps)
+    body.phase = ""
+    return None

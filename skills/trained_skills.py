@@ -1,0 +1,52 @@
+"""Trained skills by name: those that come with the package, or those in a folder of one's own.
+
+skills/trained/pick.safetensors    of the package
+DIR/pick.safetensors               a skill file, or
+DIR/pick/                          a training run's folder
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rearrange.errors import UserError
+
+FOLDER = Path(__file__).with_name("trained")
+FIXED_BASE = "_fixed_base"
+"""Ends the name of a skill that was trained with action_space=stationary."""
+SUFFIX = ".safetensors"
+
+
+def shipped_skills() -> list[str]:
+    """The skills that come with the package."""
+    return sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}"))
+
+
+def find_skill_path(name: str, folder: str | Path | None = None) -> Path | None:
+    """A skill's file or run folder in `folder`, None: the package's; None if it is not there."""
+    place = FOLDER if folder is None else Path(folder)
+    for path in (place / f"{name}{SUFFIX}", place / name):
+        if path.exists():
+            return path
+    return None
+
+
+def skill_path(name: str, folder: str | Path | None = None) -> Path:
+    """As `find_skill_path`. Raises UserError, saying how to get it, for a skill that is missing."""
+    path = find_skill_path(name, folder)
+    if path is not None:
+        return path
+    if folder is not None and not Path(folder).is_dir():
+        raise UserError(f"there is no folder {folder} to take trained skills from")
+    words = name
+    if name.endswith(FIXED_BASE):
+        words = f"{name.removesuffix(FIXED_BASE)} action_space=stationary"
+    if folder is None:
+        raise UserError(
+            f"skill {name} does not come with the package (there is no {FOLDER / name}{SUFFIX}); "
+            f"`rearrange train-skill {words} run_dir=runs/{name}` trains it for skills=runs"
+        )
+    raise UserError(
+        f"skill {name} is missing in {folder}, which has neither {name}{SUFFIX} nor a run's folder "
+        f"{name}; `rearrange train-skill {words} run_dir={Path(folder) / name}` trains it"
+    )

@@ -1,0 +1,101 @@
+"""Imitation learns the labelled slots, those alone, and what an earlier rollout taught."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rearrange.skills.policy import PolicyCfg, build_policy
+from rearrange.ver.imitation import ImitationCfg, ImitationLearner
+from rearrange.ver.learner import LearnerCfg
+from rearrange.ver.ppo import PPOCfg
+from rearrange.ver.rollout_storage import RolloutStorage
+from rearrange.ver.spaces import action_spec, observation_spec
+
+CPU = torch.device("cpu")
+A, E, S = 3, 4, 64
+SEEN = observation_spec(spaces.Dict({"place": spaces.Box(-1.0, 1.0, (2,))}))
+ALL = SEEN | observation_spec(
+    spaces.Dict({"oracle_action": spaces.Box(-1, 1, (A,)), "oracle_weight": spaces.Box(0, 9, (A,))})
+)
+ACTION = action_spec(spaces.Box(-1.0, 1.0, (A,)))
+TEACHER = np.array([[0.4, -0.3], [0.2, 0.5], [-0.5, 0.1]])  # label = TEACHER place
+
+
+def rollout(policy, rng, side=0):
+    """Steps of E environments; the last slot's labels count for nothing. side: 0 any, +-1 half."""
+    storage = RolloutStorage(S, E, ALL, ACTION, policy.state_size, CPU)
+    rows = storage.allocate(S)
+    place = rng.uniform(-1.0, 1.0, (S, 2))
+    if side:
+        place[:, 0] = side * np.abs(place[:, 0])
+    label = place @ TEACHER.T
+    label[:, 2] = rng.choice([-1.0, 1.0], S)
+    weight = np.tile([1.0, 2.0, 0.0], (S, 1))
+    for name, values in (("place", place), ("oracle_action", label), ("oracle_weight", weight)):
+        storage.observation[name][rows] = torch.from_numpy(values.astype(np.float32))
+    storage.env_id[rows], storage.step_id[rows] = np.arange(S) % E, np.arange(S) // E
+    for row in rows:
+        storage.complete(row, 0.0, False, False)
+    return storage
+
+
+def make(seed=0, **settings):
+    torch.manual_seed(seed)
+    cfg = PolicyCfg(vector_size=0, prev_action_size=0, hidden_sizes=[32], lstm_layers=0)
+    policy = build_policy(SEEN, ACTION, cfg)
+    ppo = PPOCfg(num_epochs=4, num_minibatches=2, learning_rate=3e-3)
+    learner = ImitationLearner(
+        policy, LearnerCfg(ppo=ppo), E, CPU, np.random.default_rng(seed), ImitationCfg(**settings)
+    )
+    return policy, learner
+
+
+def errors(policy, rng, side=0):
+    """Root mean square of mean action - teacher on fresh places, [A]."""
+    place = rng.uniform(-1.0, 1.0, (200, 2)).astype(np.float32)
+    if side:
+        place[:, 0] = side * np.abs(place[:, 0])
+    with torch.no_grad():
+        step = policy.act(
+            {"place": torch.from_numpy(place)}, torch.zeros(200, A),
+            torch.zeros(200, dtype=torch.bool), torch.zeros(200, 0), deterministic=True,
+        )  # fmt: skip
+    return np.sqrt(np.mean((step.action.numpy() - place @ TEACHER.T) ** 2, axis=0))
+
+
+def test_the_teachers_actions_are_learned_where_they_have_a_weight():
+    policy, learner = make()
+    rng = np.random.default_rng(1)
+    std = policy.actor.log_std.detach().clone()
+    before = errors(policy, rng)
+    for _ in range(150):
+        figures = learner.update(rollout(policy, rng))
+    after = errors(policy, rng)
+    assert before[:2].min() > 0.2 and after[:2].max() < 0.03
+    assert figures["imitation/error"] < 0.05 and figures["imitation/labelled"] == 1.0
+    torch.testing.assert_close(policy.actor.log_std.detach(), std)  # exploration is kept
+
+
+def test_slots_without_weight_are_left_alone():
+    policy, learner = make()
+    frozen = policy.actor.linear.weight.detach()[2].clone()
+    learner.update(rollout(policy, np.random.default_rng(1)))
+    torch.testing.assert_close(policy.actor.linear.weight.detach()[2], frozen)
+
+
+def test_what_an_earlier_rollout_taught_is_kept_by_the_memory():
+    left = {}
+    for memory in (1, 40):
+        policy, learner = make(memory_rollouts=memory)
+        rng = np.random.default_rng(2)
+        for side in (1, -1):
+            for _ in range(60):
+                learner.update(rollout(policy, rng, side))
+        left[memory] = errors(policy, rng, side=1)[:2].max()
+    assert left[40] < 0.7 * left[1]
+
+
+def test_settings_must_make_sense():
+    with pytest.raises(ValueError, match="memory_rollouts must be at least 1"):
+        ImitationCfg(memory_rollouts=0)
