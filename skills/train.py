@@ -13,11 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.guided import LABELS, GuideCfg, make_guided
-from rearrange.skills.policy import SkillPolicy, build_policy
+from rearrange.skills.policy import Embedding, SkillPolicy, build_policy
 from rearrange.skills.skill_files import find_skill
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
@@ -81,6 +84,7 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
 
 EXIT_CODES = {None: 0, "SIGINT": 130, "SIGTERM": 143}
 # How a network is computed and not what it is: may change when a training goes on.
+ENCODER = "embedding.encoder."
 FREE_POLICY_SETTINGS = ("name", "precision", "compile")
 
 
@@ -192,16 +196,38 @@ def first_policy(
     if find_id(skill.env_id) != find_id(subject.env_id):
         raise UserError(f"{skill.source} was trained in {skill.env_id}, not in {subject.env_id}")
     weights = {name: tensor.float() for name, tensor in skill.weights.items()}
-    own = {name: tuple(tensor.shape) for name, tensor in policy.state_dict().items()}
-    other = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    if own != other:
-        names = sorted(name for name in own | other if own.get(name) != other.get(name))
+    own = policy.state_dict()
+    if policy.embedding.pictures and not any(name.startswith(ENCODER) for name in weights):
+        weights = with_eyes(weights, own, policy.embedding)
+    other_shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    own_shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
+    if own_shapes != other_shapes:
+        names = own_shapes | other_shapes
+        name = min(n for n in names if own_shapes.get(n) != other_shapes.get(n))
         raise UserError(
-            f"{skill.source} holds another network: {names[0]} is {other.get(names[0])} there and "
-            f"{own.get(names[0])} here"
+            f"{skill.source} holds another network: {name} is {other_shapes.get(name)} there and "
+            f"{own_shapes.get(name)} here"
         )
     policy.load_state_dict(weights)
     return policy
+
+
+def with_eyes(
+    blind: dict[str, Tensor], seeing: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """Weights of a policy without pictures for one that has them: at first it ignores what it sees.
+
+    The pictures' features come first in the embedding (`Embedding.forward`); the layers that take
+    it get zeros for them, which learning can change.
+    """
+    weights = {name: tensor for name, tensor in seeing.items() if name.startswith(ENCODER)} | blind
+    for name, tensor in seeing.items():
+        given = blind.get(name)
+        is_wider = given is not None and given.ndim == 2 and tensor.shape[1] == embedding.size
+        if is_wider and given.shape[1] == embedding.size - embedding.picture_size:
+            unseen = given.new_zeros(len(given), embedding.picture_size)
+            weights[name] = torch.cat([unseen, given], dim=1)
+    return weights
 
 
 def what_to_train(settings: RunCfg) -> Subject:
