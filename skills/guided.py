@@ -37,9 +37,9 @@ _TASK_OF_ID = {gym_id: task for task, gym_id in TASKS.items()}
 class GuideCfg:
     """How the two share an episode. Turns are log-uniform in length."""
 
-    policy_turn: tuple[int, int] = (20, 300)
+    policy_turn: tuple[int, int] = (4, 60)
     """Shortest and longest turn of the policy (control steps)."""
-    teacher_turn: tuple[int, int] = (10, 100)
+    teacher_turn: tuple[int, int] = (20, 120)
     """The same of the teacher."""
     watch_every: int = 8
     """In every so-manieth environment the policy is alone: its success is what is reported."""

@@ -34,6 +34,8 @@ from rearrange.tasks.episode import EpisodeSpec
 
 HAND_SPEED = 0.011  # m a control step
 FRIDGE = "fridge_top_door"
+NEAR, FAR = 0.82, 0.95  # m, from base to a thing: the arm begins to work, has to stop working
+COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
 RINGS = ((0.47, 0.82), (0.3, 0.95), (0.0, 1.3))  # m, from base to what is reached for
 MAX_PLACES = 24
 DAMPING = 0.04
@@ -168,6 +170,30 @@ class Servo:
         base = None if abs(bearing) < FACING else np.array([0.0, _turn(bearing)])
         return base, abs(bearing) < 0.5
 
+    def stance(self, point: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Base action [2] that brings a point within the arm's reach and faces it.
+
+        Also whether it is near enough for the arm to work. It goes by distance and bearing, so
+        that who sees no more than these can tell what it does.
+        """
+        x, y, yaw = self.sim.base_pose
+        away = float(np.hypot(point[0] - x, point[1] - y))
+        bearing = wrapped(np.arctan2(point[1] - y, point[0] - x) - yaw)
+        left = float(np.hypot(self.place[0] - x, self.place[1] - y))
+        if away > (FAR if self._has_arrived else NEAR) and left > 0.06:
+            self._has_arrived = False
+            return self._steer(self._carrot(self.place), left), False
+        self._has_arrived = True
+        pace = 0.0
+        if abs(bearing) < 0.5 and not COMFORT[0] < away < COMFORT[1]:
+            pace = float(np.clip(2.5 * (away - sum(COMFORT) / 2), -0.5, 0.5))
+            plan, ahead = self.sim.floor_plan(), np.sign(pace) * 0.08
+            if plan.is_free(x, y) and not plan.is_free(
+                x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
+            ):
+                pace = 0.0
+        return np.array([pace, _turn(bearing) if abs(bearing) > 0.1 else 0.0]), abs(bearing) < 0.7
+
     def _steer_back(self, left: float, bearing: float) -> np.ndarray:
         """Along the way to the place; straight back if it is close behind."""
         x, y, yaw = self.sim.base_pose
@@ -218,6 +244,35 @@ class Servo:
             step *= 0.15  # up first
         return step + (0.0, 0.0, float(np.clip(0.3 * rise, -HAND_SPEED, HAND_SPEED)))
 
+    def into(
+        self, point: np.ndarray, tip: np.ndarray, outward: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Into a shelf: base still, the ready posture, then straight in. Also how far beside, m.
+
+        Args:
+            tip: what is to come to the point, [3] m, world.
+            outward: [3] unit, out of the shelf.
+        """
+        off = tip - point
+        along = float(off @ outward)
+        beside = float(np.linalg.norm(off - along * outward))
+        is_inside = along < 0.3 and beside < 0.3
+        if not is_inside or along > 0.2:
+            base, _ = self.go(point)
+            if base is not None and not is_inside:
+                return self.rest(base), beside
+            if np.abs(self.ready - self.sim.arm_target).max() > 0.2:
+                return self.body.action(self.ready), beside
+        wanted = float(np.clip(1.6 * (beside - 0.03), 0.0, 0.15)) if along > 0.1 else 0.0
+        aim = point + wanted * outward
+        return self.move(0.3 * (aim - tip), preferred=self.ready, posture_gain=0.05), beside
+
+    def draw_out(self, outward: np.ndarray, lift: float) -> np.ndarray:
+        """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""
+        step = HAND_SPEED * outward + (0.0, 0.0, lift)
+        action = self.move(step, preferred=self.ready, posture_gain=0.05)
+        return self._with_base(action, (-0.3, 0.0))
+
     def get_ready(self, height: float, base) -> np.ndarray:
         """While driving: the hand to a height above the floor, straight ahead."""
         x, y, yaw = self.sim.base_pose
@@ -253,7 +308,9 @@ class Servo:
         plan = self.sim.floor_plan()
         forward = float(motion[0])
         ahead = np.sign(forward) * 0.08
-        if plan.is_free(x, y) and not plan.is_free(x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)):
+        if plan.is_free(x, y) and not plan.is_free(
+            x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
+        ):
             forward = 0.0
         return forward / MAX_BASE_FORWARD, float(motion[1]) / MAX_BASE_TURN
 
@@ -306,36 +363,25 @@ class PickServo(Servo):
         if sim.is_holding:
             return self.rest()
         point = sim.object_pos_w(self._index)
-        base, is_near = self.go(point)
+        if self._level_from is not None:
+            action, beside = self.into(point, self.hand_w, self._level_from)
+            is_there = np.linalg.norm(self.hand_w - point) < 0.13 and beside < 0.06
+            action[GRIP] = 1.0 if is_there else -1.0
+            return action
+        base, is_near = self.stance(point)
         top = point + (0.0, 0.0, sim.object_kind(self._index).half_height)
         if not is_near:
-            x, y, _ = sim.base_pose
-            if np.hypot(self.place[0] - x, self.place[1] - y) < 0.5 and self._level_from is None:
-                return self.get_ready(top[2] + self.HOVER, base)
-            return self.rest((0.0, 0.0) if base is None else base)
-        if self._level_from is None:
-            action = self.move(self.over(top - (0.0, 0.0, 0.015), self.HOVER))
-            action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.05 else -1.0
-        else:
-            action = self._level(point)
+            return self.get_ready(top[2] + self.HOVER, base)
+        action = self.move(self.over(top - (0.0, 0.0, 0.015), self.HOVER))
+        action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.05 else -1.0
         return self._with_base(action, base)
-
-    def _level(self, point: np.ndarray) -> np.ndarray:
-        """Into a shelf: in front of the object, then straight in."""
-        off = self.hand_w - point
-        along = float(off @ self._level_from)
-        beside = float(np.linalg.norm(off - along * self._level_from))
-        wanted = float(np.clip(1.6 * (beside - 0.03), -0.01, 0.25))
-        action = self.reach(point + wanted * self._level_from, posture_gain=0.05, preferred=self.ready)
-        action[GRIP] = 1.0 if along < 0.12 and beside < 0.06 else -1.0
-        return action
 
     def _carry_home(self) -> np.ndarray:
         hand = self.hand_w
         if self._level_from is not None:
             if float((hand - self._start) @ self._level_from) < 0.25:
-                step = HAND_SPEED * self._level_from + (0, 0, 0.1 * (self._start[2] + 0.04 - hand[2]))
-                return self._with_base(self.move(step, posture_gain=0.05, preferred=self.ready), (-0.3, 0.0))
+                lift = 0.1 * (self._start[2] + 0.04 - hand[2])
+                return self.draw_out(self._level_from, lift)
             return self.rest((-0.3, 0.0))
         return self.home(self._start, 0.14)
 
@@ -362,35 +408,30 @@ class PlaceServo(Servo):
         if not sim.is_holding:
             return self._carry_home()
         held = sim.object_pos_w(self._index) + self.hand_w - sim.ee_pos_w
-        base, is_near = self.go(goal)
-        if not is_near:
-            x, y, _ = sim.base_pose
-            if np.hypot(self.place[0] - x, self.place[1] - y) < 0.5 and self._level_from is None:
-                height = goal[2] + self.HOVER + self.hand_w[2] - held[2]
-                return self.get_ready(height, base)
-            return self.rest((0.0, 0.0) if base is None else base)
         off = held - goal
-        if self._level_from is None:
-            is_there = off[2] < self.RELEASE + 0.015 and np.hypot(off[0], off[1]) < 0.06
-            action = self.move(self.over(goal + (0.0, 0.0, self.RELEASE), self.HOVER, held))
-        else:
+        if self._level_from is not None:
+            above = np.array([0.0, 0.0, 0.03])
+            action, beside = self.into(goal + above, held, self._level_from)
             along = float(off @ self._level_from)
-            beside = float(np.linalg.norm(off - along * self._level_from))
-            is_there = along < 0.05 and beside < 0.08
-            wanted = float(np.clip(1.6 * (beside - 0.04), 0.0, 0.3))
-            aim = goal + wanted * self._level_from + (0.0, 0.0, 0.03)
-            action = self.move(0.3 * (aim - held), posture_gain=0.05, preferred=self.ready)
-        if is_there:
-            action = self.body.action(sim.arm_target)
-            action[GRIP] = -1.0
+            return self._let_go() if along < 0.05 and beside < 0.08 else action
+        base, is_near = self.stance(goal)
+        if not is_near:
+            return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
+        if off[2] < self.RELEASE + 0.015 and np.hypot(off[0], off[1]) < 0.06:
+            return self._let_go()
+        action = self.move(self.over(goal + (0.0, 0.0, self.RELEASE), self.HOVER, held))
         return self._with_base(action, base)
+
+    def _let_go(self) -> np.ndarray:
+        action = self.body.action(self.sim.arm_target)
+        action[GRIP] = -1.0
+        return action
 
     def _carry_home(self) -> np.ndarray:
         hand = self.hand_w
         if self._level_from is not None:
             if float((hand - self._target) @ self._level_from) < 0.25:
-                step = HAND_SPEED * self._level_from + (0.0, 0.0, 0.002)
-                return self._with_base(self.move(step, posture_gain=0.05, preferred=self.ready), (-0.3, 0.0))
+                return self.draw_out(self._level_from, 0.002)
             return self.rest((-0.3, 0.0) if not self.is_resting else (0.0, 0.0))
         return self.home(self._target, 0.2)
 
