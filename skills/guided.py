@@ -3,14 +3,15 @@
     policy, policy, ... | teacher, teacher, ... | policy, ...      who moves the robot in an episode
         every state, whoever led to it ---> the teacher's action is its label
 
-What DAgger wants (Ross et al. 2011): labels on the states that the policy itself visits. The teacher
-is a `Servo`, whose rules have an answer in every state. The wrapped environment's spaces stay; an
-observation gets two more entries:
+What DAgger wants (Ross et al. 2011): labels on the states that the policy itself visits. The
+teacher is a `Servo`, whose rules have an answer in every state. The wrapped environment's spaces
+stay; an observation gets two more entries:
 
     oracle_action  [A]  what the teacher does now, in [-1, 1]
     oracle_weight  [A]  weight of each slot's label, 0: there is none
 
-Whoever collects goes on choosing actions; in the teacher's turns they are not carried out. No torch.
+Whoever collects goes on choosing actions; in the teacher's turns they are not carried out.
+No torch.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from rearrange.skills.body import Body
-from rearrange.skills.servo import make_servo
 from rearrange.skills.skill import ACTION_SIZE, STOP
+from rearrange.skills.teacher import teacher_for
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.tasks.registry import TASKS, make_task
 
@@ -89,7 +90,7 @@ class GuidedEnv(gymnasium.Wrapper):
         observation, info = super().reset(seed=seed, options=options)
         episode = self._world.episode
         self._rng = np.random.default_rng([episode.seed, episode.index, 23])
-        self._servo = make_servo(Body(self._world.sim), episode)
+        self._teacher = teacher_for(Body(self._world.sim), episode)
         self._was_guided = False
         self._next_turn(is_guided=self._rng.random() < 0.5)
         return self._labelled(observation), info
@@ -118,7 +119,7 @@ class GuidedEnv(gymnasium.Wrapper):
 
     def _labelled(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The observation with the labels of the state that the world is in now."""
-        self._label = np.clip(self._servo.act(), -1.0, 1.0).astype(np.float32)
+        self._label = np.clip(self._teacher.act(), -1.0, 1.0).astype(np.float32)
         weight = np.ones(ACTION_SIZE, np.float32)
         if not self._uses_stop:
             weight[STOP] = 0.0

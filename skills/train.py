@@ -77,8 +77,22 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
         "ppo.max_sequence_length=32",
     ),
     # The Gaussians have from the start the width that the entropy's target asks for: ln 0.24.
-    "imitation": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-3"),
-    "tuning": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-4"),
+    # What is imitated may be older: collecting goes on beside learning.
+    "imitation": (
+        "policy.initial_log_std=-1.4",
+        "policy.precision=float32",
+        "overlap=true",
+        "ppo.learning_rate=1e-3",
+        "ppo.num_epochs=8",
+    ),
+    # The critic's error, whose gradient is an order larger, does not drown what was learned.
+    "blind": (
+        "policy.initial_log_std=-1.4",
+        "policy.precision=float32",
+        "ppo.learning_rate=2e-4",
+        "ppo.value_coef=0.05",
+    ),
+    "tuning": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-4", "ppo.value_coef=0.05"),
 }
 """For `train-skill` with the `small` network; a skill's own words stand behind them."""
 
@@ -97,24 +111,36 @@ class Subject(NamedTuple):
 
 
 def run(settings: RunCfg) -> int:
-    """Trains, in two stages if the method has two; the exit code.
+    """Trains, in stages if the method has several; the exit code.
 
     Raises UserError, before any worker starts, for settings that do not fit the environment, the
     machine or what is in the run's folder already.
     """
-    if getattr(settings, "method", "ver") != "imitation_ver":
-        return train(settings)
+    if getattr(settings, "method", "ver") == "imitation_ver":
+        return train_in_stages(settings)
+    return train(settings)
+
+
+def train_in_stages(settings: TrainSkillCfg) -> int:
+    """Imitation and VER without pictures, each in a folder of its own, then VER with them.
+
+    Without pictures a step costs a third, and what can be learned so is learned first.
+    """
     run_dir = run_folder(settings, what_to_train(settings))
     check_run_folder(run_dir, settings.resume)
-    teaching = run_dir / "imitation"
-    first = ["method=imitation", f"run_dir={teaching}", "resume=auto"]
-    given = [word for word in settings.given if not word.startswith(("method=", "total_steps="))]
-    if settings.imitation.total_steps:
-        first.append(f"total_steps={settings.imitation.total_steps}")
-    if code := train(load("train-skill", [*given, *first])):
-        return code
-    second = ["resume=auto", f"run_dir={run_dir}", f"warm_start={teaching}"]
-    return train(load("train-skill", [*settings.given, *second]))
+    free = ("method=", "total_steps=", "run_dir=", "resume=")
+    given = [word for word in settings.given if not word.startswith(free)]
+    taught, tuned = run_dir / "imitation", run_dir / "blind"
+    steps = {taught: settings.imitation.total_steps, tuned: settings.blind_steps}
+    own = {taught: ["method=imitation"], tuned: ["method=ver", f"warm_start={taught}"]}
+    for folder, num_steps in steps.items():
+        words = [*own[folder], "env_kwargs.depth=false", f"run_dir={folder}", "resume=auto"]
+        if num_steps:
+            words.append(f"total_steps={num_steps}")
+        if code := train(load("train-skill", [*given, *words])):
+            return code
+    last = ["resume=auto", f"run_dir={run_dir}", f"warm_start={tuned}"]
+    return train(load("train-skill", [*settings.given, *last]))
 
 
 def train(settings: RunCfg) -> int:
@@ -265,8 +291,11 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     if settings.policy.name not in ("auto", "small"):
         return ()
     words = SKILL_RECIPES["ver"]
+    is_blind = settings.env_kwargs.get("depth") is False
     if settings.method == "imitation":
         words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
+    elif settings.warm_start is not None and is_blind:
+        words += (*SKILL_RECIPES["blind"], *settings.skill.blind)
     elif settings.warm_start is not None:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
     else:
