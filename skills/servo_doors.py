@@ -8,8 +8,13 @@ from rearrange.sim import furniture as fur
 from rearrange.skills import doors_fridge as fridge
 from rearrange.skills import oracle_doors as doors
 from rearrange.skills.body import Body
+from rearrange.skills.driving import wrapped
 from rearrange.skills.servo import Servo
 from rearrange.skills.skill import GRIP, STOP
+from rearrange.skills.steering import turn_for
+
+FAR = 1.15  # m from the handle; from farther the base drives to a place before it
+SKEW = 0.6  # rad off the straight look at the front up to which it may stay
 
 
 class OpenServo(Servo):
@@ -67,9 +72,21 @@ class OpenServo(Servo):
         return point
 
     def _stand(self, handle: np.ndarray, outward: np.ndarray) -> np.ndarray | None:
-        """Base action towards where the handle is straight ahead; None: it is there."""
-        wanted = handle + self.AWAY * outward
-        return self.drive_to(wanted[:2], float(np.arctan2(-outward[1], -outward[0])))
+        """Base action to where the handle is ahead at arm's length; None: it is there.
+
+        As long as the robot looks about straight at the front it goes by distance and bearing,
+        which is what a robot without eyes can tell.
+        """
+        x, y, yaw = self.sim.base_pose
+        facing = float(np.arctan2(-outward[1], -outward[0]))
+        away = float(np.hypot(handle[0] - x, handle[1] - y))
+        bearing = wrapped(float(np.arctan2(handle[1] - y, handle[0] - x)) - yaw)
+        if away > FAR or abs(wrapped(facing - yaw)) > SKEW or abs(bearing) > SKEW:
+            return self.drive_to((handle + self.AWAY * outward)[:2], facing)
+        pace = 0.0 if abs(away - self.AWAY) < 0.12 else 2.5 * (away - self.AWAY)
+        if pace == 0.0 and abs(bearing) < 0.15:
+            return None
+        return np.array([np.clip(pace, -0.5, 0.5), turn_for(bearing)])
 
     def _pull(self, value: float) -> np.ndarray:
         sim = self.sim
