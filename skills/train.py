@@ -2,7 +2,7 @@
 
 words -> settings -- the environment's spaces --> what suits them -> Trainer -> summary.json
 
-A skill is learned by VER, by imitating the oracle, or by the one after the other (`method`).
+A skill is learned by VER, by imitating a teacher, or by the one after the other (`method`).
 """
 
 from __future__ import annotations
@@ -89,10 +89,16 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
     "blind": (
         "policy.initial_log_std=-1.4",
         "policy.precision=float32",
-        "ppo.learning_rate=2e-4",
+        "ppo.learning_rate=1e-4",
+        "ppo.target_kl=0.03",
         "ppo.value_coef=0.05",
     ),
-    "tuning": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-4", "ppo.value_coef=0.05"),
+    "tuning": (
+        "policy.initial_log_std=-1.4",
+        "ppo.learning_rate=1e-4",
+        "ppo.target_kl=0.03",
+        "ppo.value_coef=0.05",
+    ),
 }
 """For `train-skill` with the `small` network; a skill's own words stand behind them."""
 
@@ -294,6 +300,8 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     is_blind = settings.env_kwargs.get("depth") is False
     if settings.method == "imitation":
         words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
+        if settings.serial:
+            words += ("overlap=false",)
     elif settings.warm_start is not None and is_blind:
         words += (*SKILL_RECIPES["blind"], *settings.skill.blind)
     elif settings.warm_start is not None:
