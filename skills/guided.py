@@ -24,7 +24,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from rearrange.skills.body import Body
-from rearrange.skills.skill import ACTION_SIZE, STOP
+from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
 from rearrange.skills.teacher import teacher_for
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.tasks.registry import TASKS, make_task
@@ -46,6 +46,8 @@ class GuideCfg:
     """In every so-manieth environment the policy is alone: its success is what is reported."""
     stop_weight: float = 4.0
     """Weight of the labels that say stop, which are rare."""
+    release_weight: float = 12.0
+    """The same of the labels that say let go: one step in an episode."""
     alone_steps: int = 2500
     """In its first so many steps an environment is the teacher's alone: the policy cannot do a
     thing yet, and at once drops what it holds."""
@@ -79,7 +81,7 @@ class GuidedEnv(gymnasium.Wrapper):
             {
                 **env.observation_space.spaces,
                 LABEL: Box(-1.0, 1.0, slots, np.float32),
-                WEIGHT: Box(0.0, cfg.stop_weight, slots, np.float32),
+                WEIGHT: Box(0.0, max(cfg.stop_weight, cfg.release_weight), slots, np.float32),
             }
         )
         self._uses_stop = self._world.task.rules.is_stop_used
@@ -121,6 +123,8 @@ class GuidedEnv(gymnasium.Wrapper):
         """The observation with the labels of the state that the world is in now."""
         self._label = np.clip(self._teacher.act(), -1.0, 1.0).astype(np.float32)
         weight = np.ones(ACTION_SIZE, np.float32)
+        if self._world.sim.is_holding and self._label[GRIP] < 0.0:
+            weight[GRIP] = self._cfg.release_weight
         if not self._uses_stop:
             weight[STOP] = 0.0
         elif self._label[STOP] > 0.0:

@@ -91,7 +91,7 @@ class PlaceServo(Servo):
         base, is_near = self.stance(goal)
         if not is_near:
             return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
-        if off[2] < self.RELEASE + 0.015 and np.hypot(off[0], off[1]) < 0.06:
+        if off[2] < self.RELEASE + 0.03 and np.hypot(off[0], off[1]) < 0.07:
             return self._let_go()
         action = self.move(self.over(goal + (0.0, 0.0, self.RELEASE), self.HOVER, held))
         return self.with_base(action, base)

@@ -5,7 +5,7 @@ import pytest
 
 from rearrange.skills.body import Body
 from rearrange.skills.guided import LABEL, WEIGHT, GuideCfg, make_guided
-from rearrange.skills.skill import ACTION_SIZE, STOP
+from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
 from rearrange.skills.teacher import teacher_for
 from rearrange.tasks.registry import TASKS
 
@@ -41,14 +41,16 @@ def test_alone_the_teacher_solves_the_episode_whatever_the_policy_says(task):
     steps, terminated, info = play(env, 3, np.random.default_rng(0))
     assert terminated and info["failure"] is None
     assert "success" not in info  # it was not the policy's
-    assert all((weight[:STOP] == 1.0).all() for _, weight, _, _ in steps)
+    assert all((weight[:GRIP] == 1.0).all() for _, weight, _, _ in steps)
+    # letting go, which Place does once and Close never, counts for more
+    assert sum(weight[GRIP] > 1.0 for _, weight, _, _ in steps) == (task == "place")
 
 
 def test_every_step_is_labelled_and_turns_decide_which_action_is_carried_out():
     env = guided("pick", SHARED)
     by_teacher = by_policy = 0
     for label, weight, action, carried_out in play(env, 0, np.random.default_rng(0))[0]:
-        assert (weight[:STOP] == 1.0).all() and weight[STOP] == 0.0  # Pick has no stop
+        assert (weight[:GRIP] == 1.0).all() and weight[STOP] == 0.0  # Pick has no stop
         assert np.abs(label).max() <= 1.0
         if (carried_out == label).all():
             by_teacher += 1
