@@ -60,9 +60,11 @@ class OpenServo(Servo):
         beside = float(np.linalg.norm(ee - handle - along * outward))
         if beside < 0.03 + 0.15 * max(along, 0.0) and along > -0.03:
             action = self.reach(handle - 0.02 * outward)
-            action[GRIP] = 1.0 if along < 0.08 else -1.0
-            return action
-        return self.reach(handle + 0.12 * outward)
+        else:
+            action = self.reach(handle + 0.12 * outward)
+        # Long before it touches: a label that is rare is hardly learned.
+        action[GRIP] = 1.0 if along < 0.25 and beside < 0.12 else -1.0
+        return action
 
     def _handle(self) -> np.ndarray:
         """Where to grip, [3] m world: the fridge's handle is long, and gripped at rest's height."""

@@ -47,7 +47,7 @@ class PickServo(Servo):
         if not is_near:
             return self.get_ready(top[2] + self.HOVER, base)
         action = self.move(self.over(top - (0.0, 0.0, 0.015), self.HOVER))
-        action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.05 else -1.0
+        action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.08 else -1.0
         return self.with_base(action, base)
 
     def _carry_home(self) -> np.ndarray:
