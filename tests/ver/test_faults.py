@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from rearrange.eval import chaos_faults
 from rearrange.eval.chaos_disk import SmallDisk
 from rearrange.eval.chaos_faults import Lab
 from rearrange.eval.chaos_run import processes
@@ -272,7 +273,7 @@ def test_a_killed_training_leaves_nobody_and_a_checkpoint(tmp_path):
     with Lab(tmp_path, np.random.default_rng(0), is_quick=True).train(
         "checkpoint_interval_s=0"
     ) as training:
-        training.wait_for_step(2 * ROLLOUT)  # the first one's checkpoint is written by then
+        training.wait_for_step(2 * chaos_faults.ROLLOUT)  # the first one's checkpoint is there
         os.kill(training.workers()[0], signal.SIGSTOP)
         training.send(signal.SIGKILL)
         training.wait()
