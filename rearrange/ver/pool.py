@@ -336,12 +336,12 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
 
 @contextmanager
 def _signals_blocked():
-    """The server inherits this, so that SIGTERM to the whole group reaches only this process.
+    """The server inherits this, so that a signal to the whole group reaches only this process.
 
     The server would else end before our work is saved, and its children with it. It leaves when
     this process does.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
     try:
         yield
     finally:
