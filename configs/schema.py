@@ -74,8 +74,8 @@ class EvaluateCfg(AgentSettings):
     scheme: str = "local"
     """Where the workers are: local, or ray, all over a Ray cluster."""
     address: str | None = None
-    """scheme=ray: HOST:PORT of the cluster; none: that of RAY_ADDRESS, or the one that this machine
-    is part of, or else a Ray of our own on this machine."""
+    """scheme=ray: HOST:PORT of a cluster; none: that of RAY_ADDRESS, or of `ray start` on this
+    machine, or else one for this command alone, as local always is."""
     output_dir: str = "outputs/evaluate"
     """Folder for summary.json, episodes.jsonl, report.html, stages.png and videos/."""
     record: int = 0

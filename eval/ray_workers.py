@@ -70,9 +70,10 @@ class RayPool:
                     self._hand_out(self._idle.pop(), todo.popleft())
                 for answer in self._answered():
                     worker = self._busy.pop(answer)
-                    message = self._message(answer)
-                    if message is None:
-                        self._replace(worker, todo, "died")
+                    try:
+                        message = self._ray.get(answer)
+                    except self._ray.exceptions.RayError as error:
+                        self._replace(worker, todo, f"died: {str(error).splitlines()[0]}")
                         continue
                     index, worker.index, worker.deadline = worker.index, None, float("inf")
                     self._idle.append(worker)
@@ -115,15 +116,6 @@ class RayPool:
         """What has been answered, after a second at the latest."""
         return self._ray.wait(list(self._busy), num_returns=1, timeout=1.0)[0]
 
-    def _message(self, answer: Any) -> dict[str, Any] | None:
-        """A worker's answer; None if it has died."""
-        try:
-            return self._ray.get(answer)
-        except self._ray.exceptions.RayTaskError:
-            raise
-        except self._ray.exceptions.RayError:
-            return None
-
     def _replace_silent(self, todo: deque[int]) -> None:
         now = time.monotonic()
         for answer, worker in list(self._busy.items()):
@@ -140,8 +132,8 @@ class RayPool:
         if self._losses[index] > self._max_restarts:
             where = "at their start" if index is None else f"in episode {index}"
             raise UserError(
-                f"{self._losses[index]} workers were lost {where}, the last one {why}: out of "
-                "memory? try fewer num_workers, or a larger episode_timeout_s"
+                f"{self._losses[index]} workers were lost {where}; out of memory? try fewer "
+                f"num_workers, or a larger episode_timeout_s. The last one {why}"
             )
         if index is not None:
             todo.appendleft(index)

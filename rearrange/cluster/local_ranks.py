@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import tempfile
 import uuid
 
 from rearrange.cluster.scheme import SchemeCfg
@@ -23,18 +24,22 @@ log = logging.getLogger(__name__)
 def run_local_ranks(words: list[str], scheme: SchemeCfg) -> int:
     """Runs `rearrange` with these words as each rank; the exit code of them all."""
     # here: they take a while
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=scheme.world_size, run_id=uuid.uuid4().hex,
-        rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=scheme.max_restarts,
-        signals_to_handle="SIGTERM,SIGINT,SIGUSR1,SIGHUP,SIGQUIT", shutdown_timeout=SHUTDOWN_S,
-    )  # fmt: skip
     options = ["-P"] if sys.flags.safe_path else []
     try:
-        with one_thread():  # as torchrun has it; a rank that learns from images takes more itself
+        # one thread, as torchrun has it; a rank that learns from images takes more itself
+        with one_thread(), tempfile.TemporaryDirectory() as folder:
+            config = LaunchConfig(
+                min_nodes=1, max_nodes=1, nproc_per_node=scheme.world_size,
+                run_id=uuid.uuid4().hex, rdzv_backend="c10d", rdzv_endpoint="localhost:0",
+                max_restarts=scheme.max_restarts, shutdown_timeout=SHUTDOWN_S,
+                signals_to_handle="SIGTERM,SIGINT,SIGUSR1,SIGHUP,SIGQUIT",
+                logs_specs=DefaultLogsSpecs(log_dir=folder),
+            )  # fmt: skip
             elastic_launch(config, sys.executable)(*options, "-m", "rearrange", *words)
     except SignalException as stop:  # the ranks were told, and have saved
         return EXIT_CODES.get(stop.sigval, 128 + stop.sigval)

@@ -1,10 +1,10 @@
 """A connection to Ray: to a cluster that is there, or to a Ray of our own on this machine.
 
-    address=HOST:PORT, RAY_ADDRESS, or a node of a cluster runs on this machine  -->  joined
+    address=HOST:PORT, or RAY_ADDRESS, or `ray start` was called on this machine  -->  joined
     otherwise  -->  started here, and ended with all its processes when the block ends
 
-Nobody finds a Ray of our own, because it does not stand in Ray's usual folder: two commands do not
-share one that would end with the first. No dashboard, no usage statistics.
+Two commands never share a Ray of our own, which would end with the first of them: Ray looks for
+those that `ray start` made. It has no dashboard and sends no usage statistics.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import logging
 import os
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +21,10 @@ from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.ver.machine import num_cores
+from rearrange.ver.stop_signals import signals_blocked
 
 OBJECT_STORE_BYTES = 200 * 2**20  # only records and a few lines of text travel
 LOCAL = "local"  # Ray's word for one of its own
-
-log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -34,20 +32,21 @@ def connected(address: str | None, num_cpus: float = 0.0) -> Iterator[ModuleType
     """The module `ray`, connected.
 
     Args:
-        address: of a cluster; None: that of RAY_ADDRESS or of this machine, else a Ray of our own;
-            "local": a Ray of our own.
+        address: of a cluster; None: see above; "local": a Ray of our own.
         num_cpus: that a Ray of our own must offer, even if the machine has fewer cores.
 
     Raises UserError if Ray is not installed, or does not answer.
     """
     ray = _imported()
     before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    address = address or os.environ.get("RAY_ADDRESS") or None
     folder = None
     try:
-        if address == LOCAL or not _joined(ray, address):
-            folder = tempfile.mkdtemp(prefix="ray-")
-            _start(ray, folder, max(num_cores(), num_cpus))
-        _restore(before)  # Ray's own ends the process where it stands
+        if address in (None, LOCAL):
+            folder = _start(ray, address, int(max(num_cores(), num_cpus)))
+        else:
+            _join(ray, address)
+        _restore(before)  # Ray's own end the process where it stands
         yield ray
     finally:
         ray.shutdown()
@@ -69,32 +68,36 @@ def _imported() -> ModuleType:
     return ray
 
 
-def _joined(ray: ModuleType, address: str | None) -> bool:
-    """Whether there was a cluster to join."""
+def _start(ray: ModuleType, address: str | None, num_cpus: int) -> str | None:
+    """Starts a Ray of our own, whose folder is returned, unless there is one to join."""
     try:
-        _init(ray, address=address or "auto")
-    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-        given = address or os.environ.get("RAY_ADDRESS")
-        if given is None and isinstance(error, ConnectionError):
-            return False
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"no Ray cluster at {given or 'this machine'}: {reason}") from error
-    return True
+        with signals_blocked():
+            context = _init(
+                ray, address=address, num_cpus=num_cpus, include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+            )  # fmt: skip
+        return context.address_info["session_dir"]
+    except ValueError:  # that it has its own cores
+        _join(ray, None)
+    except Exception as error:  # no narrower one: Ray raises it itself
+        raise UserError(f"Ray cannot be started on this machine: {_line(error)}") from error
 
 
-def _start(ray: ModuleType, folder: str, num_cpus: float) -> None:
+def _join(ray: ModuleType, address: str | None) -> None:
     try:
-        _init(
-            ray, address=LOCAL, num_cpus=int(num_cpus), include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES, _temp_dir=folder,
-        )  # fmt: skip
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"Ray cannot be started on this machine: {reason}") from error
+        _init(ray, address=address)
+    except Exception as error:
+        where = "that `ray start` made here (address=local starts another)"
+        where = where if address is None else f"at {address}"
+        raise UserError(f"cannot join the Ray cluster {where}: {_line(error)}") from error
 
 
-def _init(ray: ModuleType, **options: Any) -> None:
-    ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+def _init(ray: ModuleType, **options: Any) -> Any:
+    return ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _restore(handlers: dict[int, Any]) -> None:

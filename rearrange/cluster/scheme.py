@@ -38,8 +38,8 @@ class SchemeCfg:
     num_gpus: float = 0.0
     """ray: GPUs for each rank, 0 or 1; of single ranks several may share one, as with 0.25."""
     address: str | None = None
-    """ray: HOST:PORT of a cluster; none: that of RAY_ADDRESS, or the one that this machine is part
-    of, or else a Ray of our own on this machine."""
+    """ray: HOST:PORT of a cluster; none: that of RAY_ADDRESS, or of `ray start` on this machine, or
+    else one for this command alone, as local always is."""
 
     def __post_init__(self) -> None:
         if self.name not in SCHEMES:

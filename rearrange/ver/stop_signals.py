@@ -87,6 +87,19 @@ class StopSignals:
 
 
 @contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Processes started meanwhile inherit this, so that a signal to all reaches this one alone.
+
+    They would else end before our work is saved. They leave when this process does.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def _handled_by(handler) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
