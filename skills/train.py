@@ -105,7 +105,7 @@ def run(settings: RunCfg) -> int:
     machine or what is in the run's folder already.
     """
     if settings.scheme.name in SPREAD and not is_placed(os.environ):
-        settings, run_dir = checked(settings)
+        _, run_dir = checked(settings)
         check_run_folder(run_dir, settings.resume)
         return run_spread([verb_of(settings), *settings.given, "resume=auto"], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
