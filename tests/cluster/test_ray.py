@@ -30,7 +30,8 @@ TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["
 def session():
     """Ray with two cores; its workers find the fake worlds."""
     before, path = set(processes()), os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests/eval")])
+    own = [str(ROOT), str(ROOT / "tests/eval")]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*own, *filter(None, [path])])
     with connected("local", 2) as ray:
         folder = Path(ray.init(ignore_reinit_error=True).address_info["session_dir"])
         assert folder.exists() and rays_processes(before)
@@ -81,7 +82,7 @@ def results(folder):
     ("world", "options"),
     [
         (fake_world.make_dying_world, {}),
-        (fake_world.make_hanging_world, {"episode_timeout_s": 3.0}),
+        (fake_world.make_hanging_world, {"episode_timeout_s": 2.0}),
     ],
     ids=["killed", "silent"],
 )
