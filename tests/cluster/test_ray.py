@@ -82,7 +82,7 @@ def results(folder):
     ("world", "options"),
     [
         (fake_world.make_dying_world, {}),
-        (fake_world.make_hanging_world, {"episode_timeout_s": 2.0}),
+        (fake_world.make_hanging_world, {"episode_timeout_s": 1.0}),
     ],
     ids=["killed", "silent"],
 )
@@ -107,13 +107,13 @@ def test_mistakes_and_defects_in_a_worker_arrive(evaluate, tmp_path):
 def test_a_group_runs_the_words_as_each_rank_and_tells_what_rank_0_says(session, tmp_path):
     from rearrange.cluster.rank_group import RankGroup, look_until_over
 
-    scheme = SchemeCfg(name="ray", world_size=2, num_cpus=0.5)
+    one, scheme = (SchemeCfg(name="ray", world_size=size, num_cpus=0.25) for size in (1, 2))
     said = []
     group = RankGroup(
         "a", ["list", "tasks"], scheme, str(tmp_path), lambda *both: said.append(both)
     )
-    wrong = RankGroup("b", ["list", "nothing"], SchemeCfg(name="ray"), str(tmp_path))
-    nowhere = RankGroup("c", ["list"], SchemeCfg(name="ray"), str(tmp_path / "not there"))
+    wrong = RankGroup("b", ["list", "nothing"], one, str(tmp_path))
+    nowhere = RankGroup("c", ["list"], one, str(tmp_path / "not there"))
     look_until_over([group, wrong, nowhere], StopSignals())
     assert (group.exit_code, group.restarts) == (0, 0)
     assert "tidy_house" in "".join(out for out, _ in said)

@@ -95,6 +95,7 @@ def test_without_ray_there_is_one_line(monkeypatch):
         pass
 
 
+@pytest.mark.slow  # what it shares with torchrun is tested there
 def test_ranks_of_this_machine_save_when_a_scheduler_says_so(tmp_path):
     run_dir = tmp_path / "run"
     words = ["train", "env=CartPole-v1", *TINY, "scheme=ranks", f"run_dir={run_dir}"]
