@@ -8,6 +8,7 @@ import time
 import traceback
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing import forkserver
 
 import torch
 from torch import distributed as dist
@@ -47,6 +48,7 @@ def on_ranks(work, folder, world_size=2, killed=()):
 def _live(work, folder, name, rank, world_size):
     try:
         torch.set_num_threads(1)
+        forkserver._forkserver.__init__()  # one that an earlier test started is not our child
         timeout = timedelta(seconds=TIMEOUT_S)
         store = dist.FileStore(str(folder / f"{name}-store"), world_size)
         dist.init_process_group(
