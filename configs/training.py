@@ -64,9 +64,11 @@ class SkillCfg:
     recipe: list[str] = field(default_factory=list)
     """Settings that make the skill by VER alone, with the `small` network on a 2-core machine."""
     imitation: list[str] = field(default_factory=list)
-    """The same for imitating the oracle."""
+    """The same for imitating the oracle's simple rules, without pictures."""
+    blind: list[str] = field(default_factory=list)
+    """The same for VER without pictures that begins with what imitation gave."""
     tuning: list[str] = field(default_factory=list)
-    """The same for VER that begins with weights which can do something already."""
+    """The same for VER with pictures that begins with weights which can do something already."""
 
 
 @dataclass(kw_only=True)
@@ -74,8 +76,10 @@ class TrainSkillCfg(RunCfg):
     skill: SkillCfg = MISSING
     """Which skill; the word `skill=` need not be written."""
     method: str = "ver"
-    """ver, imitation (of the oracle, on the states the policy gets into), or imitation_ver."""
+    """ver, imitation (of simple rules, on the states the policy gets into), or imitation_ver."""
     imitation: ImitationCfg = field(default_factory=ImitationCfg)
+    blind_steps: int = 0
+    """Environment steps of the second stage of method=imitation_ver; 0: as its recipe says."""
     camera_size: int | None = None
     """Pixels per side of the depth image; none: as many as the network looks at."""
     action_space: str = "full"
@@ -87,6 +91,8 @@ class TrainSkillCfg(RunCfg):
         super().__post_init__()
         if self.camera_size is not None and self.camera_size < 8:
             raise ValueError(f"camera_size must be at least 8, got {self.camera_size}")
+        if self.blind_steps < 0:
+            raise ValueError(f"blind_steps must not be negative, got {self.blind_steps}")
         methods = ("ver", "imitation", "imitation_ver")
         if self.method not in methods:
             raise ValueError(f"method must be one of {', '.join(methods)}, got {self.method}")

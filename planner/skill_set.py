@@ -95,14 +95,15 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
     chosen = SkillSet(oracle=frozenset(cfg.oracle_skills), skipped=variant.skipped)
     for skill, path in skill_paths(task, agent, cfg).items():
         chosen.policies[skill] = _load(skill, path, variant, cfg.is_sampling)
-    for name in ("camera_size", "observation_delay"):
-        values = {skill: getattr(policy, name) for skill, policy in chosen.policies.items()}
+    seeing = {skill for skill, policy in chosen.policies.items() if IMAGE in policy.observation}
+    for name, skills in (("camera_size", seeing), ("observation_delay", set(chosen.policies))):
+        values = {skill: getattr(chosen.policies[skill], name) for skill in sorted(skills)}
         if len(set(values.values())) > 1:
             listed = ", ".join(f"{skill} {value}" for skill, value in values.items())
             raise UserError(f"skills that are chained must share one {name}, got {listed}")
         if values:
             chosen.env_options[name] = next(iter(values.values()))
-            chosen.env_options["depth"] = True
+    chosen.env_options["depth"] = bool(seeing)
     return chosen
 
 

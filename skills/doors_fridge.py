@@ -115,7 +115,7 @@ def plan_tow(body: Body, marker: str) -> Tow | None:
     )  # fmt: skip
 
 
-def _door_axes(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def door_axes(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hinge, unit vectors along the door from the hinge and out of its front: [2] each, world."""
     pose = sim.layout.pieces["fridge"]
     angle = pose[2] + sim.joint_position(JOINT)
@@ -133,11 +133,11 @@ def sweep_shut(body: Body, way: Sweep) -> Program:
     clear = fur.FRIDGE_DOOR_THICKNESS + HAND_HALF
     over = HANDLE_D + HAND_HALF  # clear of the handle, too
     body.phase = "around the door"
-    hinge, _, out = _door_axes(sim)
+    hinge, _, out = door_axes(sim)
     if way.back and float((sim.ee_pos_w[:2] - hinge) @ out) < clear:
         yield from reverse(sim, hook, way.back)
     for _ in range(MAX_PHASE):
-        hinge, along, out = _door_axes(sim)
+        hinge, along, out = door_axes(sim)
         hand = sim.ee_pos_w[:2] - hinge
         r, d = float(hand @ along), float(hand @ out)
         if d > clear - 0.01 and r < HANDLE_R + 0.01:
@@ -157,7 +157,7 @@ def sweep_shut(body: Body, way: Sweep) -> Program:
     for _ in range(MAX_PHASE):
         if sim.joint_position(JOINT) < SHUT_ANGLE and not hook.steps_left:
             break
-        hinge, along, out = _door_axes(sim)
+        hinge, along, out = door_axes(sim)
         r = float((sim.ee_pos_w[:2] - hinge) @ along)
         correction = np.clip(LEAD_GAIN * (way.radius - r), -0.5, 0.5)
         # Gently at the end: door and robot stop at once there.
@@ -178,7 +178,7 @@ def tow_open(body: Body, marker: str, way: Tow) -> Program:
         if failure is not None:
             return failure
     body.phase = "reaching the handle"
-    hinge, along, _ = _door_axes(sim)
+    hinge, along, _ = door_axes(sim)
     failure = yield from reach_for_handle(body, marker, hook, way.aside * along)
     if failure is not None:
         return failure

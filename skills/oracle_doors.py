@@ -44,19 +44,19 @@ DRAG_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.5, 1.5])
 STRAIGHT_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.3, 20.0])
 
 
-def _kind(joint: str) -> str:
+def kind_of(joint: str) -> str:
     return "drawer" if joint in fur.DRAWERS else "fridge"
 
 
 def _pose(sim: Simulation, joint: str) -> tuple[float, float, float]:
-    return sim.layout.pieces["counter" if _kind(joint) == "drawer" else "fridge"]
+    return sim.layout.pieces["counter" if kind_of(joint) == "drawer" else "fridge"]
 
 
-def _carried(sim: Simulation, joint: str, point: np.ndarray, value: float) -> np.ndarray:
+def carried(sim: Simulation, joint: str, point: np.ndarray, value: float) -> np.ndarray:
     """Where a point of the drawer or door, given now [3] world, is when the joint has `value`."""
     pose = _pose(sim, joint)
     change = value - sim.joint_position(joint)
-    if _kind(joint) == "drawer":
+    if kind_of(joint) == "drawer":
         return point + change * np.array([np.cos(pose[2]), np.sin(pose[2]), 0.0])
     hx, hy = piece_to_world(pose, *fur.FRIDGE_HINGE)
     c, s = np.cos(change), np.sin(change)
@@ -64,10 +64,10 @@ def _carried(sim: Simulation, joint: str, point: np.ndarray, value: float) -> np
     return np.array([hx + c * dx - s * dy, hy + s * dx + c * dy, point[2]])
 
 
-def _outward(sim: Simulation, joint: str) -> np.ndarray:
+def outward_of(sim: Simulation, joint: str) -> np.ndarray:
     """Outer normal of the front, [3] world."""
     yaw = _pose(sim, joint)[2]
-    if _kind(joint) == "fridge":
+    if kind_of(joint) == "fridge":
         yaw += sim.joint_position(joint)
     return np.array([np.cos(yaw), np.sin(yaw), 0.0])
 
@@ -75,7 +75,7 @@ def _outward(sim: Simulation, joint: str) -> np.ndarray:
 def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    if body.sim.joint_position(joint) < IS_OPEN[_kind(joint)] and (
+    if body.sim.joint_position(joint) < IS_OPEN[kind_of(joint)] and (
         yield from _open_quickly(body, marker)
     ):
         return None
@@ -111,8 +111,8 @@ def _close_quickly(body: Body, marker: str) -> Generator[np.ndarray, None, bool]
 
 def _open_once(body: Body, marker: str, joint: str) -> Program:
     sim = body.sim
-    wanted = OPEN_VALUE[_kind(joint)]
-    if sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
+    wanted = OPEN_VALUE[kind_of(joint)]
+    if sim.joint_position(joint) < IS_OPEN[kind_of(joint)]:
         reach = plan_handle(body, marker)
         if reach is None:
             return "no reach"
@@ -124,10 +124,10 @@ def _open_once(body: Body, marker: str, joint: str) -> Program:
             failure = yield from _drag(body, joint, wanted)
         yield from let_go(body)
         yield from back_off(body, 0.08)
-        if failure is not None and sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
+        if failure is not None and sim.joint_position(joint) < IS_OPEN[kind_of(joint)]:
             return failure
     failure = yield from to_rest(body)
-    if failure is None and sim.joint_position(joint) < IS_OPEN[_kind(joint)]:
+    if failure is None and sim.joint_position(joint) < IS_OPEN[kind_of(joint)]:
         return "it swung back"
     return failure
 
@@ -136,7 +136,7 @@ def plan_handle(body: Body, marker: str) -> ReachPlan | None:
     """How to reach a handle to grip it."""
     sim, joint = body.sim, fur.MARKERS[marker]
     handle = sim.model.geom(f"{joint}_handle").id
-    inward = -_outward(sim, joint)
+    inward = -outward_of(sim, joint)
     facing = float(np.arctan2(inward[1], inward[0]))
     return plan_reach(
         body, sim.floor_plan(), lambda heading: _handle_hands(sim, marker, joint, heading),
@@ -178,7 +178,7 @@ def _drag(body: Body, joint: str, wanted: float) -> Program:
     sim = body.sim
     body.phase = "opening"
     plan = sim.floor_plan(0.28)
-    is_drawer = _kind(joint) == "drawer"
+    is_drawer = kind_of(joint) == "drawer"
     radius = 1.0 if is_drawer else fur.FRIDGE_DOOR_WIDTH
     best, stalled = sim.joint_position(joint), 0
     for _ in range(160):
@@ -188,8 +188,8 @@ def _drag(body: Body, joint: str, wanted: float) -> Program:
         if not sim.is_holding:
             return "the handle slipped"
         ahead = min(value + HAND_SPEED / radius * 1.6, wanted + 0.03)
-        step_w = _carried(sim, joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
-        yield _hand_action(body, plan, step_w, is_drawer)
+        step_w = carried(sim, joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
+        yield hand_action(body, plan, step_w, is_drawer)
         stalled = 0 if value > best + 0.002 else stalled + 1
         best = max(best, value)
         if stalled > 40:
@@ -197,7 +197,7 @@ def _drag(body: Body, joint: str, wanted: float) -> Program:
     return "the handle moves too slowly"
 
 
-def _hand_action(body: Body, plan, step_w: np.ndarray, is_drawer: bool) -> np.ndarray:
+def hand_action(body: Body, plan, step_w: np.ndarray, is_drawer: bool) -> np.ndarray:
     """Arm and base together move the hand by `step_w` [3] m, world."""
     sim = body.sim
     dq, base = whole_body_step(
@@ -234,9 +234,9 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
     sim = body.sim
     if sim.joint_position(joint) > 0.04:
         world = body.world_obstacles()
-        inward = -_outward(sim, joint)
+        inward = -outward_of(sim, joint)
         facing = float(np.arctan2(inward[1], inward[0]))
-        is_drawer = _kind(joint) == "drawer"
+        is_drawer = kind_of(joint) == "drawer"
         headings = (
             np.array([facing + e for e in (0.0, 0.25, -0.25, 0.5, -0.5)]) if is_drawer else HEADINGS
         )
@@ -267,8 +267,8 @@ def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Ite
 
     Of a drawer at its handle, of a door near its free edge.
     """
-    outward = _outward(sim, joint)
-    if _kind(joint) == "drawer":
+    outward = outward_of(sim, joint)
+    if kind_of(joint) == "drawer":
         point = sim.marker_pos_w(marker) + (HANDLE_HALF + 0.02) * outward
         for number, pitch in enumerate(PITCHES):
             yield HandPose(point, _direction(heading, pitch), penalty=0.05 * number)
@@ -294,7 +294,7 @@ def _push(body: Body, joint: str) -> Program:
     sim = body.sim
     body.phase = "closing"
     plan = sim.floor_plan(0.28)
-    is_drawer = _kind(joint) == "drawer"
+    is_drawer = kind_of(joint) == "drawer"
     hinge = np.array(piece_to_world(_pose(sim, joint), *fur.FRIDGE_HINGE))
     virtual = sim.joint_position(joint)  # where the hand is along the path, in the joint's measure
     hand = sim.ee_pos_w
@@ -314,7 +314,7 @@ def _push(body: Body, joint: str) -> Program:
         if length > 3.0 * HAND_SPEED:
             virtual += HAND_SPEED / radius  # wait for the hand
         step_w *= min(1.0, 1.4 * HAND_SPEED / max(length, 1e-6))
-        yield _hand_action(body, plan, step_w, is_drawer)
+        yield hand_action(body, plan, step_w, is_drawer)
         stalled = 0 if value < best - 0.003 else stalled + 1
         best = min(best, value)
         if stalled > patience:
@@ -325,4 +325,4 @@ def _push(body: Body, joint: str) -> Program:
 def _along(sim: Simulation, joint: str, hand: np.ndarray, start: float, value: float) -> np.ndarray:
     """Where the hand, at `hand` when the joint had `start`, has to be for `value`."""
     now = sim.joint_position(joint)
-    return _carried(sim, joint, hand, now + value - start)
+    return carried(sim, joint, hand, now + value - start)

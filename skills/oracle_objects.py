@@ -128,12 +128,12 @@ def plan_pick(
     sim = body.sim
     touchable = body.world_obstacles((sim.object_geom(index),))
     return plan_reach(
-        body, sim.floor_plan(), lambda heading: _pick_hands(sim, index, heading, pitches, attempt),
+        body, sim.floor_plan(), lambda heading: pick_hands(sim, index, heading, pitches, attempt),
         body.world_obstacles(), touchable,
     )  # fmt: skip
 
 
-def _pick_hands(
+def pick_hands(
     sim: Simulation, index: int, heading: float, pitches: tuple[float, ...], attempt: int
 ) -> Iterable[HandPose]:
     """Approaches of an object from the heading's side.

@@ -63,7 +63,7 @@ def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> Re
     for pre_offset in (None, from_above) if attempt % 2 else (from_above, None):
         reach = plan_reach(
             body, sim.floor_plan(),
-            lambda heading: _place_hands(sim, index, goal, heading, attempt),
+            lambda heading: place_hands(sim, index, goal, heading, attempt),
             world, world, pre_offset=pre_offset, pre_distance=0.08,
         )  # fmt: skip
         if reach is not None:
@@ -71,7 +71,7 @@ def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> Re
     return None
 
 
-def _place_hands(
+def place_hands(
     sim: Simulation, index: int, goal: np.ndarray, heading: float, attempt: int
 ) -> Iterable[HandPose]:
     """Hand poses that hold the object at its goal: upright where the arm can, else tilted.

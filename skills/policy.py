@@ -130,14 +130,15 @@ class Embedding(nn.Module):
         if not shapes:
             raise ValueError("the observation must have at least one entry, got none")
         self.num_choices = tuple(action_spec.num_choices) if action_spec.kind != "box" else ()
-        self.size = 0
+        self.size = self.picture_size = 0
         self.encoder = self.normalizer = self.vector_layer = self.prev_action_layer = None
         if self.pictures:
             height, width = (min(shapes[name][axis] for name in self.pictures) for axis in (0, 1))
             channels = sum(shapes[name][2] for name in self.pictures)
             dtype = PRECISIONS[cfg.precision]
             self.encoder = DepthEncoder(height, width, channels, cfg.encoder, dtype)
-            self.size += cfg.encoder.feature_size
+            self.picture_size = cfg.encoder.feature_size
+            self.size += self.picture_size
         if self.vectors:
             length = sum(math.prod(shapes[name]) for name in self.vectors)
             if cfg.normalize_observations:

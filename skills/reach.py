@@ -118,7 +118,7 @@ def plan_reach(
                 iy, ix = plan.index(x, y)
                 if iy < 0 or plan.labels[iy, ix] != island:
                     continue
-                if not _wrist_in_reach(hand, x, y):
+                if not wrist_in_reach(hand, x, y):
                     continue
                 bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
                 way = float(field[iy, ix])
@@ -131,7 +131,7 @@ def plan_reach(
     found = []
     for steps, number, x, y, yaw, hand in candidates[:MAX_CANDIDATES]:
         base = (x, y, yaw)
-        postures = _postures(base, hand, touchable, held, pre_offset, pre_distance, now)
+        postures = find_postures(base, hand, touchable, held, pre_offset, pre_distance, now)
         if postures is None:
             continue
         arm = STEPS_PER_ARM_RADIAN * float(np.abs(postures[0] - now).max())
@@ -159,7 +159,7 @@ def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
             yield x, y
 
 
-def _wrist_in_reach(hand: HandPose, x: float, y: float) -> bool:
+def wrist_in_reach(hand: HandPose, x: float, y: float) -> bool:
     """Whether the arm is long enough, and not too long, for the wrist's place.
 
     A cheap test before the IK. Side view: from the shoulder's lift axis, upper arm and forearm
@@ -220,7 +220,7 @@ def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | N
     return best
 
 
-def _postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.ndarray | None:
+def find_postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.ndarray | None:
     """Corner points [n, 7] from before the thing to it, clear of all else, or None."""
     turn = world_to_base_axes(base[2])
     pos_b = turn @ (hand.pos - (base[0], base[1], 0.0))

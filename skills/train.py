@@ -2,7 +2,7 @@
 
 words -> settings -- the environment's spaces --> what suits them -> Trainer -> summary.json
 
-A skill is learned by VER, by imitating the oracle, or by the one after the other (`method`).
+A skill is learned by VER, by imitating a teacher, or by the one after the other (`method`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.guided import LABELS, GuideCfg, make_guided
-from rearrange.skills.policy import SkillPolicy, build_policy
+from rearrange.skills.policy import Embedding, SkillPolicy, build_policy
 from rearrange.skills.skill_files import find_skill
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
@@ -81,12 +84,33 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
         "ppo.max_sequence_length=32",
     ),
     # The Gaussians have from the start the width that the entropy's target asks for: ln 0.24.
-    "imitation": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-3"),
-    "tuning": ("policy.initial_log_std=-1.4", "ppo.learning_rate=1e-4"),
+    # What is imitated may be older: collecting goes on beside learning.
+    "imitation": (
+        "policy.initial_log_std=-1.4",
+        "policy.precision=float32",
+        "overlap=true",
+        "ppo.learning_rate=1e-3",
+        "ppo.num_epochs=8",
+    ),
+    # The critic's error, whose gradient is an order larger, does not drown what was learned.
+    "blind": (
+        "policy.initial_log_std=-1.4",
+        "policy.precision=float32",
+        "ppo.learning_rate=1e-4",
+        "ppo.target_kl=0.03",
+        "ppo.value_coef=0.05",
+    ),
+    "tuning": (
+        "policy.initial_log_std=-1.4",
+        "ppo.learning_rate=1e-4",
+        "ppo.target_kl=0.03",
+        "ppo.value_coef=0.05",
+    ),
 }
 """For `train-skill` with the `small` network; a skill's own words stand behind them."""
 
 # How a network is computed and not what it is: may change when a training goes on.
+ENCODER = "embedding.encoder."
 FREE_POLICY_SETTINGS = ("name", "precision", "compile")
 
 
@@ -99,7 +123,7 @@ class Subject(NamedTuple):
 
 
 def run(settings: RunCfg) -> int:
-    """Trains, in two stages if the method has two; the exit code. As one of torchrun's ranks too.
+    """Trains, in stages if the method has several; the exit code. As one of torchrun's ranks too.
 
     Raises UserError, before any worker starts, for settings that do not fit the environment, the
     machine or what is in the run's folder already.
@@ -109,24 +133,31 @@ def run(settings: RunCfg) -> int:
         check_run_folder(run_dir, settings.resume)
         return run_spread([verb_of(settings), *settings.given, "resume=auto"], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
-        if getattr(settings, "method", "ver") != "imitation_ver":
-            return train(settings, ranks)
-        return train_twice(settings, ranks)
+        if getattr(settings, "method", "ver") == "imitation_ver":
+            return train_in_stages(settings, ranks)
+        return train(settings, ranks)
 
 
-def train_twice(settings: RunCfg, ranks: Ranks) -> int:
-    """Imitation in a folder of its own, and VER from what that gave; the exit code."""
+def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
+    """Imitation and VER without pictures, each in a folder of its own, then VER with them.
+
+    Without pictures a step costs a third, and what can be learned so is learned first.
+    """
     run_dir = run_folder(settings, what_to_train(settings))
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
-    teaching = run_dir / "imitation"
-    first = ["method=imitation", f"run_dir={teaching}", "resume=auto"]
-    given = [word for word in settings.given if not word.startswith(("method=", "total_steps="))]
-    if settings.imitation.total_steps:
-        first.append(f"total_steps={settings.imitation.total_steps}")
-    if code := train(load("train-skill", [*given, *first]), ranks):
-        return code
-    second = ["resume=auto", f"run_dir={run_dir}", f"warm_start={teaching}"]
-    return train(load("train-skill", [*settings.given, *second]), ranks)
+    free = ("method=", "total_steps=", "run_dir=", "resume=")
+    given = [word for word in settings.given if not word.startswith(free)]
+    taught, tuned = run_dir / "imitation", run_dir / "blind"
+    steps = {taught: settings.imitation.total_steps, tuned: settings.blind_steps}
+    own = {taught: ["method=imitation"], tuned: ["method=ver", f"warm_start={taught}"]}
+    for folder, num_steps in steps.items():
+        words = [*own[folder], "env_kwargs.depth=false", f"run_dir={folder}", "resume=auto"]
+        if num_steps:
+            words.append(f"total_steps={num_steps}")
+        if code := train(load("train-skill", [*given, *words]), ranks):
+            return code
+    last = ["resume=auto", f"run_dir={run_dir}", f"warm_start={tuned}"]
+    return train(load("train-skill", [*settings.given, *last]), ranks)
 
 
 def train(settings: RunCfg, ranks: Ranks) -> int:
@@ -226,16 +257,38 @@ def first_policy(
     if find_id(skill.env_id) != find_id(subject.env_id):
         raise UserError(f"{skill.source} was trained in {skill.env_id}, not in {subject.env_id}")
     weights = {name: tensor.float() for name, tensor in skill.weights.items()}
-    own = {name: tuple(tensor.shape) for name, tensor in policy.state_dict().items()}
-    other = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    if own != other:
-        names = sorted(name for name in own | other if own.get(name) != other.get(name))
+    own = policy.state_dict()
+    if policy.embedding.pictures and not any(name.startswith(ENCODER) for name in weights):
+        weights = with_eyes(weights, own, policy.embedding)
+    other_shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    own_shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
+    if own_shapes != other_shapes:
+        names = own_shapes | other_shapes
+        name = min(n for n in names if own_shapes.get(n) != other_shapes.get(n))
         raise UserError(
-            f"{skill.source} holds another network: {names[0]} is {other.get(names[0])} there and "
-            f"{own.get(names[0])} here"
+            f"{skill.source} holds another network: {name} is {other_shapes.get(name)} there and "
+            f"{own_shapes.get(name)} here"
         )
     policy.load_state_dict(weights)
     return policy
+
+
+def with_eyes(
+    blind: dict[str, Tensor], seeing: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """Weights of a policy without pictures for one that has them: at first it ignores what it sees.
+
+    The pictures' features come first in the embedding (`Embedding.forward`); the layers that take
+    it get zeros for them, which learning can change.
+    """
+    weights = {name: tensor for name, tensor in seeing.items() if name.startswith(ENCODER)} | blind
+    for name, tensor in seeing.items():
+        given = blind.get(name)
+        is_wider = given is not None and given.ndim == 2 and tensor.shape[1] == embedding.size
+        if is_wider and given.shape[1] == embedding.size - embedding.picture_size:
+            unseen = given.new_zeros(len(given), embedding.picture_size)
+            weights[name] = torch.cat([unseen, given], dim=1)
+    return weights
 
 
 def what_to_train(settings: RunCfg) -> Subject:
@@ -272,8 +325,13 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     if settings.policy.name not in ("auto", "small"):
         return ()
     words = SKILL_RECIPES["ver"]
+    is_blind = settings.env_kwargs.get("depth") is False
     if settings.method == "imitation":
         words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
+        if settings.serial:
+            words += ("overlap=false",)
+    elif settings.warm_start is not None and is_blind:
+        words += (*SKILL_RECIPES["blind"], *settings.skill.blind)
     elif settings.warm_start is not None:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
     else:

@@ -40,7 +40,7 @@ class ImitationCfg:
     """Environment steps of the first stage of method=imitation_ver; 0: as its recipe says."""
     value_coef: float = 0.02
     """Weight of the value's error; returns are an order larger than actions."""
-    memory_rollouts: int = 24
+    memory_rollouts: int = 100
     """Rollouts that are learned from again."""
 
     def __post_init__(self) -> None:

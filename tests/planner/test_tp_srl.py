@@ -117,7 +117,7 @@ def test_the_arm_is_reset_between_two_skills(folder):
 
 
 def test_the_oracle_in_place_of_all_skills_solves_an_episode():
-    env, agent = world(None, task="set_table_easy", oracle_skills=NAMES)
+    env, agent = world(None, task="set_table_easy", oracle_skills=(*NAMES, "open_drawer"))
     assert "head_depth" not in env.observation_space.spaces  # nobody looks at pictures
     _, info = play(env, agent)
     assert info["success"] and info["is_stop_called"] and all(info["stages"].values())

@@ -196,18 +196,18 @@ SLIGHT = ["policy.hidden_sizes=16", "policy.vector_size=8", "policy.lstm_hidden=
 def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
     run_dir = tmp_path / "run"
     words = ["train-skill", "close_drawer", *TINY, *SLIGHT, f"run_dir={run_dir}"]
-    out = works(
-        capsys, *words, "method=imitation_ver", "imitation.total_steps=128", "total_steps=64"
+    stages = ["method=imitation_ver", "imitation.total_steps=128", "blind_steps=64"]
+    out = works(capsys, *words, *stages, "total_steps=64")
+    assert out.count("steps     ") == 3
+    taught, tuned, learned = (
+        [json.loads(line) for line in (folder / "metrics.jsonl").open()]
+        for folder in (run_dir / "imitation", run_dir / "blind", run_dir)
     )
-    assert out.count("steps     ") == 2
-    taught = [json.loads(line) for line in (run_dir / "imitation" / "metrics.jsonl").open()]
     assert [line["step"] for line in taught] == [64, 128] and "imitation/error" in taught[0]
-    learned = [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
-    assert [line["step"] for line in learned] == [64] and "ppo/approx_kl" in learned[0]
+    for lines in (tuned, learned):
+        assert [line["step"] for line in lines] == [64] and "ppo/approx_kl" in lines[0]
     config = yaml.safe_load((run_dir / "config.yaml").read_text())
-    assert (
-        config["warm_start"] == str(run_dir / "imitation") and config["method"] == "imitation_ver"
-    )
+    assert config["warm_start"] == str(run_dir / "blind") and config["method"] == "imitation_ver"
 
     other = ["train-skill", "open_drawer", *TINY, *SLIGHT, f"warm_start={run_dir}"]
     assert "was trained in rearrange/CloseDrawer-v0" in fails(

@@ -48,7 +48,9 @@ def on_ranks(work, folder, world_size=2, killed=()):
 def _live(work, folder, name, rank, world_size):
     try:
         torch.set_num_threads(1)
-        forkserver._forkserver.__init__()  # one that an earlier test started is not our child
+        # An earlier test's server for new processes is no child of this one.
+        server = forkserver._forkserver
+        server._forkserver_pid = server._forkserver_address = server._forkserver_alive_fd = None
         timeout = timedelta(seconds=TIMEOUT_S)
         store = dist.FileStore(str(folder / f"{name}-store"), world_size)
         dist.init_process_group(

@@ -1,0 +1,146 @@
+"""Servo: what a simple teacher would do now, from the state as it is.
+
+    state --> where the hand should go next --> one step of arm and base towards it
+
+The oracle plans whole motions; these rules plan nothing further than the next step, so they have an
+answer in every state, whoever brought the robot there, and give alike answers in alike states. That
+is what a policy can be taught by (`guided.py`). They fail where one has to find a way around
+something, which the policy has to learn by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rearrange.sim import fetch
+from rearrange.skills.body import world_to_base_axes
+from rearrange.skills.kinematics import (
+    MAX_BASE_FORWARD,
+    MAX_BASE_TURN,
+    ee_pose,
+    whole_body_step,
+)
+from rearrange.skills.motion import ARM_REST
+from rearrange.skills.skill import BASE
+from rearrange.skills.steering import Steering
+
+HAND_SPEED = 0.011  # m a control step; faster and the joints' limits would make it a zigzag
+DAMPING = 0.04
+NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
+
+
+class Servo(Steering):
+    """What the rules of all skills share."""
+
+    def act(self) -> np.ndarray:
+        """The action [11] of this control step."""
+        raise NotImplementedError
+
+    @property
+    def hand_w(self) -> np.ndarray:
+        """Where the motors' targets put the hand, [3] m, world: without the arm's lag."""
+        x, y, yaw = self.sim.base_pose
+        turn = world_to_base_axes(yaw)
+        return turn.T @ ee_pose(self.sim.arm_target)[0] + (x, y, 0.0)
+
+    def move(
+        self, step_w: np.ndarray, base_allowed: bool = False, preferred: np.ndarray | None = None,
+        weights: np.ndarray | None = None, posture_gain: float = 0.02,
+    ) -> np.ndarray:  # fmt: skip
+        """Arm, and base where it is allowed, move the hand by [3] m, world."""
+        length = float(np.linalg.norm(step_w))
+        step_w = step_w * min(1.0, HAND_SPEED / max(length, 1e-9))
+        dq, base = whole_body_step(
+            self.sim.arm_target, world_to_base_axes(self.sim.base_pose[2]) @ step_w, base_allowed,
+            q_preferred=ARM_REST if preferred is None else preferred, weights=weights,
+            posture_gain=posture_gain, damping=DAMPING,
+        )  # fmt: skip
+        return self.body.action(self.sim.arm_target + dq, self._allowed(base))
+
+    def reach(self, target_w: np.ndarray, gain: float = 0.3, **how) -> np.ndarray:
+        """The hand a step towards a point [3] m, world."""
+        return self.move(gain * (target_w - self.hand_w), **how)
+
+    def over(self, point: np.ndarray, hover: float, tip: np.ndarray | None = None) -> np.ndarray:
+        """The hand down onto a point in a funnel: the farther beside it the higher, [3] m step.
+
+        Args:
+            tip: what is to come to the point if it is not the hand.
+        """
+        off = point - (self.hand_w if tip is None else tip)
+        beside = float(np.hypot(off[0], off[1]))
+        rise = off[2] + float(np.clip(1.6 * (beside - 0.02), 0.0, hover))
+        step = np.array([off[0], off[1], 0.0]) * min(1.0, HAND_SPEED / max(2 * beside, 1e-9))
+        if rise > 0.05:
+            step *= 0.15  # up first
+        return step + (0.0, 0.0, float(np.clip(0.3 * rise, -HAND_SPEED, HAND_SPEED)))
+
+    def into(
+        self, point: np.ndarray, tip: np.ndarray, outward: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Into a shelf: base still, the ready posture, then straight in. Also how far beside, m.
+
+        Args:
+            tip: what is to come to the point, [3] m, world.
+            outward: [3] unit, out of the shelf.
+        """
+        off = tip - point
+        along = float(off @ outward)
+        beside = float(np.linalg.norm(off - along * outward))
+        is_inside = along < 0.3 and beside < 0.3
+        if not is_inside or along > 0.2:
+            base, _ = self.go(point)
+            if base is not None and not is_inside:
+                return self.rest(base), beside
+            if np.abs(self.ready - self.sim.arm_target).max() > 0.2:
+                return self.body.action(self.ready), beside
+        wanted = float(np.clip(1.6 * (beside - 0.03), 0.0, 0.15)) if along > 0.1 else 0.0
+        aim = point + wanted * outward
+        return self.move(0.3 * (aim - tip), preferred=self.ready, posture_gain=0.05), beside
+
+    def draw_out(self, outward: np.ndarray, lift: float) -> np.ndarray:
+        """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""
+        step = HAND_SPEED * outward + (0.0, 0.0, lift)
+        action = self.move(step, preferred=self.ready, posture_gain=0.05)
+        return self.with_base(action, (-0.3, 0.0))
+
+    def get_ready(self, height: float, base) -> np.ndarray:
+        """While driving: the hand to a height above the floor, straight ahead."""
+        x, y, yaw = self.sim.base_pose
+        turn = world_to_base_axes(yaw)
+        wanted = np.array([0.58, 0.0, float(np.clip(height, 0.55, 1.2))])
+        return self.with_base(self.reach(turn.T @ wanted + (x, y, 0.0)), base)
+
+    def with_base(self, action: np.ndarray, base) -> np.ndarray:
+        if base is not None:
+            action[BASE] = base
+        return action
+
+    def home(self, over: np.ndarray, room: float) -> np.ndarray:
+        """The hand back to its place of rest: up first while it is low over a point [3] m."""
+        hand = self.hand_w
+        if hand[2] < over[2] + room and np.hypot(*(hand - over)[:2]) < 0.1:
+            return self.move(np.array([0.0, 0.0, HAND_SPEED]))
+        x, y, yaw = self.sim.base_pose
+        wanted = world_to_base_axes(yaw).T @ fetch.EE_REST_B + (x, y, 0.0)
+        return self.reach(wanted, preferred=ARM_REST)
+
+    def rest(self, base=(0.0, 0.0)) -> np.ndarray:
+        """The arm goes to its place of rest on a straight line through joint space."""
+        return self.body.action(ARM_REST, base)
+
+    @property
+    def is_resting(self) -> bool:
+        return float(np.linalg.norm(self.sim.ee_pos_b - fetch.EE_REST_B)) < NEAR_REST
+
+    def _allowed(self, motion: np.ndarray) -> tuple[float, float]:
+        """Base action of a motion (m, rad a control step), without driving into furniture."""
+        x, y, yaw = self.sim.base_pose
+        plan = self.sim.floor_plan()
+        forward = float(motion[0])
+        ahead = np.sign(forward) * 0.08
+        if plan.is_free(x, y) and not plan.is_free(
+            x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
+        ):
+            forward = 0.0
+        return forward / MAX_BASE_FORWARD, float(motion[1]) / MAX_BASE_TURN
