@@ -3,13 +3,18 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from rearrange.ver.checkpoint import load_newest
+from rearrange.ver.files import strict_json
+
 SCRIPT = Path(__file__).parents[2] / "configs/slurm/train.sbatch"
 LIMIT_S = 30.0
+TRAIN_LIMIT_S = 300.0  # the machine may be busy, and torch is imported again by each rank
 WORDS = ["train-skill", "pick", "run_dir=a folder/run", "total_steps=100"]
 
 # As srun: hands USR1 and TERM on to what it has started, and ends with its exit code.
@@ -28,7 +33,7 @@ exit "$code"
 """
 SCONTROL = """#!/bin/bash
 echo "$@" >>"$TALK/scontrol"
-[ "$1" = show ] && printf 'node7\\nnode9\\n'
+[ "$1" = show ] && printf '%s\\n' "${HEAD:-node7}" node9
 exit 0
 """
 # A training that saves when it is told to, which takes a moment, and ends as torchrun does: with 1.
@@ -36,11 +41,21 @@ RUN = 'touch "$TALK/started"; while :; do sleep 0.05; done'
 SAVES = f"trap 'sleep 0.3; touch \"$TALK/saved\"; exit 1' USR1 TERM; {RUN}"
 
 
+# The real torchrun; a signal goes to all processes of the step, as SLURM has it.
+REAL = """#!/bin/bash
+while [ "$1" != torchrun ]; do shift; done; shift
+setsid "$PYTHON" -m torch.distributed.run "$@" & child=$!
+trap 'kill -USR1 -- -"$child"' USR1
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+exit "$code"
+"""
+
+
 class Job:
-    def __init__(self, folder, task, **variables):
+    def __init__(self, folder, task, words=WORDS, srun=SRUN, **variables):
         self.talk = folder
         (folder / "bin").mkdir()
-        for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
+        for name, text in (("srun", srun), ("scontrol", SCONTROL)):
             (folder / "bin" / name).write_text(text)
             (folder / "bin" / name).chmod(0o755)
         (folder / "task").write_text(task)
@@ -49,14 +64,14 @@ class Job:
             "SLURM_JOB_ID": "31234", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "node[7,9]",
         }  # fmt: skip
         self.process = subprocess.Popen(
-            ["bash", str(SCRIPT), *WORDS], env=environment | variables,
+            ["bash", str(SCRIPT), *words], env=environment | variables,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
-    def wait_for(self, name):
-        end = time.monotonic() + LIMIT_S
+    def wait_for(self, name, limit_s=LIMIT_S):
+        end = time.monotonic() + limit_s
         while not (self.talk / name).exists():
-            assert time.monotonic() < end
+            assert time.monotonic() < end and self.process.poll() is None
             time.sleep(0.02)
 
     def tell(self, signum):
@@ -65,7 +80,7 @@ class Job:
 
     def end(self):
         """Exit code and output."""
-        out, _ = self.process.communicate(timeout=LIMIT_S)
+        out, _ = self.process.communicate(timeout=TRAIN_LIMIT_S)
         return self.process.returncode, out
 
     def lines(self, name):
@@ -134,3 +149,30 @@ def test_nothing_else_goes_back_into_the_queue(tmp_path, task, signum, code):
     assert job.end()[0] == code
     assert len(job.lines("scontrol")) == 1
     assert (tmp_path / "saved").exists() == (task == SAVES)
+
+
+@pytest.mark.slow
+def test_a_real_training_saves_goes_back_and_goes_on(tmp_path):
+    words = [
+        "train", "env=CartPole-v1", "num_envs=2", "num_steps=32", "policy=mlp", "device=cpu",
+        "ppo.num_minibatches=2", "checkpoint_interval_s=0", f"run_dir={tmp_path / 'run'}",
+    ]  # fmt: skip
+    variables = {
+        "PYTHON": sys.executable, "PYTHONPATH": str(SCRIPT.parents[2]), "RANKS_PER_NODE": "2",
+        "SLURM_JOB_NUM_NODES": "1", "HEAD": "localhost", "MASTER_PORT": "0", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    (tmp_path / "job").mkdir()
+    job = Job(tmp_path / "job", "", [*words, "total_steps=100000000"], REAL, **variables)
+    job.wait_for("../run/checkpoints", TRAIN_LIMIT_S)
+    job.tell(signal.SIGUSR1)
+    code, out = job.end()
+    assert code == 75 and "stopped by SIGUSR1: saved" in out, out
+    summary = strict_json((tmp_path / "run/summary.json").read_text())
+    step = load_newest(tmp_path / "run/checkpoints").step
+    assert summary["stopped_by"] == "SIGUSR1" and summary["total_steps"] == step
+    assert summary["restarts"] == 0  # the environment workers did not hear the signal
+
+    (tmp_path / "again").mkdir()
+    job = Job(tmp_path / "again", "", [*words, f"total_steps={step + 1}"], REAL, **variables)
+    assert job.end()[0] == 0
+    assert strict_json((tmp_path / "run/summary.json").read_text())["total_steps"] > step
