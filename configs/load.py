@@ -19,7 +19,7 @@ from rearrange.configs.schema import HIDDEN, config_class
 from rearrange.errors import UserError
 
 CONFIG_DIR = Path(__file__).resolve().parent
-GROUPS = ("task", "skill", "policy")
+GROUPS = ("task", "skill", "policy", "scheme")
 CLOSED_GROUPS = ("task", "skill")  # chosen as they are
 BARE_KEYS = ("what", "skill", "runs")  # settings whose name need not be written
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -50,6 +50,10 @@ def load(verb: str, words: list[str]) -> Any:
     cls = config_class(verb)
     words = _with_keys(verb, cls, words)
     kinds = setting_kinds(cls)
+    passed_on = []
+    if _takes_others(cls):  # whose words they are looks at them
+        passed_on = [word for word in words if word.partition("=")[0] not in kinds]
+        words = [word for word in words if word not in passed_on]
     choices, values = {}, {}  # of groups; of all other settings
     for word in words:
         key, equals, value = word.partition("=")
@@ -66,6 +70,8 @@ def load(verb: str, words: list[str]) -> Any:
     settings = _compose(verb, cls, choices, values)
     if hasattr(settings, "given"):
         settings.given = words
+    if passed_on:
+        settings.passed_on = passed_on
     return settings
 
 
@@ -109,6 +115,11 @@ def _is_bare(word: str) -> bool:
     """True for a path: a word without `=`, or with one that follows a slash."""
     key, equals, _ = word.partition("=")
     return not equals or "/" in key
+
+
+def _takes_others(cls: type) -> bool:
+    """Whether the verb hands on the words that it does not know."""
+    return any(field.name == "passed_on" for field in fields(cls))
 
 
 def _is_required(field: Any) -> bool:

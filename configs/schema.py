@@ -9,7 +9,11 @@ their settings in `training.py`.
 from dataclasses import dataclass, field
 
 MISSING = "???"  # OmegaConf's word for a value that has to be given
-HIDDEN = ("given", "name")  # fields that the program fills in; not for the command line
+HIDDEN = (
+    "given",
+    "name",
+    "passed_on",
+)  # fields that the program fills in; not for the command line
 TRAINING_VERBS = ("train", "train-skill")  # their settings' owners import torch
 
 
@@ -65,7 +69,13 @@ class EvaluateCfg(AgentSettings):
     episodes: str | None = None
     """Take the episodes from this file, in its order, instead of by split and seed."""
     num_workers: int = 0
-    """Worker processes; 0 takes one for each core. The results do not depend on it."""
+    """Worker processes; 0 takes one for each core, of this machine or of the cluster. The results
+    do not depend on it."""
+    scheme: str = "local"
+    """Where the workers are: local, or ray, all over a Ray cluster."""
+    address: str | None = None
+    """scheme=ray: HOST:PORT of a cluster; none: that of RAY_ADDRESS, or of `ray start` on this
+    machine, or else one for this command alone, as local always is."""
     output_dir: str = "outputs/evaluate"
     """Folder for summary.json, episodes.jsonl, report.html, stages.png and videos/."""
     record: int = 0
@@ -75,11 +85,15 @@ class EvaluateCfg(AgentSettings):
     episode_timeout_s: float = 900.0
     """A worker that has no result after this many seconds counts as dead."""
     max_restarts: int = 3
-    """So many dead workers are replaced and their episodes repeated; one more ends the run."""
+    """So many dead workers are replaced and their episodes repeated; one more ends the run. With
+    scheme=ray, where machines come and go: so many for each episode."""
 
     def __post_init__(self) -> None:
         _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
         _check(self.num_workers >= 0, f"num_workers must not be negative, got {self.num_workers}")
+        _check(self.scheme in ("local", "ray"), f"scheme must be local or ray, got {self.scheme}")
+        is_there = self.address is None or self.scheme == "ray"
+        _check(is_there, f"address={self.address} is for scheme=ray, got scheme={self.scheme}")
         _check(self.record >= 0, f"record must not be negative, got {self.record}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
         _check(
@@ -316,6 +330,27 @@ class PlotCfg:
 
 
 @dataclass(kw_only=True)
+class LaunchCfg:
+    skills: list[str] = field(default_factory=list)
+    """Train these skills of the home, with commas."""
+    envs: list[str] = field(default_factory=list)
+    """Train in these Gymnasium environments, with commas."""
+    seeds: list[int] = field(default_factory=lambda: [0])
+    """Train each of them with each of these seeds."""
+    run_root: str = "runs"
+    """Folder of the runs, which all machines see; each is named by what, mode and seed."""
+    passed_on: list[str] = field(default_factory=list)
+    """All other words: settings of each training."""
+
+    def __post_init__(self) -> None:
+        _check(bool(self.skills or self.envs), "launch needs skills=... or envs=...")
+        _check(bool(self.seeds), "seeds must name at least one")
+        for name in ("skills", "envs", "seeds"):
+            values = getattr(self, name)
+            _check(len({*values}) == len(values), f"{name} must not name anything twice")
+
+
+@dataclass(kw_only=True)
 class ChaosCfg:
     output: str | None = None
     """Also write the findings to this JSON file."""
@@ -339,6 +374,7 @@ _CONFIGS: dict[str, type] = {
     "plan": PlanCfg,
     "episodes": EpisodesCfg,
     "export-skill": ExportSkillCfg,
+    "launch": LaunchCfg,
     "plot": PlotCfg,
     "bench": BenchCfg,
     "bench trainers": BenchTrainersCfg,

@@ -8,6 +8,7 @@ They are the trainer's own (`TrainerCfg`, with `ppo`, `returns` and `entropy` as
 from dataclasses import dataclass, field
 from typing import Any
 
+from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import MISSING
 from rearrange.skills.policy import PolicyCfg
 from rearrange.ver.imitation import ImitationCfg
@@ -26,6 +27,9 @@ class RunCfg(TrainerCfg):
 
     policy: NamedPolicyCfg = field(default_factory=NamedPolicyCfg)
     """The network; single sizes with policy.NAME=VALUE."""
+    scheme: SchemeCfg = field(default_factory=SchemeCfg)
+    """How it is run: in one process, with workers (also as a rank of torchrun's), as several ranks
+    of this machine, or on Ray."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Passed on to the environment, one by one: env_kwargs.NAME=VALUE."""
     warm_start: str | None = None
@@ -34,6 +38,15 @@ class RunCfg(TrainerCfg):
     """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
     given: list[str] = field(default_factory=list)
     """The words of the command line."""
+
+    def __post_init__(self) -> None:
+        self.serial |= self.scheme.name == "serial"
+        super().__post_init__()
+        if self.mode == "async" and self.scheme.world_size > 1:
+            raise ValueError(
+                "mode=async has one learner, whom its collecting never waits for: it takes no "
+                f"scheme.world_size={self.scheme.world_size}"
+            )
 
 
 @dataclass(kw_only=True)

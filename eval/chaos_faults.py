@@ -18,6 +18,7 @@ import numpy as np
 
 from rearrange.eval.chaos_disk import SmallDisk
 from rearrange.eval.chaos_run import DidNotHappen, Training
+from rearrange.ver.stop_signals import EXIT_CODES
 
 NUM_ENVS, NUM_STEPS = 4, 32
 ROLLOUT = NUM_ENVS * NUM_STEPS
@@ -78,7 +79,7 @@ class Lab:
 
 
 def asked_to_stop(lab: Lab, signum: int, to_group: bool) -> Finding:
-    name, code = signal.Signals(signum).name, {signal.SIGINT: 130, signal.SIGTERM: 143}[signum]
+    name, code = signal.Signals(signum).name, EXIT_CODES[signum]
     whom = "the whole process group" if to_group else "the main process"
     finding = lab.begins(
         f"{name} to {whom} at a random moment",
@@ -495,6 +496,7 @@ FAULTS: list[tuple[str, Callable[[Lab], Finding], bool]] = [
     ("Ctrl-C", lambda lab: asked_to_stop(lab, signal.SIGINT, True), True),
     ("SIGTERM", lambda lab: asked_to_stop(lab, signal.SIGTERM, False), False),
     ("SIGTERM to all", lambda lab: asked_to_stop(lab, signal.SIGTERM, True), True),
+    ("SIGUSR1 to all", lambda lab: asked_to_stop(lab, signal.SIGUSR1, True), False),
     ("second Ctrl-C", asked_twice, True),
     ("SIGTERM, long update", stopped_in_long_update, False),
     ("worker killed", lambda lab: workers_signalled(lab, signal.SIGKILL, 1), True),

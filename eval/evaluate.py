@@ -7,6 +7,8 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 import rearrange
+from rearrange.cluster.ray_session import connected
 from rearrange.configs.schema import EvaluateCfg
 from rearrange.errors import UserError
 from rearrange.eval.files import (
@@ -24,10 +27,12 @@ from rearrange.eval.files import (
     prepare_folder,
 )
 from rearrange.eval.metrics import summarise
+from rearrange.eval.ray_workers import RayPool
 from rearrange.eval.report import draw_stages, summary_table, write_report
 from rearrange.eval.runner import (
     EpisodeRecord,
     MakeWorld,
+    WorldCfg,
     check_names,
     make_world,
     reset_options,
@@ -67,11 +72,10 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     if cfg.record:
         prepare_folder(videos)
     _remove_old_results(output_dir, videos)
-    num_workers = min(cfg.num_workers or num_cores(), cfg.num_episodes)
-    pool = WorkerPool(world, num_workers, make_world, cfg.episode_timeout_s, cfg.max_restarts)
-    start = time.perf_counter()
-    records = _run_all(pool, cfg, output_dir)
-    wall_time_s = time.perf_counter() - start
+    with _workers(cfg, world, make_world) as pool:
+        start = time.perf_counter()
+        records = _run_all(pool, cfg, output_dir)
+        wall_time_s = time.perf_counter() - start
     remove_unfinished(videos)
 
     skipped = sources.get("skipped_skills", [])
@@ -90,7 +94,7 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
         **figures,
         "wall_time_s": round(wall_time_s, 3),
         "steps_per_second": round(figures["control_steps"] / wall_time_s, 1),
-        "num_workers": num_workers,
+        "num_workers": min(pool.num_workers, cfg.num_episodes),
         "workers_lost": pool.lost,
         "versions": versions(),
     }
@@ -109,7 +113,24 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
     return summary
 
 
-def _run_all(pool: WorkerPool, cfg: EvaluateCfg, output_dir: Path) -> list[EpisodeRecord]:
+@contextmanager
+def _workers(
+    cfg: EvaluateCfg, world: WorldCfg, make_world: MakeWorld
+) -> Iterator[WorkerPool | RayPool]:
+    """Workers of this machine or of a Ray cluster."""
+    if cfg.scheme == "ray":
+        with connected(cfg.address, cfg.num_workers):
+            yield RayPool(
+                world, cfg.num_workers, make_world, cfg.episode_timeout_s, cfg.max_restarts
+            )
+    else:
+        yield WorkerPool(
+            world, cfg.num_workers or num_cores(), make_world, cfg.episode_timeout_s,
+            cfg.max_restarts,
+        )  # fmt: skip
+
+
+def _run_all(pool: WorkerPool | RayPool, cfg: EvaluateCfg, output_dir: Path) -> list[EpisodeRecord]:
     """All records in the order of their indices; what is finished is kept on an interruption."""
     records: list[EpisodeRecord] = []
     is_complete = False

@@ -11,14 +11,16 @@ An exception in a worker is a defect: it reaches the parent with its traceback a
 
 import json
 import multiprocessing
+import os
 import signal
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
@@ -29,23 +31,69 @@ class WorkerFailed(RuntimeError):
     """An exception inside a worker, with the worker's traceback as its message."""
 
 
+class EpisodeWorker:
+    """Runs episodes and tells of each in a message: {record} or, if it failed, {mistake: text} or
+    {exception: text}.
+
+    Args:
+        folder: where relative paths begin; None: where the process is.
+    """
+
+    def __init__(self, cfg: WorldCfg, make_world: MakeWorld, folder: str | None = None) -> None:
+        self._cfg, self._make_world, self._folder = cfg, make_world, folder
+        self._world: tuple[Any, Any] | None = None  # environment and agent
+
+    def open(self) -> dict[str, Any]:
+        """Makes the world; empty, or what went wrong."""
+        return self._told(self._open)
+
+    def run(self, index: int) -> dict[str, Any]:
+        return self._told(
+            lambda: {"record": run_episode(*self._open(), self._cfg, index).to_json()}
+        )
+
+    def close(self) -> None:
+        if self._world is not None:
+            self._world[0].close()
+
+    def _open(self) -> tuple[Any, Any]:
+        if self._world is None:
+            if self._folder is not None:
+                os.chdir(self._folder)
+            self._world = self._make_world(self._cfg)
+        return self._world
+
+    def _told(self, work: Callable[[], Any]) -> dict[str, Any]:
+        try:
+            message = work()
+            return message if isinstance(message, dict) else {}
+        except UserError as error:
+            return {"mistake": str(error)}
+        except Exception:
+            return {"exception": traceback.format_exc()}
+
+
+def record_of(message: dict[str, Any], index: int | None) -> EpisodeRecord | None:
+    """What a worker's message says of an episode; None for the message that it is open.
+
+    Raises UserError or WorkerFailed for what happened to it.
+    """
+    if "mistake" in message:
+        raise UserError(message["mistake"])
+    if "exception" in message:
+        raise WorkerFailed(f"episode {index}:\n{message['exception']}")
+    return EpisodeRecord(**message["record"]) if message else None
+
+
 def run_episode_worker(connection: Connection, cfg: WorldCfg, make_world: MakeWorld) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        env, agent = make_world(cfg)
+    worker = EpisodeWorker(cfg, make_world)
+    with suppress(EOFError, OSError):  # the parent is gone
         while (index := json.loads(connection.recv_bytes())) is not None:
-            record = run_episode(env, agent, cfg, index)
-            connection.send_bytes(json.dumps({"record": record.to_json()}).encode())
-        env.close()
-    except EOFError:
-        pass  # the parent is gone
-    except Exception as error:
-        kind = "mistake" if isinstance(error, UserError) else "exception"
-        text = str(error) if kind == "mistake" else traceback.format_exc()
-        with suppress(OSError):
-            connection.send_bytes(json.dumps({kind: text}).encode())
+            connection.send_bytes(json.dumps(worker.run(index)).encode())
+    worker.close()
 
 
 @dataclass
@@ -72,13 +120,9 @@ class WorkerPool:
         timeout_s: float,
         max_restarts: int,
     ) -> None:
-        self.lost = 0
+        self.lost, self.num_workers = 0, num_workers
         self._cfg, self._make_world = cfg, make_world
-        self._num_workers, self._timeout_s, self._max_restarts = (
-            num_workers,
-            timeout_s,
-            max_restarts,
-        )
+        self._timeout_s, self._max_restarts = timeout_s, max_restarts
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
 
@@ -92,7 +136,7 @@ class WorkerPool:
         todo = deque(indices)
         num_open = len(indices)
         try:
-            for _ in range(min(self._num_workers, num_open)):
+            for _ in range(min(self.num_workers, num_open)):
                 self._workers.append(self._start())
             while num_open:
                 for worker in self._workers:
@@ -161,11 +205,7 @@ class WorkerPool:
             message = json.loads(worker.connection.recv_bytes())
         except (EOFError, OSError):
             return None
-        if "mistake" in message:
-            raise UserError(message["mistake"])
-        if "exception" in message:
-            raise WorkerFailed(f"episode {worker.index}:\n{message['exception']}")
-        return EpisodeRecord(**message["record"])
+        return record_of(message, worker.index)
 
     def _replace(self, worker: _Worker, todo: deque[int]) -> None:
         """Ends a dead or silent worker and starts another; its episode is to be run again."""

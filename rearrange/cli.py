@@ -5,7 +5,8 @@ A verb's settings are a dataclass in `configs/schema.py` or `training.py`, its w
 once.
 
 Exit codes: 0 done; 1 done, and the answer is no (a doctor's finding, a missed bar, a bad episode);
-2 the caller's mistake, with one line `error: ...`; 130 Ctrl-C; 143 SIGTERM, both after saving.
+2 the caller's mistake, with one line `error: ...`; 130 Ctrl-C, 143 SIGTERM and 75 SIGUSR1 (start me
+again), all three after saving.
 """
 
 import ast
@@ -22,6 +23,7 @@ from typing import Any, get_type_hints
 
 from rearrange import __version__
 from rearrange.errors import UserError
+from rearrange.ver.stop_signals import EXIT_CODES
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ VERBS: dict[str, Verb] = {
             "evaluate task=tidy_house agent=oracle split=val num_episodes=4 record=2",
             "evaluate task=pick num_episodes=200 num_workers=2 output_dir=outputs/pick",
             "evaluate task=tidy_house agent=tp_srl skills=runs oracle_skills=navigate,place",
+            "evaluate task=set_table num_episodes=1000 scheme=ray address=head:6379",
         ),
         "Writes summary.json, episodes.jsonl (a line an episode), report.html and stages.png into\n"
         "output_dir, and prints a table. Intervals are 95% bootstrap intervals. Ctrl-C keeps the\n"
@@ -79,7 +82,8 @@ VERBS: dict[str, Verb] = {
         (
             "train-skill pick run_dir=runs/pick total_steps=5000000",
             "train-skill pick policy=paper num_envs=16 seed=1",
-            "train-skill open_fridge serial=true num_envs=4 ppo.learning_rate=3e-4",
+            "train-skill open_fridge scheme=serial num_envs=4 ppo.learning_rate=3e-4",
+            "train-skill pick scheme=ranks scheme.world_size=8",
         ),
         "The learning settings are the VER paper's. Writes config.yaml, metrics.jsonl,\n"
         "summary.json, checkpoints/ and tensorboard/ into run_dir. Ctrl-C and SIGTERM save; the\n"
@@ -96,6 +100,19 @@ VERBS: dict[str, Verb] = {
         "What is not given and depends on the environment (the policy, some of ppo, returns and\n"
         "entropy) is chosen by its spaces and stands in run_dir/config.yaml afterwards. Ctrl-C\n"
         "and SIGTERM save; the same words and resume=auto go on.",
+    ),
+    "launch": Verb(
+        "rearrange.cluster.launch",
+        "train many skills and seeds over a Ray cluster",
+        (
+            "launch skills=pick,place seeds=0,1,2 run_root=runs/all total_steps=5000000",
+            "launch envs=CartPole-v1 seeds=0,1,2,3 scheme.num_cpus=2 num_envs=8",
+            "launch skills=pick policy=paper scheme.world_size=8 scheme.num_gpus=1",
+        ),
+        "All other words are settings of each training, see `rearrange train-skill --help`; those\n"
+        "of scheme say how many ranks one has and what a rank takes. Each training goes on from\n"
+        "what is in its folder, also after its machine was lost. Ctrl-C saves them all. Exit code\n"
+        "1 if one of them failed.",
     ),
     "export-skill": Verb(
         "rearrange.skills.export",
@@ -149,23 +166,24 @@ VERBS: dict[str, Verb] = {
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived."""
+    """SIGTERM or SIGUSR1 arrived; its number is the argument."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        signal.signal(signal.SIGTERM, _raise_terminated)
+        for signum in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(signum, _raise_terminated)
         code = _dispatch(words)
         sys.stdout.flush()
         return code
     except UserError as error:
         return _fail(str(error), 2)
     except KeyboardInterrupt:
-        return _fail("interrupted", 130)
-    except Terminated:
-        return _fail("terminated", 143)
+        return _fail("interrupted", EXIT_CODES[signal.SIGINT])
+    except Terminated as stop:
+        return _fail("terminated", EXIT_CODES[stop.args[0]])
     except BrokenPipeError:  # `rearrange list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -189,7 +207,7 @@ def train_skill() -> int:
 
 
 def _raise_terminated(signum: int, frame: object) -> None:
-    raise Terminated
+    raise Terminated(signum)
 
 
 def _fail(message: str, code: int) -> int:

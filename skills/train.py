@@ -7,6 +7,8 @@ A skill is learned by VER, by imitating a teacher, or by the one after the other
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from dataclasses import asdict, fields
 from functools import partial
@@ -16,6 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rearrange.cluster.scheme import SPREAD, is_placed
+from rearrange.cluster.spread import run_spread
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
@@ -31,6 +35,7 @@ from rearrange.ver.imitation import ImitationLearner
 from rearrange.ver.learner import Learner
 from rearrange.ver.pool import TooManyRestarts
 from rearrange.ver.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
+from rearrange.ver.stop_signals import EXIT_CODES
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 
@@ -104,7 +109,6 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
 }
 """For `train-skill` with the `small` network; a skill's own words stand behind them."""
 
-EXIT_CODES = {None: 0, "SIGINT": 130, "SIGTERM": 143}
 # How a network is computed and not what it is: may change when a training goes on.
 ENCODER = "embedding.encoder."
 FREE_POLICY_SETTINGS = ("name", "precision", "compile")
@@ -124,6 +128,10 @@ def run(settings: RunCfg) -> int:
     Raises UserError, before any worker starts, for settings that do not fit the environment, the
     machine or what is in the run's folder already.
     """
+    if settings.scheme.name in SPREAD and not is_placed(os.environ):
+        _, run_dir = checked(settings)
+        check_run_folder(run_dir, settings.resume)
+        return run_spread([verb_of(settings), *settings.given, "resume=auto"], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
         if getattr(settings, "method", "ver") == "imitation_ver":
             return train_in_stages(settings, ranks)
@@ -194,12 +202,28 @@ def train(settings: RunCfg, ranks: Ranks) -> int:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     stopped_by = summary["stopped_by"]
+    code = EXIT_CODES[signal.Signals[stopped_by]] if stopped_by else 0
     if not ranks.is_first:
-        return EXIT_CODES.get(stopped_by, 1)
+        return code
     print(table(summary, run_dir))
     if stopped_by is not None:
         print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
-    return EXIT_CODES.get(stopped_by, 1)
+    return code
+
+
+def checked(settings: RunCfg) -> tuple[RunCfg, Path]:
+    """The settings with what suits the environment, and the run's folder.
+
+    Raises UserError for what can be found out without a trainer.
+    """
+    subject = what_to_train(settings)
+    if getattr(settings, "method", "ver") != "ver":
+        check_imitable(settings)
+    return with_suiting(settings, subject), run_folder(settings, subject)
+
+
+def verb_of(settings: RunCfg) -> str:
+    return "train-skill" if isinstance(settings, TrainSkillCfg) else "train"
 
 
 def _preload(is_home: bool, is_imitation: bool) -> str:
@@ -293,8 +317,7 @@ def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
     words = recipe(settings) if isinstance(settings, TrainSkillCfg) else SUITING[kind]
     # policy=auto has done its work; the other words stand behind ours, and the last one counts
     given = [word for word in settings.given if word != "policy=auto"]
-    verb = "train-skill" if isinstance(settings, TrainSkillCfg) else "train"
-    return load(verb, [*words, *given])
+    return load(verb_of(settings), [*words, *given])
 
 
 def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ NEEDED = {
     "bench": ["sim"],
     "episodes": ["check", "file=a.json.gz"],
     "export-skill": ["run=runs/pick", "output=pick.safetensors"],
+    "launch": ["skills=pick"],
     "plot": ["runs/a"],
     "train": ["env=CartPole-v1"],
     "train-skill": ["pick"],
 }
 A = ["env=CartPole-v1"]
+OF_RUNNING = ("scheme", "given")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -97,6 +99,28 @@ def test_words_for_the_environment_are_read_as_what_they_look_like():
     assert type(kwargs["a"]) is int and type(kwargs["c"]) is bool
 
 
+def test_a_scheme_says_how_it_is_run_and_nothing_else():
+    plain = load("train", A)
+    for scheme, expected in (
+        ("serial", {"serial": True}), ("ver", {}), ("ranks", {}), ("ray", {})
+    ):  # fmt: skip
+        cfg = load("train", [*A, f"scheme={scheme}"])
+        assert (cfg.scheme.name, cfg.scheme.world_size) == (scheme, 1 + (scheme == "ranks"))
+        others = {name: value for name, value in asdict(cfg).items() if name not in OF_RUNNING}
+        assert (
+            others | expected
+            == {name: value for name, value in asdict(plain).items() if name not in OF_RUNNING}
+            | expected
+        )
+    assert load("train", [*A, "scheme=ranks", "scheme.world_size=5"]).scheme.world_size == 5
+
+
+def test_launch_passes_on_what_it_does_not_know():
+    cfg = load("launch", ["skills=pick,place", "seeds=3,4", "ppo.clip_coef=0.1", "policy=paper"])
+    assert (cfg.skills, cfg.seeds) == (["pick", "place"], [3, 4])
+    assert cfg.passed_on == ["ppo.clip_coef=0.1", "policy=paper"]
+
+
 def test_runs_are_bare_words():
     assert load("plot", ["runs/a", "x=time", "runs/lr=3"]).runs == ["runs/a", "runs/lr=3"]
     assert load("plot", ["runs=a,b"]).runs == ["a", "b"]
@@ -171,6 +195,17 @@ def test_words_become_typed_values():
         ("train", [*A, "ppo.num_minibatches=7"], "num_envs x num_steps (8 x 128 = 1024) must be "),
         ("train", [*A, "serial=true", "mode=async"], "serial=true runs ver, nover and ddppo"),
         ("train-skill", [], "train-skill needs one of close_drawer, close_fridge, navigate, "),
+        ("train", [*A, "scheme=rank"], "unknown scheme 'rank': did you mean 'ranks'?"),
+        ("train", [*A, "scheme.world_size=2"], "scheme=ver is one process: scheme.world_size=2"),
+        ("train", [*A, "scheme=ranks", "scheme.world_size=0"], "scheme.world_size must be at "),
+        ("train", [*A, "scheme=ray", "scheme.num_gpus=2"], "scheme.num_gpus must be 0 or 1"),
+        ("train", [*A, "scheme=ray", "scheme.num_cpus=0"], "scheme.num_cpus must be positive"),
+        ("train", [*A, "scheme=ranks", "mode=async"], "mode=async has one learner"),
+        ("train", [*A, "scheme=serial", "mode=async"], "serial=true runs ver, nover and ddppo"),
+        ("evaluate", ["scheme=ranks"], "scheme must be local or ray, got ranks"),
+        ("evaluate", ["address=head:6379"], "address=head:6379 is for scheme=ray"),
+        ("launch", [], "launch needs skills=... or envs=..."),
+        ("launch", ["skills=pick", "seeds=1,1"], "seeds must not name anything twice"),
         ("train-skill", ["pik"], "unknown skill 'pik': did you mean 'pick'?"),
         ("train-skill", ["pick", "skill.env=A"], "train-skill has no setting 'skill.env'"),
         ("train-skill", ["pick", "action_space=al"], "action_space must be one of full, skill, "),

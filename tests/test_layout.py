@@ -22,6 +22,15 @@ ALLOWED = {
     "rearrange.sim": {"rearrange.errors"},
     "rearrange.tasks": {"rearrange.errors", "rearrange.sim"},
     "rearrange.ver": {"rearrange.errors"},
+    "rearrange.cluster": {
+        "rearrange.errors",
+        "rearrange.ver",
+        "rearrange.cluster.scheme",
+        "rearrange.cluster.rank_host",
+    },
+    "rearrange.cluster.scheme": set(),
+    "rearrange.cluster.launch": {"rearrange"},  # the work of a command
+    "rearrange.cluster.rank_host": {"rearrange"},  # runs the command
     "rearrange.skills": {"rearrange.errors", "rearrange.sim", "rearrange.tasks", "rearrange.ver"},
     "rearrange.skills.train": {"rearrange"},  # the work of a command
     "rearrange.skills.export": {"rearrange"},
@@ -31,7 +40,12 @@ ALLOWED = {
         "rearrange.tasks",
         "rearrange.skills",
     },
-    "rearrange.configs": {"rearrange.errors", "rearrange.skills", "rearrange.ver"},
+    "rearrange.configs": {
+        "rearrange.errors",
+        "rearrange.cluster.scheme",
+        "rearrange.skills",
+        "rearrange.ver",
+    },
     "rearrange.eval": {"rearrange"},
     "rearrange.cli": {"rearrange"},
     "rearrange.__main__": {"rearrange"},

@@ -228,8 +228,10 @@ def run_environment_worker(
 ) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as does SIGTERM to a whole process group
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    others = {signal.SIGTERM, signal.SIGUSR1}  # which a scheduler sends to the whole group
+    for signum in others:
+        signal.signal(signum, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, others)
     _die_with_parent()
     _let_server_go()
     os.nice(WORKER_NICENESS)

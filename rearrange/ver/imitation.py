@@ -96,8 +96,7 @@ class ImitationLearner(Learner):
     ) -> dict[str, float]:
         """One epoch over the new rollout, the others over rollouts drawn from the memory."""
         cfg = self.cfg.ppo
-        for group in self.optimizer.param_groups:
-            group["lr"] = cfg.learning_rate * lr_factor
+        self._begin(lr_factor)
         order, lengths = self._prepare(storage)
         self._memory.append((copy.deepcopy(storage), order, lengths))
         chosen = self.rng.integers(len(self._memory), size=cfg.num_epochs - 1)

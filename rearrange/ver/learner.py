@@ -76,6 +76,7 @@ class Learner:
         )
         self.scaler = RewardScaler(num_envs, cfg.returns.gamma)
         self.num_skipped = 0  # minibatches whose loss or gradient was not finite
+        self._num_applied = 0  # optimiser steps of this update
 
     def update(
         self,
@@ -95,8 +96,7 @@ class Learner:
             NonFinite: if a loss or gradient is not finite, unless such minibatches are skipped.
         """
         cfg = self.cfg.ppo
-        for group in self.optimizer.param_groups:
-            group["lr"] = cfg.learning_rate * lr_factor
+        self._begin(lr_factor)
         order, lengths = self._prepare(storage)
         stats: dict[str, list[float]] = defaultdict(list)
         for _ in range(cfg.num_epochs):
@@ -123,6 +123,11 @@ class Learner:
         )
 
     # --- private -------------------------------------------------------------------------------
+
+    def _begin(self, lr_factor: float) -> None:
+        self._num_applied = 0
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.cfg.ppo.learning_rate * lr_factor
 
     def _prepare(self, storage: RolloutStorage) -> tuple[np.ndarray, np.ndarray]:
         """Advantages, returns and weights into the storage; the order of its sequences."""
@@ -176,6 +181,7 @@ class Learner:
         """One optimiser step on one minibatch."""
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
+        version = torch.full_like(loss.detach(), self._num_applied)  # of the weights used
         learned = self.parameters
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -185,12 +191,15 @@ class Learner:
             learned = [*learned, *self.entropy.parameters()]
         # The loss among them: one that is not finite is then seen by all ranks.
         kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends epochs
-        self.ranks.average_gradients(learned, [loss.detach(), *kl])
+        self.ranks.average_gradients(learned, [loss.detach(), version, *kl])
+        # Optimiser steps that the weights have seen since the ranks' gradients were computed.
+        stats["ver/gradient_staleness"] = self._num_applied - version
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
         values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
             return self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
         self.optimizer.step()
+        self._num_applied += 1
         if self.cfg.entropy.learned:
             self.entropy_optimizer.step()
             self.entropy.project()

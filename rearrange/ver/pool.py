@@ -14,7 +14,6 @@ import logging
 import multiprocessing
 import os
 import select
-import signal
 import sys
 import threading
 import time
@@ -37,6 +36,7 @@ from rearrange.ver.environment_worker import (
 )
 from rearrange.ver.machine import one_thread
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
+from rearrange.ver.stop_signals import signals_blocked
 
 log = logging.getLogger(__name__)
 _CHECK_EVERY_S = 0.25  # between looks for silent workers
@@ -175,7 +175,7 @@ class WorkerPool:
 
     def start(self) -> None:
         """Starts the workers; their environments announce themselves as they become ready."""
-        resource_tracker.ensure_running()  # its start would end `_signals_blocked` too early
+        resource_tracker.ensure_running()  # its start would end `signals_blocked` too early
         size = self._cfg.envs_per_worker
         try:
             for first in range(0, self.num_envs, size):
@@ -252,7 +252,7 @@ class WorkerPool:
         process = self._context.Process(
             target=run_environment_worker, args=args, name=name, daemon=True
         )
-        with _main_module_hidden(), one_thread(), _signals_blocked():
+        with _main_module_hidden(), one_thread(), signals_blocked():
             process.start()
         reader.close()
         deadline = time.monotonic() + self._cfg.start_timeout_s
@@ -332,20 +332,6 @@ def _end(process: multiprocessing.process.BaseProcess) -> None:
         log.warning("process %d does not end", process.pid)
     else:
         process.close()
-
-
-@contextmanager
-def _signals_blocked():
-    """The server inherits this, so that SIGTERM to the whole group reaches only this process.
-
-    The server would else end before our work is saved, and its children with it. It leaves when
-    this process does.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

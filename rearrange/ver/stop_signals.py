@@ -1,4 +1,9 @@
-"""Ctrl-C and SIGTERM as a wish to stop, which the training looks at where it can stop well."""
+"""Signals as a wish to stop, which the training looks at where it can stop well.
+
+SIGINT   Ctrl-C                                            exit code 130
+SIGTERM  kill, a scheduler that takes the machine away     143
+SIGUSR1  a scheduler's notice: save, and be started again   75
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+EXIT_CODES: dict[int, int] = {
+    # 128 + number, as shells have it
+    signal.SIGINT: 130,
+    signal.SIGTERM: 143,
+    # EX_TEMPFAIL of sysexits.h, "try again later"; 138 would also be that of a process which the
+    # signal killed before it could save.
+    signal.SIGUSR1: 75,
+}
+"""What a command ends with that a signal stopped, once its work is saved."""
 _SAME_SIGNAL_S = 1.0  # a terminal and a shell may both deliver one Ctrl-C
 
 
@@ -43,15 +56,23 @@ class StopSignals:
 
     @property
     def name(self) -> str | None:
-        """SIGINT or SIGTERM; None if nobody asked."""
+        """SIGINT and so on; None if nobody asked."""
         return signal.Signals(self._signum).name if self._signum else None
+
+    @property
+    def exit_code(self) -> int:
+        """0 if nobody asked."""
+        return EXIT_CODES.get(self._signum, 1) if self._signum else 0
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Signals only ask; a second one does not wait. Does nothing outside the main thread."""
+        """Signals only ask; a second one does not wait. Does nothing outside the main thread.
+
+        A scheduler's notice may come twice, from itself and by way of torchrun: it always waits.
+        """
 
         def handle(signum: int, frame: object) -> None:
-            if self.is_set_for(_SAME_SIGNAL_S):
+            if signum != signal.SIGUSR1 and self.is_set_for(_SAME_SIGNAL_S):
                 raise KeyboardInterrupt
             self.request(signum)
 
@@ -66,11 +87,24 @@ class StopSignals:
 
 
 @contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Processes started meanwhile inherit this, so that a signal to all reaches this one alone.
+
+    They would else end before our work is saved. They leave when this process does.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def _handled_by(handler) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {signum: signal.signal(signum, handler) for signum in SIGNALS}
+    before = {signum: signal.signal(signum, handler) for signum in EXIT_CODES}
     try:
         yield
     finally:

@@ -217,7 +217,7 @@ class Trainer:
                     break
                 learn_begin = time.perf_counter()
                 torch.set_num_threads(self._learning_threads)
-                lag = self.updates - float(storage.policy_version[storage.complete_rows()].mean())
+                lags = self.updates - storage.policy_version[storage.complete_rows()]
                 figures = self._learn(storage, after_step)
                 learn_s = meeting.learn_s = time.perf_counter() - learn_begin
                 self.steps += report.num_steps_all
@@ -225,7 +225,10 @@ class Trainer:
                 if not uses_copy:
                     collector.policy_version = self.updates
                 now = time.perf_counter()
-                figures |= {"ver/policy_lag": lag} | meeting.figures()
+                figures |= {
+                    "ver/policy_lag": float(lags.mean()), "ver/policy_lag_max": float(lags.max())
+                }  # fmt: skip
+                figures |= meeting.figures()
                 self._log(figures, report, pool, now - begin, learn_s)
                 begin = now
                 self._boundary = self._snapshot(collector, storage)
@@ -400,6 +403,8 @@ class Trainer:
             serial=self.cfg.serial,
             num_envs=self.cfg.num_envs,
             world_size=self.ranks.world_size,
+            sampling="asynchronous" if self._turns == "free" else "synchronous",
+            gradients="central" if self.ranks.is_alone else "decentralised",
             device=str(self.device),
             **others,
         )

@@ -35,7 +35,7 @@ ENDLESS = 10**7
 @pytest.fixture(autouse=True)
 def late_signals_are_harmless():
     """Outside of a training; also where the shell has made this process ignore Ctrl-C."""
-    known = (signal.SIGINT, signal.SIGTERM)
+    known = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
     before = [signal.signal(signum, lambda *_: None) for signum in known]
     yield
     for signum, handler in zip(known, before, strict=True):
@@ -123,7 +123,7 @@ def assert_saved(run_dir):
     assert workers() == []
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_saves_and_leaves(tmp_path, signum):
     before = signal.getsignal(signum)
 

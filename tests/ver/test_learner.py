@@ -113,6 +113,21 @@ def test_the_ratios_of_fresh_data_are_one():
     assert figures["ppo/clip_fraction"] == 0.0
 
 
+def test_the_staleness_of_gradients_is_measured():
+    policy, learner = make()
+    storage = collect(policy, lambda o, a: a)
+    assert learner.update(storage)["ver/gradient_staleness"] == 0.0
+
+    def as_with_a_rank_that_is_behind(parameters, scalars):
+        scalars[1] -= 1.5  # loss, version, ...: the mean over this rank and one 3 steps older
+
+    learner.ranks.average_gradients = as_with_a_rank_that_is_behind
+    try:
+        assert learner.update(storage)["ver/gradient_staleness"] == 1.5
+    finally:
+        del learner.ranks.average_gradients  # ALONE is shared
+
+
 @pytest.mark.parametrize("max_length", [1, 3])
 def test_cut_sequences_start_from_the_stored_memory(max_length):
     ppo = PPOCfg(num_minibatches=2, learning_rate=1e-30, max_sequence_length=max_length)

@@ -1,7 +1,11 @@
-"""The real command below torchrun: after a killed rank all go on from the newest checkpoint."""
+"""The real command below torchrun: after a killed rank all go on from the newest checkpoint.
+
+`scheme=ranks` has to do the same; and two machines' agents train together.
+"""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,18 +27,31 @@ WORDS = (
 )
 
 
-@pytest.fixture
-def launch(tmp_path):
-    """torchrun with two ranks, one restart; what is left of it is ended."""
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-        "--max-restarts=1", "-m", "rearrange", *WORDS.split(), f"run_dir={tmp_path / 'run'}",
-    ]  # fmt: skip
+TORCHRUN = ["-m", "torch.distributed.run"]
+BY_TORCHRUN = [
+    *TORCHRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=1",
+    "-m", "rearrange", *WORDS.split(),
+]  # fmt: skip
+BY_SCHEME = [
+    "-m", "rearrange", *WORDS.split(),
+    "scheme=ranks", "scheme.world_size=2", "scheme.max_restarts=1",
+]  # fmt: skip
+
+
+def started(words, run_dir):
+    """Python with these words, its output beside the run's folder."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    with open(tmp_path / "output.txt", "wb") as output:
-        process = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
+    with open(run_dir.parent / "output.txt", "ab") as output:
+        return subprocess.Popen(
+            [sys.executable, *words, f"run_dir={run_dir}"], env=environment,
+            stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+
+
+@pytest.fixture(params=[BY_TORCHRUN, pytest.param(BY_SCHEME, marks=pytest.mark.slow)])
+def launch(request, tmp_path):
+    """Two ranks, one restart; what is left of them is ended."""
+    process = started(request.param, tmp_path / "run")
     yield process
     for pid in [*ranks_of(process).values(), process.pid]:
         with suppress(ProcessLookupError):
@@ -96,3 +113,26 @@ def test_ranks_train_survive_a_kill_and_save_when_terminated(tmp_path, launch):
     # one file for each time that rank 0 was started
     assert len(list((run_dir / "tensorboard").iterdir())) == 2
     assert not any(str(run_dir) in command for *_, command in processes().values())
+
+
+@pytest.mark.slow
+def test_two_machines_train_together(tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    words = [
+        *TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d",
+        f"--rdzv-endpoint=localhost:{port}", "--rdzv-id=1",
+        "-m", "rearrange", *WORDS.split(), "total_steps=512",
+    ]  # fmt: skip
+    agents = [started(words, tmp_path / "run") for _ in range(2)]
+    try:
+        codes = [agent.wait(LIMIT_S) for agent in agents]
+    finally:
+        for agent in agents:
+            if agent.poll() is None:
+                agent.terminate()
+                agent.wait(LIMIT_S)
+    assert codes == [0, 0], (tmp_path / "output.txt").read_text()
+    summary = strict_json((tmp_path / "run/summary.json").read_text())
+    assert summary["world_size"] == 2 and summary["total_steps"] >= 512

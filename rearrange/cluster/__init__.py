@@ -1,0 +1,1 @@
+"""How a training or an evaluation is run: in one process, in several, over a cluster."""

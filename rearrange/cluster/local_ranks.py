@@ -1,0 +1,52 @@
+"""Ranks on this machine, by torch's elastic agent: what `torchrun --standalone` does.
+
+    this process: the agent --> rank 0, rank 1, ...: `python -m rearrange VERB ...`, the same words
+
+A rank that dies ends the others; all are started again, which `resume=auto` makes go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import uuid
+
+from rearrange.cluster.scheme import SchemeCfg
+from rearrange.ver.machine import one_thread
+from rearrange.ver.stop_signals import EXIT_CODES
+
+SHUTDOWN_S = 90  # an update may run for 15 s after a signal, then the checkpoint is written
+
+log = logging.getLogger(__name__)
+
+
+def run_local_ranks(words: list[str], scheme: SchemeCfg) -> int:
+    """Runs `rearrange` with these words as each rank; the exit code of them all."""
+    # here: they take a while
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    options = ["-P"] if sys.flags.safe_path else []
+    try:
+        # one thread, as torchrun has it; a rank that learns from images takes more itself
+        with one_thread(), tempfile.TemporaryDirectory() as folder:
+            config = LaunchConfig(
+                min_nodes=1, max_nodes=1, nproc_per_node=scheme.world_size,
+                run_id=uuid.uuid4().hex, rdzv_backend="c10d", rdzv_endpoint="localhost:0",
+                max_restarts=scheme.max_restarts, shutdown_timeout=SHUTDOWN_S,
+                signals_to_handle="SIGTERM,SIGINT,SIGUSR1,SIGHUP,SIGQUIT",
+                logs_specs=DefaultLogsSpecs(log_dir=folder),
+            )  # fmt: skip
+            elastic_launch(config, sys.executable)(*options, "-m", "rearrange", *words)
+    except SignalException as stop:  # the ranks were told, and have saved
+        return EXIT_CODES.get(stop.sigval, 128 + stop.sigval)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode in (2, *EXIT_CODES.values()):  # it has said why
+            return failure.exitcode
+        log.error("rank %d ended with exit code %d", rank, failure.exitcode)
+        return 1
+    return 0

@@ -1,0 +1,142 @@
+"""RankHost: what holds one rank's process on a machine of the cluster. An actor of Ray's.
+
+    RankGroup -- Ray's calls --> RankHost -- starts --> `python -m rearrange VERB ...`
+
+The process is what torchrun would start: it finds its place in the same variables, hears signals in
+its main thread, and knows nothing of Ray. It ends with its host, which ends with its machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rearrange
+from rearrange.ver.stop_signals import EXIT_CODES
+
+PACKAGE_ROOT = Path(rearrange.__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a host is."""
+
+    node: str
+    address: str
+    port: int
+    """One that is free there."""
+    gpus: tuple[str, ...]
+    """Ids of those that Ray gave."""
+
+
+@dataclass
+class Report:
+    """What a rank did since the last look at it."""
+
+    code: int | None
+    """Its exit code; None while it runs."""
+    out: str
+    err: str
+
+
+def variables_of(spots: list[Spot]) -> list[dict[str, str]]:
+    """torchrun's variables of each rank, from where the ranks' hosts are.
+
+    The ranks of a machine see all their GPUs, in the order of their local ranks, as NCCL likes it.
+    """
+    ranks_on: dict[str, list[int]] = defaultdict(list)
+    for rank, spot in enumerate(spots):
+        ranks_on[spot.node].append(rank)
+    found = []
+    for rank, spot in enumerate(spots):
+        here = ranks_on[spot.node]
+        variables = {
+            "RANK": rank, "WORLD_SIZE": len(spots),
+            "LOCAL_RANK": here.index(rank), "LOCAL_WORLD_SIZE": len(here),
+            "MASTER_ADDR": spots[0].address, "MASTER_PORT": spots[0].port,
+        }  # fmt: skip
+        gpus = [gpu for other in here for gpu in spots[other].gpus]
+        if gpus:
+            variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        found.append({name: str(value) for name, value in variables.items()})
+    return found
+
+
+class RankHost:
+    def find_spot(self) -> Spot:
+        import ray
+
+        context = ray.get_runtime_context()
+        gpus = context.get_accelerator_ids().get("GPU", [])
+        address = ray.util.get_node_ip_address()
+        with socket.socket() as free:
+            free.bind(("", 0))
+            port = free.getsockname()[1]
+        return Spot(context.get_node_id(), address, port, tuple(map(str, gpus)))
+
+    def start(self, words: list[str], variables: dict[str, str], folder: str) -> None:
+        """Starts the process.
+
+        Args:
+            words: what follows `rearrange`.
+            variables: of its environment, beside those that are there.
+            folder: where relative paths begin, as for the one who gave the words.
+
+        Raises OSError if this machine has no such folder.
+        """
+        paths = [str(PACKAGE_ROOT), os.environ.get("PYTHONPATH")]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} | variables
+        options = ["-P"] if sys.flags.safe_path else []
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115  as long as the host lives
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, *options, "-m", __name__, str(os.getpid()), *words],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            stdout=self._out, stderr=self._err,
+        )  # fmt: skip
+        self._num_read = {self._out: 0, self._err: 0}
+
+    def look(self) -> Report:
+        code = self._process.poll()  # first: what it wrote before it ended is then there
+        return Report(code, self._read(self._out), self._read(self._err))
+
+    def send(self, signum: int) -> None:
+        """A signal for the process, if it still runs."""
+        self._process.send_signal(signum)
+
+    def _read(self, file: Any) -> str:
+        content = os.pread(file.fileno(), 2**20, self._num_read[file])
+        self._num_read[file] += len(content)
+        return content.decode(errors="replace")
+
+
+def main() -> int:
+    """The rank's process: HOST'S-PROCESS-ID VERB ..."""
+    os.setsid()  # Ctrl-C reaches it by way of its host alone
+    # Ray starts its processes deaf to Ctrl-C, and what they start inherits that.
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+    for signum in EXIT_CODES:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with its host
+    if os.getppid() != int(sys.argv[1]):
+        return 1  # which has just gone
+    from rearrange.cli import main as run_command
+
+    return run_command(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""A connection to Ray: to a cluster that is there, or to a Ray of our own on this machine.
+
+    address=HOST:PORT, or RAY_ADDRESS, or `ray start` was called on this machine  -->  joined
+    otherwise  -->  started here, and ended with all its processes when the block ends
+
+Two commands never share a Ray of our own, which would end with the first of them: Ray looks for
+those that `ray start` made. It has no dashboard and sends no usage statistics.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from rearrange.errors import UserError
+from rearrange.ver.machine import num_cores
+from rearrange.ver.stop_signals import signals_blocked
+
+OBJECT_STORE_BYTES = 200 * 2**20  # only records and a few lines of text travel
+LOCAL = "local"  # Ray's word for one of its own
+
+
+@contextmanager
+def connected(address: str | None, num_cpus: float = 0.0) -> Iterator[ModuleType]:
+    """The module `ray`, connected.
+
+    Args:
+        address: of a cluster; None: see above; "local": a Ray of our own.
+        num_cpus: that a Ray of our own must offer, even if the machine has fewer cores.
+
+    Raises UserError if Ray is not installed, or does not answer.
+    """
+    ray = _imported()
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    folder = None
+    try:
+        if address in (None, LOCAL):
+            folder = _start(ray, address, int(max(num_cores(), num_cpus)))
+        else:
+            _join(ray, address)
+        _restore(before)  # Ray's own end the process where it stands
+        yield ray
+    finally:
+        ray.shutdown()
+        _restore(before)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _imported() -> ModuleType:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError(
+            "Ray is not installed: pip install 'rearrange[cluster]', in a checkout "
+            "pip install -e '.[cluster]'"
+        ) from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    return ray
+
+
+def _start(ray: ModuleType, address: str | None, num_cpus: int) -> str | None:
+    """Starts a Ray of our own, whose folder is returned, unless there is one to join."""
+    try:
+        with signals_blocked():
+            context = _init(
+                ray, address=address, num_cpus=num_cpus, include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+            )  # fmt: skip
+        return context.address_info["session_dir"]
+    except ValueError:  # that it has its own cores
+        _join(ray, None)
+    except Exception as error:  # no narrower one: Ray raises it itself
+        raise UserError(f"Ray cannot be started on this machine: {_line(error)}") from error
+
+
+def _join(ray: ModuleType, address: str | None) -> None:
+    try:
+        _init(ray, address=address)
+    except Exception as error:
+        where = "that `ray start` made here (address=local starts another)"
+        where = where if address is None else f"at {address}"
+        raise UserError(f"cannot join the Ray cluster {where}: {_line(error)}") from error
+
+
+def _init(ray: ModuleType, **options: Any) -> Any:
+    return ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _restore(handlers: dict[int, Any]) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
