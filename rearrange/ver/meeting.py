@@ -47,7 +47,7 @@ class Meeting:
         self._choice: Choice | None = None  # for the rollout that is collected now
         self._figures: dict[str, float] = {}
         self._next_look, self._is_stop_announced, self._num_finished = 0.0, False, 0
-        # An earlier training of the same ranks has counted too; none goes on before all have looked.
+        # An earlier training of these ranks has counted too; none goes on before all have looked.
         self._num_before = ranks.num_finished()
         ranks.any(False)
 
