@@ -161,6 +161,15 @@ def _answers(folder: Path, way: str, num_processes: int) -> list[Path]:
     return [folder / f"{way}_{rank:03}.json" for rank in range(num_processes)]
 
 
+def ranks_environment() -> dict[str, str]:
+    """Variables for ranks: one thread each, and a checkout's code is found by PYTHONPATH."""
+    variables = {"OMP_NUM_THREADS": "1"}
+    checkout = Path(rearrange.__file__).resolve().parent.parent
+    if (checkout / "pyproject.toml").is_file():
+        variables["PYTHONPATH"] = str(checkout)
+    return variables
+
+
 @contextmanager
 def _torchrun(folder: Path, num_processes: int):
     """Ranks that carry out the folder's job; they end with the block."""
@@ -169,16 +178,10 @@ def _torchrun(folder: Path, num_processes: int):
         f"--nproc-per-node={num_processes}", "-m", "rearrange.eval.scaling_rank",
         str(folder.absolute() / "job.json"),
     ]  # fmt: skip
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    checkout = Path(rearrange.__file__).resolve().parent.parent
-    if (checkout / "pyproject.toml").is_file():  # not installed, or not this one
-        environment["PYTHONPATH"] = str(checkout)
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-        environment.pop(name, None)
     with open(folder / "log.txt", "wb") as log:
         child = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
+            command, env=os.environ | ranks_environment(), stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     try:
         yield child
