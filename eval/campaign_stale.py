@@ -116,7 +116,9 @@ def checks_of(rows: dict[str, Any]) -> dict[str, bool]:
         each = rows["fill"]["each"]
         batches = each["smallest_batch"] + each["largest_batch"]
         checks["fill: every batch has its full size"] = bool(np.allclose(batches, FULL))
-    has_intervals = set(rows) == set(WAYS) and all(row["last"]["low"] for row in rows.values())
+    has_intervals = set(rows) == set(WAYS) and all(
+        row["last"]["low"] is not None for row in rows.values()
+    )
     if has_intervals:
         for name in ("curve", "last"):
             ours, other = rows["fill"][name], rows["discard"][name]
