@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from rearrange.eval.files import atomic_write_json
 from rearrange.eval.scaling_simulation import WAYS
 from rearrange.eval.scaling_workload import workload_of
 from rearrange.eval.sleeping_pool import OwingFactory, SleepingPool
-from rearrange.ver.distributed import ALONE, Ranks, joined, read_place
+from rearrange.ver.distributed import ALONE, Ranks, joined
 from rearrange.ver.files import strict_json
 from rearrange.ver.metrics import METRICS_FILE, read_metrics
 from rearrange.ver.preemption import PreemptionCfg
@@ -144,13 +143,18 @@ def main(path: str) -> None:
     """The whole life of the process."""
     torch.set_num_threads(1)
     job = RankJob(**strict_json(Path(path).read_text()))
-    cfg, place = BenchScalingCfg(**job.settings), read_place(os.environ)
-    with nullcontext(ALONE) if job.is_alone else joined("cpu", RANKS_TIMEOUT_S) as ranks:
+    cfg = BenchScalingCfg(**job.settings)
+    with joined("cpu", RANKS_TIMEOUT_S) as ranks:
+        if job.is_alone or ranks.is_first:
+            from torch.utils import tensorboard  # noqa: F401 - takes seconds, not to be measured
         for way in job.ways:
-            # Environments of a rank that is alone count from 0, but are to be its own ones.
-            first_env = place.rank * cfg.num_envs if job.is_alone else 0
-            figures = train(cfg, way, ranks, first_env)
-            atomic_write_json(job.answer(way, place.rank), figures)
+            ranks.any(False)  # all begin together
+            if job.is_alone:
+                # Its environments count from 0, but are to be those of this rank.
+                figures = train(cfg, way, ALONE, ranks.rank * cfg.num_envs)
+            else:
+                figures = train(cfg, way, ranks, 0)
+            atomic_write_json(job.answer(way, ranks.rank), figures)
 
 
 if __name__ == "__main__":
