@@ -1,16 +1,19 @@
 """The bench of ranks: what is read from them, its bars and mistakes, and one short real run."""
 
 import json
-from dataclasses import replace
+import shutil
+from dataclasses import asdict, replace
 
 import imageio.v2 as imageio
 import pytest
 
 from rearrange import cli
+from rearrange.configs.load import load
 from rearrange.configs.schema import BenchScalingCfg
 from rearrange.errors import UserError
-from rearrange.eval import bench_scaling
+from rearrange.eval import bench_scaling, scaling_rank
 from rearrange.eval.scaling_measure import Measured, check_settings, read_answers
+from rearrange.eval.scaling_rank import RankJob
 from rearrange.eval.scaling_workload import workload_of
 
 CFG = BenchScalingCfg(
@@ -138,11 +141,20 @@ def test_the_workload_is_r1_in_slow_motion():
 
 def test_the_command_measures_ranks_and_goes_on_where_it_was(tmp_path, capsys):
     words = [
-        "bench", "scaling", "ranks=2", "ways=ver", "num_envs=2", "num_steps=4", "num_rollouts=2",
-        "warmup_rollouts=1", "slow_motion=2", "gradient_size=100", "simulated_ranks=[]", "draws=2",
+        "ranks=2", "ways=ver", "num_envs=2", "num_steps=4", "num_rollouts=2", "warmup_rollouts=1",
+        "slow_motion=2", "gradient_size=100", "simulated_ranks=[]", "draws=2",
         f"keep_dir={tmp_path / 'kept'}", f"output={tmp_path / 'scaling.json'}",
     ]  # fmt: skip
-    assert cli.main(words) in (0, 1)  # the machine may be busy
+    # A rank by itself, in this process; what it saw has to do for both ranks.
+    folder = tmp_path / "kept" / "ranks_0001_of_0002"
+    folder.mkdir(parents=True)
+    settings = asdict(load("bench scaling", words))
+    job = RankJob(settings, ["ver"], str(folder), is_alone=True)
+    (folder / "job.json").write_text(json.dumps(asdict(job)))
+    scaling_rank.main(str(folder / "job.json"))
+    shutil.copy(job.answer("ver", 0), job.answer("ver", 1))
+    # Two ranks below torchrun.
+    assert cli.main(["bench", "scaling", *words]) in (0, 1)  # the machine may be busy
     assert capsys.readouterr().err.count("steps/s") == 2
     figures = json.loads((tmp_path / "scaling.json").read_text())
     for ranks in ("1", "2"):
@@ -152,6 +164,6 @@ def test_the_command_measures_ranks_and_goes_on_where_it_was(tmp_path, capsys):
     assert figures["measured"]["2"]["ver"]["all_reduce_s"] > 0.0
     logs = list((tmp_path / "kept").glob("*/log.txt"))
     before = [log.stat().st_mtime_ns for log in logs]
-    assert cli.main(words) in (0, 1)
-    assert [log.stat().st_mtime_ns for log in logs] == before and len(logs) == 2
+    assert cli.main(["bench", "scaling", *words]) in (0, 1)
+    assert [log.stat().st_mtime_ns for log in logs] == before and len(logs) == 1
     assert json.loads((tmp_path / "scaling.json").read_text())["measured"] == figures["measured"]
