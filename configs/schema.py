@@ -15,6 +15,7 @@ HIDDEN = (
     "passed_on",
 )  # fields that the program fills in; not for the command line
 TRAINING_VERBS = ("train", "train-skill")  # their settings' owners import torch
+_BENCHES = "choose from sim, trainers, scaling"
 
 
 def _check(is_right: bool, message: str) -> None:
@@ -180,7 +181,7 @@ class ViewCfg(AgentSettings):
 @dataclass(kw_only=True)
 class BenchCfg:
     what: str = MISSING
-    """What to measure: sim; for trainers see `rearrange bench trainers --help`."""
+    """What to measure: sim; for others see `rearrange help bench trainers` and `bench scaling`."""
     output: str | None = None
     """Also write the figures to this JSON file."""
     num_steps: int = 10_000
@@ -193,7 +194,7 @@ class BenchCfg:
     """Seed of the episodes and of the random actions."""
 
     def __post_init__(self) -> None:
-        _check(self.what == "sim", f"unknown bench '{self.what}': choose from sim, trainers")
+        _check(self.what == "sim", f"unknown bench '{self.what}': {_BENCHES}")
         for name in ("num_steps", "num_resets", "num_images"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
@@ -236,13 +237,66 @@ class BenchTrainersCfg:
     """Keep the run directories here; none: they are temporary."""
 
     def __post_init__(self) -> None:
-        _check(self.what == "trainers", f"unknown bench '{self.what}': choose from sim, trainers")
+        _check(self.what == "trainers", f"unknown bench '{self.what}': {_BENCHES}")
         for name in ("num_envs", "num_steps", "num_rollouts", "home_rollouts", "camera_size"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
         for name in ("warmup_rollouts", "seed"):
             value = getattr(self, name)
             _check(value >= 0, f"{name} must not be negative, got {value}")
+
+
+@dataclass(kw_only=True)
+class BenchScalingCfg:
+    what: str = "scaling"
+    """What to measure: how the trainer's speed grows with ranks."""
+    output: str | None = None
+    """Also write the figures to this JSON file, and a plot beside it."""
+    ranks: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 16])
+    """Numbers of ranks to measure, all on this machine; 1 is always among them."""
+    ways: str = "ver,ver_waits,nover,nover_stops,ddppo"
+    """Modes with their rule for stragglers, with commas; ver_waits and nover have none."""
+    num_envs: int = 16
+    """Sleeping environments of a rank."""
+    num_steps: int = 16
+    """Steps of one environment in a rollout."""
+    num_rollouts: int = 8
+    """Rollouts that are measured."""
+    warmup_rollouts: int = 2
+    """Rollouts before the clock starts; preemption begins with the third rollout."""
+    slow_motion: float = 8.0
+    """Steps take so many times longer than in R1, lest the ranks keep this machine's cores busy."""
+    rank_spread: float = 0.1
+    """Sigma of the lognormal factor by which each rank is slower than others."""
+    episode_spread: float = 0.2
+    """Sigma of the lognormal factor by which each episode is slower than others."""
+    gradient_size: int = 100_000
+    """Numbers in a gradient; the ranks average it for real, on this machine's cores."""
+    simulated_ranks: list[int] = field(default_factory=lambda: [8, 16, 32, 64, 128, 256, 512, 1024])
+    """Numbers of ranks to simulate; [] for none."""
+    draws: int = 200
+    """Random timings on which the choice of when to stop is compared with the best one."""
+    seed: int = 0
+    """Seed of all times and draws."""
+    keep_dir: str | None = None
+    """Keep what is measured here; the same command then measures only what is missing."""
+
+    def __post_init__(self) -> None:
+        _check(self.what == "scaling", f"unknown bench '{self.what}': {_BENCHES}")
+        counts = ("num_envs", "num_steps", "num_rollouts", "warmup_rollouts", "gradient_size")
+        for name in (*counts, "draws"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        for name in ("rank_spread", "episode_spread", "seed"):
+            value = getattr(self, name)
+            _check(value >= 0, f"{name} must not be negative, got {value}")
+        _check(self.slow_motion > 0, f"slow_motion must be positive, got {self.slow_motion}")
+        _check(bool(self.ranks), "ranks must name at least one number")
+        for name in ("ranks", "simulated_ranks"):
+            for value in getattr(self, name):
+                _check(1 <= value <= 4096, f"{name} must lie in [1, 4096], got {value}")
+        steps = self.num_envs * self.num_steps
+        _check(steps % 2 == 0, f"num_envs x num_steps must be even, got {steps}")
 
 
 @dataclass(kw_only=True)
@@ -378,6 +432,7 @@ _CONFIGS: dict[str, type] = {
     "plot": PlotCfg,
     "bench": BenchCfg,
     "bench trainers": BenchTrainersCfg,
+    "bench scaling": BenchScalingCfg,
     "chaos": ChaosCfg,
     "doctor": DoctorCfg,
     "list": ListCfg,

@@ -66,7 +66,7 @@ def calculate(
     return num_rollouts * work.rollout_steps / (times[-1] - times[warmup_rollouts])
 
 
-class _Env:
+class EnvTimes:
     """The times of one environment, resets where they belong."""
 
     def __init__(self, cfg: StragglerCfg, index: int) -> None:
@@ -86,7 +86,7 @@ class _Env:
 
 def _synchronous(work: Workload) -> Iterator[float]:
     """When each rollout has been learned from."""
-    envs = [_Env(work.straggler, index) for index in range(work.num_envs)]
+    envs = [EnvTimes(work.straggler, index) for index in range(work.num_envs)]
     now = 0.0
     while True:
         for _ in range(work.num_steps):
@@ -97,7 +97,7 @@ def _synchronous(work: Workload) -> Iterator[float]:
 
 def _asynchronous(mode: str, work: Workload, min_batch: int) -> Iterator[float]:
     """When each rollout has been learned from; `async` and `htsrl` learn while collecting."""
-    envs = [_Env(work.straggler, index) for index in range(work.num_envs)]
+    envs = [EnvTimes(work.straggler, index) for index in range(work.num_envs)]
     is_fixed = mode in ("nover", "htsrl")
     is_overlapped = mode in ("htsrl", "async")
     waiting = list(range(work.num_envs))  # they ask for an action

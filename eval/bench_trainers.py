@@ -57,8 +57,8 @@ def run(cfg: BenchTrainersCfg) -> int:
 
     Raises UserError for a name that does not exist, before anything is measured.
     """
-    workloads = _names("workloads", cfg.workloads, (STRAGGLER, *SKILL_TASKS))
-    modes = _names("modes", cfg.modes, bench_ideal.MODES)
+    workloads = names_of("workloads", cfg.workloads, (STRAGGLER, *SKILL_TASKS))
+    modes = names_of("modes", cfg.modes, bench_ideal.MODES)
     peer_names = find_peers(cfg) if PEER_TASK in workloads else []
     if cfg.output is not None:
         prepare_folder(Path(cfg.output).expanduser().parent)
@@ -78,7 +78,7 @@ def find_peers(cfg: BenchTrainersCfg) -> list[str]:
     python = peers.check_python(cfg.peers_python or sys.executable)
     if cfg.peers == "auto":
         return [name for name in peers.PEERS if peers.is_installed(name, python)]
-    names = _names("peers", cfg.peers, tuple(peers.PEERS))
+    names = names_of("peers", cfg.peers, tuple(peers.PEERS))
     for name in names:
         if not peers.is_installed(name, python):
             raise UserError(
@@ -272,7 +272,7 @@ def _tell(workload: str, name: str, figure: dict[str, Any]) -> None:
     print(f"{workload} {name}: {what}", file=sys.stderr, flush=True)
 
 
-def _names(setting: str, words: str, known: tuple[str, ...]) -> list[str]:
+def names_of(setting: str, words: str, known: tuple[str, ...]) -> list[str]:
     """Names with commas between them. Raises UserError for one that is unknown, or for none."""
     names = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     unknown = [name for name in names if name not in known]

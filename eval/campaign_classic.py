@@ -221,8 +221,8 @@ def table(figures: dict[str, Any]) -> str:
     for row in figures["rows"]:
         seeds = ", ".join(f"{value:.1f}" for value in row["returns"])
         lines.append(
-            f"| {row['env']} | {row['way']} | {row['steps']} | {_mean(row['last'])} | {seeds} "
-            f"| {_mean(row['curve'])} | {row['wall_time_s']:.0f} |"
+            f"| {row['env']} | {row['way']} | {row['steps']} | {mean_text(row['last'])} | {seeds} "
+            f"| {mean_text(row['curve'])} | {row['wall_time_s']:.0f} |"
         )
     lines += ["", "| bar | met |", "|---|---|"]
     for check in figures["checks"]:
@@ -236,7 +236,8 @@ def _has_interval(*rows: dict[str, Any]) -> bool:
     return all(row["last"]["low"] is not None for row in rows)
 
 
-def _mean(figure: dict[str, float | None]) -> str:
+def mean_text(figure: dict[str, float | None]) -> str:
+    """The mean and, where there is one, its interval."""
     if figure["low"] is None:
         return f"{figure['mean']:.1f}"
     return f"{figure['mean']:.1f} ({figure['low']:.1f} to {figure['high']:.1f})"

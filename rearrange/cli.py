@@ -145,6 +145,16 @@ VERBS: dict[str, Verb] = {
             "bench trainers workloads=straggler modes=ver,ddppo peers=none",
         ),
     ),
+    "bench scaling": Verb(
+        "rearrange.eval.bench_scaling",
+        "measure how training scales with ranks, and simulate more",
+        (
+            "bench scaling output=outputs/scaling.json keep_dir=outputs/scaling",
+            "bench scaling ranks=1,2,4 ways=ver,ddppo num_rollouts=4 simulated_ranks=64",
+        ),
+        "Ranks are processes of this machine; their environments sleep. The simulation is\n"
+        "calibrated on what was measured and compared with it. Exit code 1 if a bar is missed.",
+    ),
     "chaos": Verb(
         "rearrange.eval.chaos",
         "break training in many ways and tell what happened",

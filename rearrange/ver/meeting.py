@@ -47,6 +47,9 @@ class Meeting:
         self._choice: Choice | None = None  # for the rollout that is collected now
         self._figures: dict[str, float] = {}
         self._next_look, self._is_stop_announced, self._num_finished = 0.0, False, 0
+        # An earlier training of these ranks has counted too; none goes on before all have looked.
+        self._num_before = ranks.num_finished()
+        ranks.any(False)
 
     def __call__(
         self,
@@ -106,7 +109,7 @@ class Meeting:
         least = max(self._fewest, cfg.min_share * self._cfg.steps_per_rollout)
         if self._num_met == 0 or num_steps < least:
             return False
-        done = self._num_finished - self._num_met * world_size
+        done = self._num_finished - self._num_before - self._num_met * world_size
         return done >= cfg.fraction * world_size - 1e-9
 
     @property

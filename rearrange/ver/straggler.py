@@ -1,6 +1,6 @@
 """An environment that only sleeps: a trainer's stragglers without a simulator.
 
-    step   sleeps  base x factor(index) [x slow_factor in one step of ten]
+    step   sleeps  base x factor(index, group, episode) [x slow_factor in one step of ten]
     reset  sleeps  between reset_low_s and reset_high_s, every episode_steps steps
 
 With the defaults, 16 of these are the reference workload R1. Both kinds of straggler are there
@@ -37,6 +37,12 @@ class StragglerCfg:
     """A step of the median environment."""
     spread: float = 0.2
     """Sigma of the lognormal factor that each environment keeps; 0: all are alike."""
+    group_size: int = 1
+    """So many environments in a row share one more factor, as those of one machine would."""
+    group_spread: float = 0.0
+    """Sigma of that lognormal factor; 0: there is none."""
+    episode_spread: float = 0.0
+    """Sigma of the lognormal factor that each episode has; 0: there is none."""
     slow_factor: float = 4.0
     """A slow step takes so many times longer."""
     slow_share: float = 0.1
@@ -55,13 +61,15 @@ class StragglerCfg:
     """A JSON file {"step_s": [...], "reset_s": [...]} to replay instead of the distribution."""
 
     def __post_init__(self) -> None:
-        for name in ("base_step_s", "spread", "slow_factor", "reset_low_s"):
+        spreads = ("spread", "group_spread", "episode_spread")
+        for name in ("base_step_s", *spreads, "slow_factor", "reset_low_s"):
             if not getattr(self, name) >= 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if not 0.0 <= self.slow_share <= 1.0:
             raise ValueError(f"slow_share must lie in [0, 1], got {self.slow_share}")
-        if self.episode_steps < 1:
-            raise ValueError(f"episode_steps must be at least 1, got {self.episode_steps}")
+        for name in ("episode_steps", "group_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.reset_high_s >= self.reset_low_s:
             raise ValueError(
                 f"reset_high_s ({self.reset_high_s}) must not be below reset_low_s "
@@ -79,7 +87,10 @@ class StepTimes:
         self._cfg = cfg
         # Seeded by the index alone, as R1 wants it, unless another draw is asked for.
         normal = np.random.default_rng(index + 1009 * cfg.seed).standard_normal()
-        self.factor = float(np.exp(cfg.spread * normal))
+        of_group = _rng(cfg, index // cfg.group_size, 4).standard_normal()
+        self.factor = float(np.exp(cfg.spread * normal + cfg.group_spread * of_group))
+        self._episode_rng, self._episode_factor = _rng(cfg, index, 5), 1.0
+        self._begin_episode()
         self._step_rng, self._reset_rng = _rng(cfg, index, 1), _rng(cfg, index, 2)
         self._steps, self._resets = _read_recording(cfg.recording)
         # Replays start at different places, or all environments would be slow together.
@@ -93,7 +104,9 @@ class StepTimes:
         if self._steps:
             return float(np.mean(self._steps))
         cfg = self._cfg
-        return cfg.base_step_s * self.factor * (1.0 + (cfg.slow_factor - 1.0) * cfg.slow_share)
+        of_episodes = float(np.exp(0.5 * cfg.episode_spread**2))  # a lognormal's mean
+        slowness = 1.0 + (cfg.slow_factor - 1.0) * cfg.slow_share
+        return cfg.base_step_s * self.factor * of_episodes * slowness
 
     @property
     def mean_reset_s(self) -> float:
@@ -105,14 +118,20 @@ class StepTimes:
         if self._steps:
             self._step += 1
             return self._steps[self._step % len(self._steps)]
-        is_slow = self._step_rng.random() < self._cfg.slow_share
-        return self._cfg.base_step_s * self.factor * (self._cfg.slow_factor if is_slow else 1.0)
+        slowness = self._cfg.slow_factor if self._step_rng.random() < self._cfg.slow_share else 1.0
+        return self._cfg.base_step_s * self.factor * self._episode_factor * slowness
 
     def next_reset_s(self) -> float:
+        """Of the reset that ends an episode; the steps that follow are of the next one."""
+        self._begin_episode()
         if self._resets:
             self._reset += 1
             return self._resets[self._reset % len(self._resets)]
         return float(self._reset_rng.uniform(self._cfg.reset_low_s, self._cfg.reset_high_s))
+
+    def _begin_episode(self) -> None:
+        normal = self._episode_rng.standard_normal()
+        self._episode_factor = float(np.exp(self._cfg.episode_spread * normal))
 
 
 class Sleeper:
@@ -151,7 +170,7 @@ class StragglerEnv(gymnasium.Env):
         self.times = StepTimes(self.cfg, index)
         self.observation_space = spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
-        self._sleeper = Sleeper()
+        self.sleep = Sleeper().sleep  # how it spends its time (s)
         self._observation = np.zeros(OBSERVATION_SIZE, np.float32)
         self._num_steps = 0
         self._episode_steps = self.times.first_episode_steps
@@ -163,7 +182,7 @@ class StragglerEnv(gymnasium.Env):
         """Sleeps, but for the first time. The times do not depend on `seed`."""
         super().reset(seed=seed)
         if not self._is_new:
-            self._sleeper.sleep(self.times.next_reset_s())
+            self.sleep(self.times.next_reset_s())
             self._episode_steps = self.cfg.episode_steps
         self._is_new = False
         self._num_steps = 0
@@ -171,7 +190,7 @@ class StragglerEnv(gymnasium.Env):
 
     def step(self, action):
         """Sleeps. The reward is 0 and the episode is truncated after its number of steps."""
-        self._sleeper.sleep(self.times.next_step_s())
+        self.sleep(self.times.next_step_s())
         self._num_steps += 1
         return self._observation, 0.0, False, self._num_steps >= self._episode_steps, {}
 

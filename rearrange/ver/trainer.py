@@ -76,6 +76,7 @@ class Trainer:
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
         learner_factory: what to make of Learner's arguments.
+        pool_factory: what to make of WorkerPool's arguments; serial mode has a pool of its own.
         ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
 
@@ -93,12 +94,13 @@ class Trainer:
         identity: dict[str, Any] | None = None,
         preload: tuple[str, ...] = (),
         learner_factory: Callable[..., Any] = Learner,
+        pool_factory: Callable[..., Any] = WorkerPool,
         ranks: Ranks = ALONE,
         is_quiet: bool = False,
     ) -> None:
         self.cfg, self.run_dir, self.env_name = cfg, Path(run_dir), env_name
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
-        self._identity, self.ranks = identity or {}, ranks
+        self._identity, self.ranks, self._pool_factory = identity or {}, ranks, pool_factory
         if not ranks.is_alone and cfg.mode == "async":
             raise ValueError(
                 "mode async runs in one process: its collecting never waits, and ranks have to "
@@ -291,7 +293,7 @@ class Trainer:
         is_fresh = self._resumed is None
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)
-        return WorkerPool(
+        return self._pool_factory(
             self._make_env, self._layout, worker_cfg, numbers, is_fresh, cfg.workers, self._preload
         )
 

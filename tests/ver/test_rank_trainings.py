@@ -196,6 +196,20 @@ def test_rollouts_end_at_the_chosen_time_and_are_filled(tmp_path, monkeypatch, s
         assert line["ver/preempt_error_s"] == line["ver/preempt_real_s"] > 0.0
 
 
+def test_a_second_training_of_the_same_ranks_counts_from_its_own_beginning(tmp_path):
+    preemption = PreemptionCfg(fraction=1.0)  # who is stopped last has all steps
+
+    def work(ranks):
+        for name in ("first", "second"):
+            settings = {"mode": "ddppo", "preemption": preemption, "steps": 6 * S}
+            outcome(trainer(tmp_path / name, ranks, **settings))
+
+    on_ranks(work, tmp_path / "talk")
+    for name in ("first", "second"):
+        lines = read_metrics(tmp_path / name / "metrics.jsonl")
+        assert [line["ver/preempt_share"] for line in lines] == [0.0] * 3
+
+
 def test_stragglers_stop_once_the_others_have_finished(tmp_path):
     preemption = PreemptionCfg(fraction=0.5)
 

@@ -36,6 +36,24 @@ def test_an_environment_is_as_fast_in_every_process():
     assert first.factor == again.factor != other.factor
 
 
+def test_groups_and_episodes_have_factors_of_their_own():
+    settings = {"slow_share": 0.0, "spread": 0.0}
+    cfg = StragglerCfg(**settings, group_size=4, group_spread=0.3)
+    factors = [StepTimes(cfg, index).factor for index in range(800)]
+    assert len(set(factors)) == 200 and all(
+        factors[index] == factors[index - index % 4] for index in range(800)
+    )
+    assert np.log(factors).std() == pytest.approx(0.3, rel=0.15)
+    times = StepTimes(StragglerCfg(**settings, episode_spread=0.3), 5)
+    steps = []
+    for _ in range(2000):
+        steps += [times.next_step_s(), times.next_step_s()]
+        assert steps[-2] == steps[-1]
+        times.next_reset_s()
+    assert len(set(steps)) == 2000 and np.log(steps).std() == pytest.approx(0.3, rel=0.06)
+    assert np.mean(steps) == pytest.approx(times.mean_step_s, rel=0.03)
+
+
 def test_sleeps_add_up_to_the_times_asked_for():
     times = []
     for _ in range(5):
