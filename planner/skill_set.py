@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rearrange.errors import UserError
 from rearrange.planner.chain_cfg import ChainCfg
-from rearrange.planner.skill_view import IMAGE
+from rearrange.planner.skill_view import IMAGE, SIGHTS
 from rearrange.skills.trained_skills import FIXED_BASE, find_skill_path, skill_path
+from rearrange.tasks.ranges import RANGES
 from rearrange.tasks.registry import HOME_TASKS, make_task
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
         if values:
             chosen.env_options[name] = next(iter(values.values()))
     chosen.env_options["depth"] = bool(seeing)
+    sensed = {name for policy in chosen.policies.values() for name in policy.observation}
+    chosen.env_options["ranges"] = not sensed.isdisjoint(RANGES)
     return chosen
 
 
@@ -119,7 +122,7 @@ def _load(skill: str, path: Path, variant: Variant, is_sampling: bool) -> Learne
         wanted = "action_space=stationary" if variant.is_fixed_base else "a base that moves"
         got = policy.action_space
         raise UserError(f"{path} must be trained with {wanted}, got action_space={got}")
-    known = {*make_task(skill).sensors, IMAGE}
+    known = {*make_task(skill).sensors, *SIGHTS}
     if unknown := sorted(set(policy.observation) - known):
         raise UserError(f"{path} was trained with sensors that {skill} lacks: {', '.join(unknown)}")
     return policy

@@ -19,9 +19,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rearrange.tasks.ranges import RANGES
 from rearrange.tasks.registry import make_task
 
 IMAGE = "head_depth"
+SIGHTS = (IMAGE, *RANGES)
 _OF_TARGET = {"obj_start_sensor": 3, "obj_goal_sensor": 3}
 _OF_MARKER = {"marker_rel_pos": 3, "marker_js": 2}
 _COMPASS = "goal_to_agent_gps_compass"
@@ -55,6 +57,5 @@ class SkillView:
     def __call__(self, observation: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The skill's observation, views into the given arrays."""
         view = {name: observation[source][cut] for name, source, cut in self._parts}
-        if IMAGE in observation:
-            view[IMAGE] = observation[IMAGE]
+        view |= {name: observation[name] for name in SIGHTS if name in observation}
         return view

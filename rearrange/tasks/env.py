@@ -1,4 +1,4 @@
-"""RearrangeEnv: one simulation, one task and one depth camera as a Gymnasium environment.
+"""RearrangeEnv: one simulation, one task and its sensors as a Gymnasium environment.
 
     reset: episode = f(task, split, seed, index) -> world -> observation
     step:  action -> command -> four physics substeps -> task judges -> sensors and image
@@ -24,6 +24,7 @@ from rearrange.tasks.actions import ActionReader, action_slots
 from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.episode_files import load_episode
 from rearrange.tasks.observations import Sensors, observation_space
+from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.registry import make_task
 from rearrange.tasks.task import Outcome
 
@@ -40,6 +41,7 @@ class RearrangeEnv(gymnasium.Env):
         seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index.
         camera_size: pixels per side of `head_depth`.
         depth: without it there is no image, and a step costs a fraction.
+        ranges: with `coarse_depth` and `base_scan`, see `ranges`.
         observation_delay: 0 or 1 control steps.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: instead of the task's own limit.
@@ -60,6 +62,7 @@ class RearrangeEnv(gymnasium.Env):
         *,
         camera_size: int = 128,
         depth: bool = True,
+        ranges: bool = False,
         observation_delay: int = 1,
         action_space: str = "full",
         max_episode_steps: int | None = None,
@@ -87,7 +90,10 @@ class RearrangeEnv(gymnasium.Env):
         self.sim = Simulation()
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space
-        self.observation_space = observation_space(self._sensors, camera_size if depth else None)
+        self._ranges = RangeSensors(self.sim.model) if ranges else None
+        self.observation_space = observation_space(
+            self._sensors, camera_size if depth else None, self._ranges
+        )
         self.render_mode = render_mode
         self.episode: EpisodeSpec | None = None
         self._next_index = self._offset
@@ -181,6 +187,8 @@ class RearrangeEnv(gymnasium.Env):
         observation = self._sensors.read(self.sim)
         if self._camera is not None:
             observation["head_depth"] = self._camera.render(self.sim.data)
+        if self._ranges is not None:
+            observation |= self._ranges.read(self.sim)
         return observation
 
     def _info(self, success: bool, failure: str | None, is_stop: bool) -> dict[str, Any]:

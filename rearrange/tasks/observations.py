@@ -30,6 +30,7 @@ from rearrange.sim.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.home import HOME_MARKERS
+from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.task import Task
 
 BOUND = 100.0  # m, rad: no home is larger, no continuous joint turns further within an episode
@@ -103,11 +104,15 @@ class Sensors:
         return {name: flat[part] for name, part in self._slices}
 
 
-def observation_space(sensors: Sensors, camera_size: int | None) -> Dict:
+def observation_space(
+    sensors: Sensors, camera_size: int | None, ranges: RangeSensors | None = None
+) -> Dict:
     """The space of observations; without `head_depth` for `camera_size` None."""
     spaces = sensors.spaces()
     if camera_size is not None:
         spaces["head_depth"] = Box(0.0, 1.0, (camera_size, camera_size, 1), np.float32)
+    if ranges is not None:
+        spaces |= ranges.spaces()
     return Dict(spaces)
 
 

@@ -1,0 +1,107 @@
+"""What the robot sees of its surroundings, in so few numbers that they need no picture network.
+
+    coarse_depth  256  the head camera's depth image in 16 x 16 cells, nearest surface of each;
+                       row by row from the top left
+    base_scan      48  Fetch's laser scanner: 220 degrees at 0.29 m above the floor, from the right
+                       to the left; nothing further than 10 m
+
+Both as nearness, 1 / (1 + distance in m), which tells obstacles at arm's length apart. For the
+camera it is the depth along its axis, for the scanner the length of the ray. The scanner does not
+see the robot, the camera sees its arm.
+
+A step with these costs a policy a fifth of what a 64 x 64 picture costs it. Habitat's Fetch has no
+laser scanner, the real one has.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from rearrange.sim import fetch
+from rearrange.sim.depth import DepthCamera, fill_view, padded
+from rearrange.sim.depth_kernel import VIEW_SIZE, WORK_SIZE, rasterise
+from rearrange.sim.model import GROUP_ROBOT
+from rearrange.sim.simulation import Simulation
+
+COARSE_DEPTH, BASE_SCAN = "coarse_depth", "base_scan"
+RANGES = (COARSE_DEPTH, BASE_SCAN)
+CELLS = 16  # a side
+CELL = 4  # pixels a side of a cell
+MAX_RANGE = 10.0  # m
+SECTORS = 3  # pictures one pixel high that make up a scan
+SECTOR_RAYS = 16
+SECTOR_RAD = math.radians(fetch.LASER_FOV_DEG) / SECTORS
+
+
+class RangeSensors:
+    """Reads `coarse_depth` and `base_scan`."""
+
+    def __init__(self, model) -> None:
+        self._camera = DepthCamera(model, "head", CELLS * CELL, MAX_RANGE)
+        self._laser = LaserScanner(model)
+
+    def spaces(self) -> dict[str, Box]:
+        sizes = (CELLS * CELLS, SECTORS * SECTOR_RAYS)
+        low = 1.0 / (1.0 + MAX_RANGE)
+        return {
+            name: Box(np.float32(low) * 0.999, 1.0, (size,), np.float32)
+            for name, size in zip(RANGES, sizes, strict=True)
+        }
+
+    def read(self, sim: Simulation) -> dict[str, np.ndarray]:
+        """Both sensors now; the arrays are new ones."""
+        depth = self._camera.render(sim.data).reshape(CELLS, CELL, CELLS, CELL)
+        nearest = MAX_RANGE * depth.min(axis=(1, 3)).ravel()
+        return {
+            COARSE_DEPTH: nearness(nearest),
+            BASE_SCAN: nearness(self._laser.scan(sim)),
+        }
+
+
+class LaserScanner:
+    """A planar scan around the front of the base; made of three pictures one pixel high."""
+
+    def __init__(self, model) -> None:
+        pixel = 2.0 * math.tan(SECTOR_RAD / 2.0) / SECTOR_RAYS
+        self._fov_deg = math.degrees(2.0 * math.atan(pixel / 2.0))  # of its height, one pixel
+        across = (np.arange(SECTOR_RAYS) + 0.5 - SECTOR_RAYS / 2) * pixel
+        centres = SECTOR_RAD * (np.arange(SECTORS) - (SECTORS - 1) / 2)
+        self.angles = (centres[:, None] + np.arctan(across)).ravel()
+        self._stretch = np.tile(np.sqrt(1.0 + across**2), SECTORS)
+        self._centres = centres
+        self._model = model
+        self._view, self._work = np.empty(VIEW_SIZE), np.empty(WORK_SIZE)
+        self._spans = np.empty((2, 1))
+        self._nearness = np.empty((1, padded(SECTOR_RAYS)), np.float32)
+        self._no_ids = np.empty((0, 0), np.int32)
+
+    def scan(self, sim: Simulation) -> np.ndarray:
+        """Lengths of the rays (m), at `angles` (rad, 0 ahead, growing to the left)."""
+        model, data = self._model, sim.data
+        drawn = (model.geom_group != GROUP_ROBOT).astype(np.uint8)
+        x, y, yaw = sim.base_pose
+        ahead, _, height = fetch.LASER_POS_B
+        eye = np.array([x + ahead * math.cos(yaw), y + ahead * math.sin(yaw), height])
+        ranges = np.empty(SECTORS * SECTOR_RAYS)
+        for sector, centre in enumerate(self._centres):
+            cos, sin = math.cos(yaw + centre), math.sin(yaw + centre)
+            right, up, backward = (sin, -cos, 0.0), (0.0, 0.0, 1.0), (-cos, -sin, 0.0)
+            axes = np.column_stack([right, up, backward]).ravel()
+            fill_view(self._view, eye, axes, self._fov_deg, SECTOR_RAYS, 1, MAX_RANGE)
+            self._nearness.fill(1.0 / MAX_RANGE)
+            rasterise(
+                self._view, False, SECTOR_RAYS, model.geom_type, model.geom_size, data.geom_xpos,
+                data.geom_xmat, drawn, self._nearness, self._no_ids, self._spans, self._work,
+            )  # fmt: skip
+            part = slice(sector * SECTOR_RAYS, (sector + 1) * SECTOR_RAYS)
+            # Columns go from left to right, rays the other way round.
+            ranges[part] = 1.0 / self._nearness[0, SECTOR_RAYS - 1 :: -1]
+        return np.minimum(ranges * self._stretch, MAX_RANGE)
+
+
+def nearness(distance: np.ndarray) -> np.ndarray:
+    """1 / (1 + distance in m), float32."""
+    return (1.0 / (1.0 + distance)).astype(np.float32)
