@@ -219,6 +219,8 @@ class BenchTrainersCfg:
     """Rollouts that are measured with sleeping environments."""
     home_rollouts: int = 3
     """Rollouts that are measured in the home."""
+    repeats: int = 1
+    """So often all is measured, in turn, so that what else the machine does falls on all alike."""
     warmup_rollouts: int = 1
     """Rollouts before the clock starts."""
     seed: int = 0
@@ -227,6 +229,11 @@ class BenchTrainersCfg:
     """Where the network runs: auto, cpu, cuda or cuda:N."""
     policy: str = "small"
     """The network's preset in the home."""
+    precision: str = "auto"
+    """Of our encoder in the home: float32, bfloat16, or auto, as the skills are trained: bfloat16
+    for the small preset."""
+    min_batch: int = 4
+    """collector.min_batch of our trainer in the home, as the skills are trained."""
     camera_size: int = 64
     """Pixels per side of the depth image in the home."""
     peers: str = "auto"
@@ -238,9 +245,13 @@ class BenchTrainersCfg:
 
     def __post_init__(self) -> None:
         _check(self.what == "trainers", f"unknown bench '{self.what}': {_BENCHES}")
-        for name in ("num_envs", "num_steps", "num_rollouts", "home_rollouts", "camera_size"):
+        sizes = ("num_envs", "num_steps", "num_rollouts", "home_rollouts", "camera_size")
+        for name in (*sizes, "repeats", "min_batch"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
+        known = ("auto", "float32", "bfloat16")
+        is_known = self.precision in known
+        _check(is_known, f"precision must be one of {', '.join(known)}; got {self.precision}")
         for name in ("warmup_rollouts", "seed"):
             value = getattr(self, name)
             _check(value >= 0, f"{name} must not be negative, got {value}")

@@ -16,7 +16,7 @@ import platform
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -99,19 +99,24 @@ def measure(
         else:
             root = prepare_folder(Path(cfg.keep_dir).expanduser())
         for name in workloads:
-            figures["workloads"][name] = rates = {}
-            for mode in modes:
-                rates[mode] = measure_mode(cfg, name, mode, root / name / mode)
-                _tell(name, mode, rates[mode])
+            taken: dict[str, list[dict[str, Any]]] = {}
+            for turn in range(cfg.repeats):
+                for mode in modes:
+                    run_dir = root / name / (mode if turn == 0 else f"{mode}-{turn}")
+                    taken.setdefault(mode, []).append(measure_mode(cfg, name, mode, run_dir))
+                    _tell(name, mode, taken[mode][-1])
+                for peer in peer_names if name == PEER_TASK else ():
+                    try:
+                        answer = measure_peer(cfg, peer)
+                    except RuntimeError as error:  # what is measured of our own is kept
+                        answer = {"error": str(error)}
+                    taken.setdefault(peer, []).append(answer)
+                    _tell(name, peer, answer)
+            figures["workloads"][name] = rates = {
+                who: combined(parts, cfg.num_envs * cfg.num_steps) for who, parts in taken.items()
+            }
             if name == STRAGGLER:
                 add_calculated(rates, cfg)
-            if name == PEER_TASK:
-                for peer in peer_names:
-                    try:
-                        rates[peer] = measure_peer(cfg, peer)
-                    except RuntimeError as error:  # what is measured of our own is kept
-                        rates[peer] = {"error": str(error)}
-                    _tell(name, peer, rates[peer])
     figures["machine"] = {"processor": platform.processor() or platform.machine()} | {
         "cores": num_cores(), "system": platform.platform()
     }  # fmt: skip
@@ -124,6 +129,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     from rearrange.eval.bench_stubs import SleepLearnerFactory, SleepPolicyFactory
     from rearrange.skills.policy import PRESETS, build_policy
     from rearrange.tasks.gym_factory import make_gym
+    from rearrange.ver.collector import CollectorCfg
     from rearrange.ver.metrics import METRICS_FILE, read_metrics
     from rearrange.ver.straggler import StragglerFactory
     from rearrange.ver.trainer import Trainer
@@ -134,6 +140,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     if (run_dir / METRICS_FILE).exists():
         raise UserError(f"{run_dir} holds another run already: choose another keep_dir")
     learner_factory: Any = Learner
+    collector = CollectorCfg()
     if name == STRAGGLER:
         work = straggler_workload(cfg)
         make_env = StragglerFactory(work.straggler)
@@ -143,13 +150,15 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     else:
         kwargs = {"camera_size": cfg.camera_size, "seed": cfg.seed}
         make_env = partial(make_gym, env_id=SKILL_TASKS[name], num_envs=cfg.num_envs, kwargs=kwargs)
-        policy_factory = partial(build_policy, cfg=PRESETS[cfg.policy])
+        policy_factory = partial(build_policy, cfg=home_policy(cfg, name))
+        collector = CollectorCfg(min_batch=min(cfg.min_batch, cfg.num_envs))
         num_rollouts, preload, device = cfg.home_rollouts, "rearrange.tasks.env", cfg.device
     rollout_steps = cfg.num_envs * cfg.num_steps
     warmup = max(1, cfg.warmup_rollouts)  # the first one holds the start of the processes
     trainer_cfg = TrainerCfg(
         mode=mode, total_steps=(warmup + num_rollouts) * rollout_steps, num_envs=cfg.num_envs,
         num_steps=cfg.num_steps, seed=cfg.seed, device=device, checkpoint_interval_s=NEVER_S,
+        collector=collector,
     )  # fmt: skip
     trainer = Trainer(
         make_env, policy_factory, trainer_cfg, run_dir,
@@ -183,6 +192,40 @@ def rates_of(update_ends_s: list[float], rollout_steps: int) -> dict[str, Any]:
         "max": rollout_steps / min(windows),
         "windows_s": [round(window, 4) for window in windows],
     }
+
+
+def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
+    """One mode's or peer's repeats as one: rates over all their rollouts, means of all else."""
+    good = [part for part in parts if "error" not in part]
+    if len(good) < len(parts) or len(parts) == 1:
+        return next((part for part in parts if "error" in part), parts[0])
+    seconds = [window for part in parts for window in part["windows_s"]]
+    figures = dict(parts[0]) | {
+        "mean": len(seconds) * rollout_steps / sum(seconds),
+        "max": rollout_steps / min(seconds),
+        "windows_s": seconds,
+        "means": [part["mean"] for part in parts],
+    }
+    for name in ("batch_size", "collect_s", "learn_s"):
+        if name in figures:
+            figures[name] = sum(part[name] for part in parts) / len(parts)
+    if "phases" in figures:
+        figures["phases"] = {
+            name: sum(part["phases"][name] for part in parts) / len(parts) for name in PHASES
+        }
+    return figures
+
+
+def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
+    """The network's settings: the preset as skills are trained with it on this kind of machine."""
+    from rearrange.skills.policy import PRESETS
+
+    policy = PRESETS[cfg.policy]
+    precision = cfg.precision
+    if precision == "auto":
+        precision = "bfloat16" if cfg.policy == "small" else policy.precision
+    means = first_means(task, "full") or []  # else a fresh policy's episodes end at once
+    return replace(policy, precision=precision, initial_means=means)
 
 
 def measure_peer(cfg: BenchTrainersCfg, name: str) -> dict[str, Any]:
@@ -221,17 +264,18 @@ def add_calculated(rates: dict[str, Any], cfg: BenchTrainersCfg) -> None:
 
 
 def bars_of(workloads: dict[str, dict[str, Any]]) -> list[Bar]:
-    """The bars that concern what was measured.
+    """The bars that concern what was measured; a peer's only where it ran.
 
     Against async the bar is for one device that learns and infers: on sleeping environments, where
     learning takes nothing away from collecting, async hides all of it and is out of reach.
     """
     asked = [(STRAGGLER, "ddppo", 3.0), (STRAGGLER, "nover", 1.25), (STRAGGLER, "ideal", 0.95)]
     asked += [(name, "async", 1.0) for name in workloads if name != STRAGGLER]
+    asked += [(PEER_TASK, "sample_factory", 1.0), (PEER_TASK, "sb3", 2.0)]
     bars = []
     for name, other, limit in asked:
         rates = workloads.get(name, {})
-        if "ver" in rates and other in rates:
+        if "ver" in rates and "mean" in rates.get(other, {}):
             ratio = rates["ver"]["mean"] / rates[other]["mean"]
             bars.append(Bar(f"{name}: ver / {other}", ratio, limit))
     return bars

@@ -11,6 +11,7 @@ to the limits is the environment's side of the matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -80,9 +81,18 @@ Distribution = DiagonalGaussian | Categoricals
 
 
 class GaussianHead(nn.Module):
-    """Features [B, H] -> DiagonalGaussian over the box `spec`."""
+    """Features [B, H] -> DiagonalGaussian over the box `spec`.
 
-    def __init__(self, features: int, spec: ActionSpec, initial_log_std: float) -> None:
+    `initial_means`, one for each dimension, are where the means begin; empty: at 0.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        spec: ActionSpec,
+        initial_log_std: float,
+        initial_means: Sequence[float] = (),
+    ) -> None:
         super().__init__()
         self.linear = _actor_layer(features, spec.size)
         self.log_std = nn.Parameter(torch.full((spec.size,), float(initial_log_std)))
@@ -92,6 +102,15 @@ class GaussianHead(nn.Module):
         )
         self.is_bounded = bool(bounded.all())
         self.register_buffer("bounded", bounded, persistent=False)
+        if initial_means:
+            means = torch.tensor(initial_means, dtype=torch.float32)
+            if means.shape != (spec.size,):
+                raise ValueError(
+                    f"initial_means must be {spec.size} numbers, one for each dimension of the "
+                    f"action, got {len(means)}"
+                )
+            with torch.no_grad():
+                self.linear.bias.copy_(torch.where(bounded, means.atanh(), means))
 
     def project(self) -> None:
         """Bring the log-std back into its range, so that clamping never hides its gradient."""
@@ -121,11 +140,11 @@ class CategoricalHead(nn.Module):
 
 
 def action_head(
-    features: int, spec: ActionSpec, initial_log_std: float
+    features: int, spec: ActionSpec, initial_log_std: float, initial_means: Sequence[float] = ()
 ) -> GaussianHead | CategoricalHead:
-    """The layer that fits the kind of action."""
+    """The layer that fits the kind of action; the last two are for Gaussians."""
     if spec.kind == "box":
-        return GaussianHead(features, spec, initial_log_std)
+        return GaussianHead(features, spec, initial_log_std, initial_means)
     return CategoricalHead(features, spec)
 
 

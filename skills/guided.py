@@ -44,8 +44,8 @@ class GuideCfg:
     """The same of the teacher."""
     watch_every: int = 8
     """In every so-manieth environment the policy is alone: its success is what is reported."""
-    stop_weight: float = 4.0
-    """Weight of the labels that say stop, which are rare."""
+    stop_weight: float = 2.0
+    """Weight of the labels that say stop, which are rare. Much more, and it is called too early."""
     release_weight: float = 12.0
     """The same of the labels that say let go: one step in an episode."""
     alone_steps: int = 2500
@@ -123,7 +123,9 @@ class GuidedEnv(gymnasium.Wrapper):
         """The observation with the labels of the state that the world is in now."""
         self._label = np.clip(self._teacher.act(), -1.0, 1.0).astype(np.float32)
         weight = np.ones(ACTION_SIZE, np.float32)
-        if self._world.sim.is_holding and self._label[GRIP] < 0.0:
+        if self._world.task.grip_command(self._world.sim, 1.0) is None:
+            weight[GRIP] = 0.0  # the gripper keeps its state, whatever is said
+        elif self._world.sim.is_holding and self._label[GRIP] < 0.0:
             weight[GRIP] = self._cfg.release_weight
         if not self._uses_stop:
             weight[STOP] = 0.0

@@ -53,6 +53,8 @@ class PolicyCfg:
     """The value has hidden layers and a memory of its own; embeddings are shared."""
     initial_log_std: float = -0.5
     """Of the Gaussians at the start, in units in which [-1, 1] is the whole range."""
+    initial_means: list[float] = field(default_factory=list)
+    """Of the same, one for each dimension of the action, inside (-1, 1). Empty: 0."""
     normalize_observations: bool = False
     """Vector observations by their running mean and standard deviation."""
     precision: str = "float32"
@@ -75,6 +77,8 @@ class PolicyCfg:
             raise ValueError(f"hidden_sizes must all be at least 1, got {self.hidden_sizes}")
         if not math.isfinite(self.initial_log_std):
             raise ValueError(f"initial_log_std must be finite, got {self.initial_log_std}")
+        if any(not -1.0 < mean < 1.0 for mean in self.initial_means):
+            raise ValueError(f"initial_means must lie inside (-1, 1), got {self.initial_means}")
 
 
 _MLP = PolicyCfg(
@@ -226,7 +230,9 @@ class SkillPolicy(nn.Module):
         self.embedding = Embedding(observation_spec, action_spec, cfg)
         num_trunks = 2 if cfg.separate_critic else 1  # the first is the actor's
         self.trunks = nn.ModuleList(Trunk(self.embedding.size, cfg) for _ in range(num_trunks))
-        self.actor = action_head(self.trunks[0].size, action_spec, cfg.initial_log_std)
+        self.actor = action_head(
+            self.trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means
+        )
         self.critic = nn.Linear(self.trunks[-1].size, 1)
         nn.init.orthogonal_(self.critic.weight)
         nn.init.zeros_(self.critic.bias)

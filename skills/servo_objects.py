@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 
 from rearrange.skills.body import Body
@@ -11,6 +13,7 @@ from rearrange.skills.oracle_place import place_hands
 from rearrange.skills.servo import Servo
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.steering import turn_for
+from rearrange.tasks.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 
 class PickServo(Servo):
@@ -111,23 +114,53 @@ class PlaceServo(Servo):
 
 
 class NavigateServo(Servo):
-    """The shortest way to where the target is near, then face it and stop."""
+    """The shortest way to where the target is near, then face it; stop once both are so.
+
+    It stops by what the robot can tell, distance and bearing, in all of the region that counts but
+    its rim, and goes on driving and turning there: who follows it slowly gets there too.
+    """
 
     STANDOFF = (0.6, 1.3)
+    STOP_DISTANCE, STOP_BEARING = SUCCESS_DISTANCE - 0.06, SUCCESS_ANGLE - 0.04
+    STUCK_STEPS, BACK_STEPS = 12, 10
+    STUCK = 0.015  # m and rad, moved less in STUCK_STEPS while it touches something
 
     def __init__(self, body: Body, point: np.ndarray) -> None:
         super().__init__(body)
         self._point = np.asarray(point, dtype=float)
         places = self.places_near(self._point, (self.STANDOFF, (0.3, 1.45), (0.0, 3.0)))
         self.place = places[0] if len(places) else np.array(self.sim.base_pose[:2])
+        self._poses: deque[np.ndarray] = deque(maxlen=self.STUCK_STEPS)
+        self._back = 0  # control steps that it still backs off
 
     def act(self) -> np.ndarray:
         x, y, yaw = self.sim.base_pose
         off = self._point[:2] - (x, y)
+        away = float(np.hypot(*off))
         bearing = wrapped(np.arctan2(off[1], off[0]) - yaw)
         left = float(np.hypot(self.place[0] - x, self.place[1] - y))
-        is_there = np.hypot(*off) < self.STANDOFF[1] + 0.05 or left < 0.06
-        base = (0.0, turn_for(bearing)) if is_there else self.steer(self.carrot(self.place), left)
+        if self._is_stuck():
+            self._back = self.BACK_STEPS
+        if away < self.STANDOFF[1] or left < 0.06:
+            base = (0.0, turn_for(bearing))
+        elif self._back > 0:
+            self._back -= 1
+            base = (-0.5, 0.0)
+        else:
+            base = self.steer(self.carrot(self.place), left)
         action = self.body.action(None, base)
-        action[STOP] = 1.0 if is_there and abs(bearing) < 0.2 else -1.0
+        is_done = away < self.STOP_DISTANCE and abs(bearing) < self.STOP_BEARING
+        action[STOP] = 1.0 if is_done else -1.0
         return action
+
+    def _is_stuck(self) -> bool:
+        """Touches something and has not moved for a while: straight on it will not get any further.
+
+        The carried arm catches on what is beside the way, for which the way leaves no room.
+        """
+        self._poses.append(np.array(self.sim.base_pose))
+        is_still = np.abs(self._poses[-1] - self._poses[0]).max() < self.STUCK
+        if len(self._poses) < self.STUCK_STEPS or not is_still or self.sim.force_instant <= 0.0:
+            return False
+        self._poses.clear()
+        return True

@@ -26,8 +26,9 @@ from rearrange.errors import UserError
 from rearrange.skills.guided import LABELS, GuideCfg, make_guided
 from rearrange.skills.policy import Embedding, SkillPolicy, build_policy
 from rearrange.skills.skill_files import find_skill
+from rearrange.tasks.actions import STOP, action_slots
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
-from rearrange.tasks.registry import TASKS
+from rearrange.tasks.registry import TASKS, make_task
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import Ranks, RanksLost, joined
 from rearrange.ver.files import write_whole_file
@@ -109,9 +110,10 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
 }
 """For `train-skill` with the `small` network; a skill's own words stand behind them."""
 
-# How a network is computed and not what it is: may change when a training goes on.
+STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
 ENCODER = "embedding.encoder."
-FREE_POLICY_SETTINGS = ("name", "precision", "compile")
+# How a network is computed or begins and not what it is: may change when a training goes on.
+FREE_POLICY_SETTINGS = ("name", "precision", "compile", "initial_means")
 
 
 class Subject(NamedTuple):
@@ -335,8 +337,19 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     elif settings.warm_start is not None:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
     else:
-        words += (*settings.skill.recipe,)
+        words += (*stop_seldom(settings), *settings.skill.recipe)
     return ("policy=small", *words)
+
+
+def stop_seldom(settings: TrainSkillCfg) -> tuple[str, ...]:
+    """Words that make a fresh policy of a skill that ends by `stop` call it once in some hundred
+    steps: around 0 it would end every episode at once and see nothing of its task."""
+    (task,) = (task for task, gym_id in TASKS.items() if gym_id == settings.skill.env)
+    if not make_task(task).rules.is_stop_used:
+        return ()
+    slots = action_slots(task, settings.action_space)
+    means = ",".join(str(STOP_MEAN if slot == STOP else 0.0) for slot in slots)
+    return ("policy.initial_log_std=-1.0", f"policy.initial_means=[{means}]")
 
 
 def run_folder(settings: RunCfg, subject: Subject) -> Path:

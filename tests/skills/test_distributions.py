@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from rearrange.skills.distributions import (
@@ -74,6 +75,16 @@ def test_mean_is_bounded_where_the_space_is():
         head.linear.weight.fill_(100.0)
     mean = head(torch.ones(1, 4)).mode()[0].tolist()
     assert mean == [1.0, 400.0]
+
+
+def test_means_begin_where_they_are_told_to():
+    torch.manual_seed(0)
+    space = box([-1, 0, -np.inf], [1, 5, np.inf])
+    head = GaussianHead(4, space, -1.0, initial_means=[0.0, -0.9, 0.5])
+    mean = head(torch.zeros(1, 4)).mode()[0]
+    torch.testing.assert_close(mean, torch.tensor([0.0, -0.9, 0.5]))
+    with pytest.raises(ValueError, match="must be 3 numbers.* got 2"):
+        GaussianHead(4, space, -1.0, initial_means=[0.0, -0.9])
 
 
 def test_project_brings_the_log_std_back_where_it_has_a_gradient():
