@@ -219,12 +219,13 @@ def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
 def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
     """The network's settings: the preset as skills are trained with it on this kind of machine."""
     from rearrange.skills.policy import PRESETS
+    from rearrange.skills.recipes import first_means
 
     policy = PRESETS[cfg.policy]
     precision = cfg.precision
     if precision == "auto":
         precision = "bfloat16" if cfg.policy == "small" else policy.precision
-    means = first_means(task, "full") or []  # else a fresh policy's episodes end at once
+    means = first_means(task, "full")  # else a fresh policy's episodes end at once
     return replace(policy, precision=precision, initial_means=means)
 
 

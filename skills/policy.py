@@ -1,12 +1,13 @@
 """The skill policy: one network from observation, previous action and memory to action and value.
 
     pictures  -- DepthEncoder ------------------+
+    scans     -- two small layers --------------+
     vectors   -- normalise -- linear, activation --> MLP -- LSTM --> action distribution
     previous action -- linear, activation ------+               \\-> value
 
 Wijmans et al. 2022 (VER), section 4. Every three-dimensional observation is a picture, every other
-one a vector. The presets differ in sizes and in what is left out; the vectors go in as they are
-where there is no embedding for them.
+one a vector; long vectors beside short ones are scans. The presets differ in sizes and in what is
+left out; the vectors go in as they are where there is no embedding for them.
 
 E: environments   B: steps of a minibatch   Q: sequences   A: action dimensions   K: state size
 """
@@ -28,6 +29,8 @@ from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.types import Evaluation, Gather, Minibatch, PolicyStep
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
+SHORT = 32  # numbers; a vector of more is a scan
+SCAN_WIDTH = 2  # width of the scans' first layer, in embedding sizes
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -39,6 +42,9 @@ class PolicyCfg:
     """The pictures' network; unused where the observation has no picture."""
     vector_size: int = 128
     """Embedding of all vector observations together. 0: they go in as they are."""
+    scan_size: int = 64
+    """Embedding of all scans together: vectors of more than 32 numbers where there are shorter ones
+    too, which they would drown. 0: they are like the others."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
     hidden_sizes: list[int] = field(default_factory=lambda: [256])
@@ -68,7 +74,7 @@ class PolicyCfg:
                 raise ValueError(
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
-        for name in ("vector_size", "prev_action_size", "lstm_layers"):
+        for name in ("vector_size", "scan_size", "prev_action_size", "lstm_layers"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if self.lstm_layers and self.lstm_hidden < 1:
@@ -83,6 +89,7 @@ class PolicyCfg:
 
 _MLP = PolicyCfg(
     vector_size=0,
+    scan_size=0,
     prev_action_size=0,
     hidden_sizes=[64, 64],
     activation="tanh",
@@ -131,11 +138,16 @@ class Embedding(nn.Module):
         shapes = {name: tuple(spec.shape) for name, spec in sorted(observation_spec.items())}
         self.pictures = [name for name, shape in shapes.items() if len(shape) == 3]
         self.vectors = [name for name in shapes if name not in self.pictures]
+        self.scans = [name for name in self.vectors if math.prod(shapes[name]) > SHORT]
+        if not cfg.scan_size or len(self.scans) == len(self.vectors):
+            self.scans = []
+        self.vectors = [name for name in self.vectors if name not in self.scans]
         if not shapes:
             raise ValueError("the observation must have at least one entry, got none")
         self.num_choices = tuple(action_spec.num_choices) if action_spec.kind != "box" else ()
-        self.size = self.picture_size = 0
+        self.size = self.picture_size = self.scan_size = 0
         self.encoder = self.normalizer = self.vector_layer = self.prev_action_layer = None
+        self.scan_layer = None
         if self.pictures:
             height, width = (min(shapes[name][axis] for name in self.pictures) for axis in (0, 1))
             channels = sum(shapes[name][2] for name in self.pictures)
@@ -143,6 +155,16 @@ class Embedding(nn.Module):
             self.encoder = DepthEncoder(height, width, channels, cfg.encoder, dtype)
             self.picture_size = cfg.encoder.feature_size
             self.size += self.picture_size
+        if self.scans:
+            length = sum(math.prod(shapes[name]) for name in self.scans)
+            self.scan_layer = nn.Sequential(
+                _layer(length, SCAN_WIDTH * cfg.scan_size, cfg.activation),
+                _layer(SCAN_WIDTH * cfg.scan_size, cfg.scan_size, cfg.activation),
+            )
+            with torch.no_grad():  # as of pictures: small until it has learned to see
+                self.scan_layer[1][0].weight.mul_(cfg.encoder.output_gain)
+            self.scan_size = cfg.scan_size
+            self.size += cfg.scan_size
         if self.vectors:
             length = sum(math.prod(shapes[name]) for name in self.vectors)
             if cfg.normalize_observations:
@@ -161,6 +183,8 @@ class Embedding(nn.Module):
         parts = []
         if self.encoder is not None:
             parts.append(self.encoder(self._stacked(observation)))
+        if self.scans:
+            parts.append(self.scan_layer(_joined(observation, self.scans)))
         if self.vectors:
             x = self.joined(observation)
             if self.normalizer is not None:
@@ -175,9 +199,8 @@ class Embedding(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def joined(self, observation: dict[str, Tensor]) -> Tensor:
-        """All vectors one after another, [B, length] float32."""
-        parts = [observation[name].flatten(1).float() for name in self.vectors]
-        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+        """All vectors but scans one after another, [B, length] float32."""
+        return _joined(observation, self.vectors)
 
     def _stacked(self, observation: dict[str, Tensor]) -> Tensor:
         """The pictures as channels of one, [B, H, W, C], of the size the encoder wants."""
@@ -313,6 +336,11 @@ class SkillPolicy(nn.Module):
             features.append(out)
             states.append(after)
         return features, torch.cat(states, dim=-1) if len(states) > 1 else states[0]
+
+
+def _joined(observation: dict[str, Tensor], names: list[str]) -> Tensor:
+    parts = [observation[name].flatten(1).float() for name in names]
+    return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
 
 def _layer(inputs: int, outputs: int, activation: str) -> nn.Sequential:

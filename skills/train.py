@@ -15,20 +15,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
-from rearrange.skills.guided import LABELS, GuideCfg, make_guided
-from rearrange.skills.policy import Embedding, SkillPolicy, build_policy
+from rearrange.skills.growing import with_senses
+from rearrange.skills.guided import LABELS, GuideCfg, compile_teacher, make_guided
+from rearrange.skills.policy import SkillPolicy, build_policy
+from rearrange.skills.recipes import SUITING, recipe
 from rearrange.skills.skill_files import find_skill
-from rearrange.tasks.actions import STOP, action_slots
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
-from rearrange.tasks.registry import TASKS, make_task
+from rearrange.tasks.registry import TASKS
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import Ranks, RanksLost, joined
 from rearrange.ver.files import write_whole_file
@@ -40,78 +38,6 @@ from rearrange.ver.stop_signals import EXIT_CODES
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 
-SUITING: dict[str, tuple[str, ...]] = {
-    # as the paper: rewards and observations of the home have sensible sizes
-    "pictures": ("policy=small",),
-    # Rewards are divided by their spread: CartPole's returns of 100 and more else leave the policy,
-    # whose gradient is clipped together with the critic's, next to nothing.
-    "discrete": (
-        "policy=mlp_lstm",
-        "ppo.learning_rate=1e-3",
-        "ppo.num_epochs=4",
-        "ppo.num_minibatches=4",
-        "ppo.normalize_advantages=true",
-        "normalize_rewards=true",
-        "entropy.learned=false",
-        "entropy.initial=0.01",
-    ),
-    # Minibatches of 64 steps, as in Stable-Baselines3's PPO. There is no memory: policy=mlp_lstm,
-    # which learned Pendulum more slowly, is for what one observation does not tell.
-    "box": (
-        "policy=mlp",
-        "num_steps=256",
-        "ppo.learning_rate=1e-3",
-        "ppo.num_epochs=10",
-        "ppo.num_minibatches=32",
-        "ppo.normalize_advantages=true",
-        "normalize_rewards=true",
-        "entropy.learned=false",
-        "entropy.initial=0",
-    ),
-}
-"""What `train` adds for a kind of environment, as if it stood first on the command line."""
-
-SKILL_RECIPES: dict[str, tuple[str, ...]] = {
-    # Rollouts and minibatches of a 2-core machine: several small steps on each step collected.
-    "ver": (
-        "num_envs=16",
-        "num_steps=128",
-        "collector.min_batch=4",
-        "policy.precision=bfloat16",
-        "ppo.learning_rate=3e-4",
-        "ppo.num_epochs=3",
-        "ppo.num_minibatches=4",
-        "ppo.normalize_advantages=true",
-        "ppo.max_sequence_length=32",
-    ),
-    # The Gaussians have from the start the width that the entropy's target asks for: ln 0.24.
-    # What is imitated may be older: collecting goes on beside learning.
-    "imitation": (
-        "policy.initial_log_std=-1.4",
-        "policy.precision=float32",
-        "overlap=true",
-        "ppo.learning_rate=1e-3",
-        "ppo.num_epochs=8",
-    ),
-    # The critic's error, whose gradient is an order larger, does not drown what was learned.
-    "blind": (
-        "policy.initial_log_std=-1.4",
-        "policy.precision=float32",
-        "ppo.learning_rate=1e-4",
-        "ppo.target_kl=0.03",
-        "ppo.value_coef=0.05",
-    ),
-    "tuning": (
-        "policy.initial_log_std=-1.4",
-        "ppo.learning_rate=1e-4",
-        "ppo.target_kl=0.03",
-        "ppo.value_coef=0.05",
-    ),
-}
-"""For `train-skill` with the `small` network; a skill's own words stand behind them."""
-
-STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
-ENCODER = "embedding.encoder."
 # How a network is computed or begins and not what it is: may change when a training goes on.
 FREE_POLICY_SETTINGS = ("name", "precision", "compile", "initial_means")
 
@@ -180,6 +106,7 @@ def train(settings: RunCfg, ranks: Ranks) -> int:
     if is_imitation:
         check_imitable(settings)
         identity["method"] = "imitation"
+        compile_teacher(subject.env_id)
         make_env = partial(make_guided, **stream, cfg=GuideCfg())
         learner = partial(ImitationLearner, imitation=settings.imitation)
     is_home = find_id(subject.env_id) in TASKS.values()
@@ -260,8 +187,7 @@ def first_policy(
         raise UserError(f"{skill.source} was trained in {skill.env_id}, not in {subject.env_id}")
     weights = {name: tensor.float() for name, tensor in skill.weights.items()}
     own = policy.state_dict()
-    if policy.embedding.pictures and not any(name.startswith(ENCODER) for name in weights):
-        weights = with_eyes(weights, own, policy.embedding)
+    weights = with_senses(weights, own, policy.embedding)
     other_shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     own_shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
     if own_shapes != other_shapes:
@@ -275,24 +201,6 @@ def first_policy(
     return policy
 
 
-def with_eyes(
-    blind: dict[str, Tensor], seeing: dict[str, Tensor], embedding: Embedding
-) -> dict[str, Tensor]:
-    """Weights of a policy without pictures for one that has them: at first it ignores what it sees.
-
-    The pictures' features come first in the embedding (`Embedding.forward`); the layers that take
-    it get zeros for them, which learning can change.
-    """
-    weights = {name: tensor for name, tensor in seeing.items() if name.startswith(ENCODER)} | blind
-    for name, tensor in seeing.items():
-        given = blind.get(name)
-        is_wider = given is not None and given.ndim == 2 and tensor.shape[1] == embedding.size
-        if is_wider and given.shape[1] == embedding.size - embedding.picture_size:
-            unseen = given.new_zeros(len(given), embedding.picture_size)
-            weights[name] = torch.cat([unseen, given], dim=1)
-    return weights
-
-
 def what_to_train(settings: RunCfg) -> Subject:
     """The environment, and what it is made with."""
     if not isinstance(settings, TrainSkillCfg):
@@ -303,7 +211,8 @@ def what_to_train(settings: RunCfg) -> Subject:
         "action_space": settings.action_space,
         "observation_delay": settings.observation_delay,
     }
-    return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
+    kwargs |= {**settings.skill.env_kwargs} | settings.env_kwargs
+    return Subject(settings.skill.env, kwargs, settings.skill.name)
 
 
 def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
@@ -320,36 +229,6 @@ def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
     # policy=auto has done its work; the other words stand behind ours, and the last one counts
     given = [word for word in settings.given if word != "policy=auto"]
     return load(verb_of(settings), [*words, *given])
-
-
-def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
-    """The skill's recipe, which is for the `small` network; others learn as the paper says."""
-    if settings.policy.name not in ("auto", "small"):
-        return ()
-    words = SKILL_RECIPES["ver"]
-    is_blind = settings.env_kwargs.get("depth") is False
-    if settings.method == "imitation":
-        words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
-        if settings.serial:
-            words += ("overlap=false",)
-    elif settings.warm_start is not None and is_blind:
-        words += (*SKILL_RECIPES["blind"], *settings.skill.blind)
-    elif settings.warm_start is not None:
-        words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
-    else:
-        words += (*stop_seldom(settings), *settings.skill.recipe)
-    return ("policy=small", *words)
-
-
-def stop_seldom(settings: TrainSkillCfg) -> tuple[str, ...]:
-    """Words that make a fresh policy of a skill that ends by `stop` call it once in some hundred
-    steps: around 0 it would end every episode at once and see nothing of its task."""
-    (task,) = (task for task, gym_id in TASKS.items() if gym_id == settings.skill.env)
-    if not make_task(task).rules.is_stop_used:
-        return ()
-    slots = action_slots(task, settings.action_space)
-    means = ",".join(str(STOP_MEAN if slot == STOP else 0.0) for slot in slots)
-    return ("policy.initial_log_std=-1.0", f"policy.initial_means=[{means}]")
 
 
 def run_folder(settings: RunCfg, subject: Subject) -> Path:

@@ -15,8 +15,9 @@ from gymnasium import spaces
 
 from rearrange import cli
 from rearrange.configs.load import load
+from rearrange.skills.recipes import SUITING
 from rearrange.skills.skill_files import find_skill
-from rearrange.skills.train import SUITING, first_policy, run_folder, what_to_train, with_suiting
+from rearrange.skills.train import first_policy, run_folder, what_to_train, with_suiting
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.spaces import action_spec, observation_spec
 

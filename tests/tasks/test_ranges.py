@@ -27,8 +27,8 @@ def test_a_cell_holds_its_nearest_pixel(env, index):
         for row in range(16)
         for col in range(16)
     ]
-    expected = 1.0 / (1.0 + np.array(nearest))
-    np.testing.assert_allclose(observation[COARSE_DEPTH], expected, rtol=1e-5)
+    expected = 2.0 / (1.0 + np.array(nearest)) - 1.0
+    np.testing.assert_allclose(observation[COARSE_DEPTH], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("index", range(8))
@@ -49,9 +49,8 @@ def test_the_scan_is_what_mujocos_rays_hit(env, index):
     off = np.abs(scanner.scan(sim) - np.array(lengths)) > 1e-3
     assert off.sum() <= 1  # a ray along an edge may see either side
     if index:
-        np.testing.assert_allclose(
-            observation[BASE_SCAN], 1.0 / (1.0 + scanner.scan(sim)), rtol=1e-5
-        )
+        expected = 2.0 / (1.0 + scanner.scan(sim)) - 1.0
+        np.testing.assert_allclose(observation[BASE_SCAN], expected, atol=1e-6)
 
 
 def test_the_rays_cover_the_scanners_field(env):

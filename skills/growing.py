@@ -1,0 +1,55 @@
+"""A policy that learned with few sensors, made into one that has more: at first it ignores them.
+
+    columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
+                                                       zeros      zeros   as they were
+
+What is seen costs time to compute, so what can be learned without it is learned first.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rearrange.skills.policy import Embedding
+
+
+def with_senses(
+    known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """Weights for a policy that has pictures or scans which that of `known` lacks.
+
+    Args:
+        known: weights of the policy that has learned.
+        own: fresh weights of the one to be; its new parts keep them.
+        embedding: of the latter.
+
+    Returns `known` itself if nothing is lacking, or if it is not a policy with fewer senses.
+    """
+    senses = {
+        "embedding.encoder.": embedding.picture_size,
+        "embedding.scan_layer.": embedding.scan_size,
+    }
+    lacking = {
+        prefix: size
+        for prefix, size in senses.items()
+        if size and not any(name.startswith(prefix) for name in known)
+    }
+    if not lacking:
+        return known
+    weights = dict(known)
+    for name, tensor in own.items():
+        if name.startswith(tuple(lacking)):
+            weights[name] = tensor
+        given = known.get(name)
+        if given is None or given.ndim != 2 or tensor.shape[1] != embedding.size:
+            continue
+        if given.shape[1] == embedding.size - sum(lacking.values()):
+            weights[name] = given.new_zeros(len(given), embedding.size)
+            at = taken = 0
+            for prefix, size in senses.items():
+                if prefix not in lacking:
+                    weights[name][:, at : at + size] = given[:, taken : taken + size]
+                    taken += size
+                at += size
+            weights[name][:, at:] = given[:, taken:]
+    return weights

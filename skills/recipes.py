@@ -1,0 +1,116 @@
+"""Settings that a training begins with where nothing else was said: by environment, and by skill.
+
+the environment's spaces --> SUITING          `rearrange train`
+skill, method, stage --> recipe               `rearrange train-skill`
+"""
+
+from __future__ import annotations
+
+from rearrange.configs.training import TrainSkillCfg
+from rearrange.tasks.actions import STOP, action_slots
+from rearrange.tasks.registry import TASKS, make_task
+
+STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
+
+SUITING: dict[str, tuple[str, ...]] = {
+    # as the paper: rewards and observations of the home have sensible sizes
+    "pictures": ("policy=small",),
+    # Rewards are divided by their spread: CartPole's returns of 100 and more else leave the policy,
+    # whose gradient is clipped together with the critic's, next to nothing.
+    "discrete": (
+        "policy=mlp_lstm",
+        "ppo.learning_rate=1e-3",
+        "ppo.num_epochs=4",
+        "ppo.num_minibatches=4",
+        "ppo.normalize_advantages=true",
+        "normalize_rewards=true",
+        "entropy.learned=false",
+        "entropy.initial=0.01",
+    ),
+    # Minibatches of 64 steps, as in Stable-Baselines3's PPO. There is no memory: policy=mlp_lstm,
+    # which learned Pendulum more slowly, is for what one observation does not tell.
+    "box": (
+        "policy=mlp",
+        "num_steps=256",
+        "ppo.learning_rate=1e-3",
+        "ppo.num_epochs=10",
+        "ppo.num_minibatches=32",
+        "ppo.normalize_advantages=true",
+        "normalize_rewards=true",
+        "entropy.learned=false",
+        "entropy.initial=0",
+    ),
+}
+"""What `train` adds for a kind of environment, as if it stood first on the command line."""
+
+SKILL_RECIPES: dict[str, tuple[str, ...]] = {
+    # Rollouts and minibatches of a 2-core machine: several small steps on each step collected.
+    "ver": (
+        "num_envs=16",
+        "num_steps=128",
+        "collector.min_batch=4",
+        "policy.precision=bfloat16",
+        "ppo.learning_rate=3e-4",
+        "ppo.num_epochs=3",
+        "ppo.num_minibatches=4",
+        "ppo.normalize_advantages=true",
+        "ppo.max_sequence_length=32",
+    ),
+    # The Gaussians have from the start the width that the entropy's target asks for: ln 0.24.
+    # What is imitated may be older: collecting goes on beside learning.
+    "imitation": (
+        "policy.initial_log_std=-1.4",
+        "policy.precision=float32",
+        "overlap=true",
+        "ppo.learning_rate=1e-3",
+        "ppo.num_epochs=8",
+    ),
+    # The critic's error, whose gradient is an order larger, does not drown what was learned.
+    "blind": (
+        "policy.initial_log_std=-1.4",
+        "policy.precision=float32",
+        "ppo.learning_rate=1e-4",
+        "ppo.target_kl=0.03",
+        "ppo.value_coef=0.05",
+    ),
+    "tuning": (
+        "policy.initial_log_std=-1.4",
+        "ppo.learning_rate=1e-4",
+        "ppo.target_kl=0.03",
+        "ppo.value_coef=0.05",
+    ),
+}
+"""For `train-skill` with the `small` network; a skill's own words stand behind them."""
+
+
+def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
+    """The skill's recipe, which is for the `small` network; others learn as the paper says."""
+    if settings.policy.name not in ("auto", "small"):
+        return ()
+    words = SKILL_RECIPES["ver"]
+    is_blind = settings.env_kwargs.get("depth") is False
+    if settings.method == "imitation":
+        words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
+        if settings.serial:
+            words += ("overlap=false",)
+    elif settings.warm_start is not None and is_blind:
+        words += (*SKILL_RECIPES["blind"], *settings.skill.blind)
+    elif settings.warm_start is not None:
+        words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
+    else:
+        (task,) = (task for task, gym_id in TASKS.items() if gym_id == settings.skill.env)
+        if means := first_means(task, settings.action_space):
+            words += ("policy.initial_log_std=-1.0", f"policy.initial_means={means}")
+        words += (*settings.skill.recipe,)
+    return ("policy=small", *words)
+
+
+def first_means(task: str, action_space: str) -> list[float]:
+    """Mean actions of a fresh policy; empty where all may be 0.
+
+    A skill that ends by `stop` would around 0 end every episode at once and see nothing of its
+    task.
+    """
+    if not make_task(task).rules.is_stop_used:
+        return []
+    return [STOP_MEAN if slot == STOP else 0.0 for slot in action_slots(task, action_space)]
