@@ -47,7 +47,7 @@ class Task:
 
 TASKS = {
     "cartpole": Task("CartPole-v1", 100_000, 475.0, ("serial", "ver", "ddppo")),
-    "masked_cartpole": Task("rearrange/MaskedCartPole-v1", 200_000, 450.0, ("serial", "ver")),
+    "masked_cartpole": Task("rearrange/MaskedCartPole-v1", 400_000, 450.0, ("serial", "ver")),
     "pendulum": Task("Pendulum-v1", 250_000, -250.0, ("serial", "ver", "ddppo")),
     "half_cheetah": Task("HalfCheetah-v5", 200_000, None, ("serial", "ver", "sb3")),
 }

@@ -26,6 +26,9 @@ from rearrange.skills.steering import Steering
 
 HAND_SPEED = 0.011  # m a control step; faster and the joints' limits would make it a zigzag
 DAMPING = 0.04
+GAIN = 0.12  # of an error a control step. Labels that are all full speed this way or that, down to
+# the last millimetre, tell nothing of how far it is, and cannot be learned.
+POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
 
@@ -57,7 +60,7 @@ class Servo(Steering):
         )  # fmt: skip
         return self.body.action(self.sim.arm_target + dq, self._allowed(base))
 
-    def reach(self, target_w: np.ndarray, gain: float = 0.3, **how) -> np.ndarray:
+    def reach(self, target_w: np.ndarray, gain: float = GAIN, **how) -> np.ndarray:
         """The hand a step towards a point [3] m, world."""
         return self.move(gain * (target_w - self.hand_w), **how)
 
@@ -70,10 +73,11 @@ class Servo(Steering):
         off = point - (self.hand_w if tip is None else tip)
         beside = float(np.hypot(off[0], off[1]))
         rise = off[2] + float(np.clip(1.6 * (beside - 0.02), 0.0, hover))
-        step = np.array([off[0], off[1], 0.0]) * min(1.0, HAND_SPEED / max(2 * beside, 1e-9))
+        aside = np.array([off[0], off[1], 0.0])
+        step = aside * min(GAIN, 0.5 * HAND_SPEED / max(beside, 1e-9))
         if rise > 0.05:
             step *= 0.15  # up first
-        return step + (0.0, 0.0, float(np.clip(0.3 * rise, -HAND_SPEED, HAND_SPEED)))
+        return step + (0.0, 0.0, float(np.clip(GAIN * rise, -HAND_SPEED, HAND_SPEED)))
 
     def into(
         self, point: np.ndarray, tip: np.ndarray, outward: np.ndarray
@@ -93,10 +97,10 @@ class Servo(Steering):
             if base is not None and not is_inside:
                 return self.rest(base), beside
             if np.abs(self.ready - self.sim.arm_target).max() > 0.2:
-                return self.body.action(self.ready), beside
+                return self.pose(self.ready), beside
         wanted = float(np.clip(1.6 * (beside - 0.03), 0.0, 0.15)) if along > 0.1 else 0.0
         aim = point + wanted * outward
-        return self.move(0.3 * (aim - tip), preferred=self.ready, posture_gain=0.05), beside
+        return self.move(GAIN * (aim - tip), preferred=self.ready, posture_gain=0.05), beside
 
     def draw_out(self, outward: np.ndarray, lift: float) -> np.ndarray:
         """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""
@@ -126,8 +130,14 @@ class Servo(Steering):
         return self.reach(wanted, preferred=ARM_REST)
 
     def rest(self, base=(0.0, 0.0)) -> np.ndarray:
-        """The arm goes to its place of rest on a straight line through joint space."""
-        return self.body.action(ARM_REST, base)
+        """The arm goes to its place of rest."""
+        return self.pose(ARM_REST, base)
+
+    def pose(self, posture: np.ndarray, base=(0.0, 0.0)) -> np.ndarray:
+        """The arm goes to a posture [7] rad on a straight line through joint space."""
+        left = posture - self.sim.arm_target
+        pace = fetch.MAX_ARM_STEP / max(float(np.abs(left).max()), POSTURE_RANGE)
+        return self.body.action(self.sim.arm_target + pace * left, base)
 
     @property
     def is_resting(self) -> bool:

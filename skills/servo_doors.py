@@ -137,7 +137,7 @@ class CloseFridgeServo(Servo):
         base = (0.0, 0.0) if self.is_resting else (-0.4, 0.0)  # what pressed on it, lets it go
         if value >= fridge.SHUT_ANGLE:
             base = self._push(value) if self._is_outside() else self._go_around()
-        action = self.body.action(fridge.HOOK, base)
+        action = self.pose(fridge.HOOK, base)
         action[STOP] = 1.0 if value < 0.045 and self.is_resting else -1.0
         return action
 
