@@ -42,6 +42,8 @@ def test_alone_the_teacher_solves_the_episode_whatever_the_policy_says(task):
     assert terminated and info["failure"] is None
     assert "success" not in info  # it was not the policy's
     assert all((weight[:GRIP] == 1.0).all() for _, weight, _, _ in steps)
+    if task == "close_drawer":  # the task does not listen to it
+        assert all(weight[GRIP] == 0.0 for _, weight, _, _ in steps)
     # letting go, which Place does once and Close never, counts for more
     assert sum(weight[GRIP] > 1.0 for _, weight, _, _ in steps) == (task == "place")
 
