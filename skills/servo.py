@@ -41,10 +41,14 @@ class Servo(Steering):
 
     @property
     def hand_w(self) -> np.ndarray:
-        """Where the motors' targets put the hand, [3] m, world: without the arm's lag."""
+        """Where the hand is, [3] m, world, by the arm's angles.
+
+        The rules go by these and not by the motors' targets, which lead them: who is to learn the
+        rules sees the angles alone.
+        """
         x, y, yaw = self.sim.base_pose
         turn = world_to_base_axes(yaw)
-        return turn.T @ ee_pose(self.sim.arm_target)[0] + (x, y, 0.0)
+        return turn.T @ ee_pose(self.sim.arm_qpos)[0] + (x, y, 0.0)
 
     def move(
         self, step_w: np.ndarray, base_allowed: bool = False, preferred: np.ndarray | None = None,
@@ -54,7 +58,7 @@ class Servo(Steering):
         length = float(np.linalg.norm(step_w))
         step_w = step_w * min(1.0, HAND_SPEED / max(length, 1e-9))
         dq, base = whole_body_step(
-            self.sim.arm_target, world_to_base_axes(self.sim.base_pose[2]) @ step_w, base_allowed,
+            self.sim.arm_qpos, world_to_base_axes(self.sim.base_pose[2]) @ step_w, base_allowed,
             q_preferred=ARM_REST if preferred is None else preferred, weights=weights,
             posture_gain=posture_gain, damping=DAMPING,
         )  # fmt: skip
@@ -135,7 +139,7 @@ class Servo(Steering):
 
     def pose(self, posture: np.ndarray, base=(0.0, 0.0)) -> np.ndarray:
         """The arm goes to a posture [7] rad on a straight line through joint space."""
-        left = posture - self.sim.arm_target
+        left = posture - self.sim.arm_qpos
         pace = fetch.MAX_ARM_STEP / max(float(np.abs(left).max()), POSTURE_RANGE)
         return self.body.action(self.sim.arm_target + pace * left, base)
 
