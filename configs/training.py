@@ -10,6 +10,7 @@ from typing import Any
 
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import MISSING
+from rearrange.skills.guided import GuideCfg
 from rearrange.skills.policy import PolicyCfg
 from rearrange.ver.imitation import ImitationCfg
 from rearrange.ver.trainer_cfg import TrainerCfg
@@ -80,6 +81,8 @@ class TrainSkillCfg(RunCfg):
     method: str = "ver"
     """ver, imitation (of simple rules, on the states the policy gets into), or imitation_ver."""
     imitation: ImitationCfg = field(default_factory=ImitationCfg)
+    guide: GuideCfg = field(default_factory=GuideCfg)
+    """Who moves the robot while a teacher is imitated."""
     blind_steps: int = 0
     """Environment steps of the second stage of method=imitation_ver; 0: as its recipe says."""
     camera_size: int | None = None

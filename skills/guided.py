@@ -16,7 +16,7 @@ No torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -34,13 +34,13 @@ LABELS = (LABEL, WEIGHT)
 _TASK_OF_ID = {gym_id: task for task, gym_id in TASKS.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class GuideCfg:
     """How the two share an episode. Turns are log-uniform in length."""
 
-    policy_turn: tuple[int, int] = (4, 60)
+    policy_turn: list[int] = field(default_factory=lambda: [4, 60])
     """Shortest and longest turn of the policy (control steps)."""
-    teacher_turn: tuple[int, int] = (20, 120)
+    teacher_turn: list[int] = field(default_factory=lambda: [20, 120])
     """The same of the teacher."""
     watch_every: int = 8
     """In every so-manieth environment the policy is alone: its success is what is reported."""
@@ -56,9 +56,16 @@ class GuideCfg:
 
     def __post_init__(self) -> None:
         for name in ("policy_turn", "teacher_turn"):
-            low, high = getattr(self, name)
-            if not 1 <= low <= high:
-                raise ValueError(f"{name} must be two growing numbers from 1, got {low}, {high}")
+            turn = getattr(self, name)
+            if len(turn) != 2 or not 1 <= turn[0] <= turn[1]:
+                raise ValueError(f"{name} must be two growing numbers from 1, got {turn}")
+        if self.watch_every < 2:
+            raise ValueError(f"watch_every must be at least 2, got {self.watch_every}")
+        for name in ("stop_weight", "release_weight", "alone_steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.time_factor < 1.0:
+            raise ValueError(f"time_factor must be at least 1, got {self.time_factor}")
 
 
 class GuidedEnv(gymnasium.Wrapper):

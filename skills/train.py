@@ -21,7 +21,7 @@ from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.growing import with_senses
-from rearrange.skills.guided import LABELS, GuideCfg, compile_teacher, make_guided
+from rearrange.skills.guided import LABELS, compile_teacher, make_guided
 from rearrange.skills.policy import SkillPolicy, build_policy
 from rearrange.skills.recipes import SUITING, recipe
 from rearrange.skills.skill_files import find_skill
@@ -107,7 +107,7 @@ def train(settings: RunCfg, ranks: Ranks) -> int:
         check_imitable(settings)
         identity["method"] = "imitation"
         compile_teacher(subject.env_id)
-        make_env = partial(make_guided, **stream, cfg=GuideCfg())
+        make_env = partial(make_guided, **stream, cfg=settings.guide)
         learner = partial(ImitationLearner, imitation=settings.imitation)
     is_home = find_id(subject.env_id) in TASKS.values()
     try:

@@ -10,7 +10,7 @@ from rearrange.skills.teacher import teacher_for
 from rearrange.tasks.registry import TASKS
 
 ALONE = GuideCfg(alone_steps=10**6)
-SHARED = GuideCfg(alone_steps=0, policy_turn=(3, 9), teacher_turn=(5, 30))
+SHARED = GuideCfg(alone_steps=0, policy_turn=[3, 9], teacher_turn=[5, 30])
 
 
 def guided(task, cfg, index=0):
