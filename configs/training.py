@@ -69,9 +69,9 @@ class SkillCfg:
     imitation: list[str] = field(default_factory=list)
     """The same for imitating the oracle's simple rules, without pictures."""
     blind: list[str] = field(default_factory=list)
-    """The same for VER without pictures that begins with what imitation gave."""
+    """The same for VER without pictures, from weights which can do something already."""
     tuning: list[str] = field(default_factory=list)
-    """The same for VER with pictures that begins with weights which can do something already."""
+    """The same for VER with pictures."""
 
 
 @dataclass(kw_only=True)
@@ -83,8 +83,10 @@ class TrainSkillCfg(RunCfg):
     imitation: ImitationCfg = field(default_factory=ImitationCfg)
     guide: GuideCfg = field(default_factory=GuideCfg)
     """Who moves the robot while a teacher is imitated."""
+    eyes: bool = False
+    """method=imitation_ver: go on with the camera at the end."""
     blind_steps: int = 0
-    """Environment steps of the second stage of method=imitation_ver; 0: as its recipe says."""
+    """Environment steps of the stage before that one; 0: as its recipe says."""
     camera_size: int | None = None
     """Pixels per side of the depth image; none: as many as the network looks at."""
     action_space: str = "full"

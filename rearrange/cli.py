@@ -39,7 +39,8 @@ VERBS: dict[str, Verb] = {
         "rearrange.eval.evaluate",
         "run an agent through many episodes: figures, report, videos",
         (
-            "evaluate task=tidy_house agent=oracle split=val num_episodes=4 record=2",
+            "evaluate task=tidy_house agent=tp_srl split=val num_episodes=4 record=2",
+            "evaluate task=set_table agent=oracle num_episodes=100",
             "evaluate task=pick num_episodes=200 num_workers=2 output_dir=outputs/pick",
             "evaluate task=tidy_house agent=tp_srl skills=runs oracle_skills=navigate,place",
             "evaluate task=set_table num_episodes=1000 scheme=ray address=head:6379",

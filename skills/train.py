@@ -67,24 +67,28 @@ def run(settings: RunCfg) -> int:
 
 
 def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
-    """Imitation and VER without pictures, each in a folder of its own, then VER with them.
+    """Imitation, then VER from there, both without pictures; with `eyes` VER with them after that.
 
-    Without pictures a step costs a third, and what can be learned so is learned first.
+    Without pictures a step costs a fraction, and what can be learned so is learned first. The last
+    stage's folder is the run's own, those before it lie in it.
     """
     run_dir = run_folder(settings, what_to_train(settings))
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
     free = ("method=", "total_steps=", "run_dir=", "resume=")
     given = [word for word in settings.given if not word.startswith(free)]
-    taught, tuned = run_dir / "imitation", run_dir / "blind"
-    steps = {taught: settings.imitation.total_steps, tuned: settings.blind_steps}
-    own = {taught: ["method=imitation"], tuned: ["method=ver", f"warm_start={taught}"]}
-    for folder, num_steps in steps.items():
-        words = [*own[folder], "env_kwargs.depth=false", f"run_dir={folder}", "resume=auto"]
+    stages = [(run_dir / "imitation", settings.imitation.total_steps, ["method=imitation"])]
+    if settings.eyes:
+        words = ["method=ver", f"warm_start={run_dir / 'imitation'}"]
+        stages.append((run_dir / "blind", settings.blind_steps, words))
+    for folder, num_steps, own in stages:
+        words = [*own, "env_kwargs.depth=false", f"run_dir={folder}", "resume=auto"]
         if num_steps:
             words.append(f"total_steps={num_steps}")
         if code := train(load("train-skill", [*given, *words]), ranks):
             return code
-    last = ["resume=auto", f"run_dir={run_dir}", f"warm_start={tuned}"]
+    last = ["resume=auto", f"run_dir={run_dir}", f"warm_start={stages[-1][0]}"]
+    if not settings.eyes:
+        last.append("env_kwargs.depth=false")
     return train(load("train-skill", [*settings.given, *last]), ranks)
 
 

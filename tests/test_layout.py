@@ -151,7 +151,7 @@ def test_checkout_holds_no_path_of_one_machine():
 def test_ci_runs_the_test_command_of_the_readme():
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     run, test = blocks[0].splitlines()
-    assert run.startswith("./run evaluate task=tidy_house agent=oracle split=val ")
+    assert run.startswith("./run evaluate task=tidy_house agent=tp_srl split=val ")
     assert (ROOT / ".ci/run").read_text().splitlines()[-1].endswith(f"exec {test}")
     for name in ("run", ".ci/run"):
         assert (ROOT / name).stat().st_mode & 0o111, f"{name} must be executable"

@@ -197,7 +197,7 @@ SLIGHT = ["policy.hidden_sizes=16", "policy.vector_size=8", "policy.lstm_hidden=
 def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
     run_dir = tmp_path / "run"
     words = ["train-skill", "close_drawer", *TINY, *SLIGHT, f"run_dir={run_dir}"]
-    stages = ["method=imitation_ver", "imitation.total_steps=128", "blind_steps=64"]
+    stages = ["method=imitation_ver", "imitation.total_steps=128", "blind_steps=64", "eyes=true"]
     out = works(capsys, *words, *stages, "total_steps=64")
     assert out.count("steps     ") == 3
     taught, tuned, learned = (
@@ -209,6 +209,12 @@ def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
         assert [line["step"] for line in lines] == [64] and "ppo/approx_kl" in lines[0]
     config = yaml.safe_load((run_dir / "config.yaml").read_text())
     assert config["warm_start"] == str(run_dir / "blind") and config["method"] == "imitation_ver"
+
+    short = tmp_path / "short"
+    works(capsys, *words[:-1], f"run_dir={short}", *stages[:2], "total_steps=64")
+    config = yaml.safe_load((short / "config.yaml").read_text())
+    assert config["warm_start"] == str(short / "imitation") and not (short / "blind").exists()
+    assert config["env_kwargs"]["depth"] is False
 
     other = ["train-skill", "open_drawer", *TINY, *SLIGHT, f"warm_start={run_dir}"]
     assert "was trained in rearrange/CloseDrawer-v0" in fails(
