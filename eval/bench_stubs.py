@@ -87,6 +87,7 @@ class SleepLearner:
         lr_factor: float = 1.0,
         should_cut: Callable[[], bool] = lambda: False,
         after_step: Callable[[], None] = lambda: None,
+        critic_only: bool = False,
     ) -> dict[str, float]:
         """No statistics, after `learning_s` in as many parts as there are optimiser steps."""
         for _ in range(OPTIMIZER_STEPS):

@@ -76,6 +76,7 @@ class SyncLearner:
         lr_factor: float = 1.0,
         should_cut: Callable[[], bool] = lambda: False,
         after_step: Callable[[], None] = lambda: None,
+        critic_only: bool = False,
     ) -> dict[str, float]:
         """The share of stale steps, after as many parts as there are optimiser steps."""
         for _ in range(OPTIMIZER_STEPS):

@@ -93,6 +93,7 @@ class ImitationLearner(Learner):
         lr_factor: float = 1.0,
         should_cut: Callable[[], bool] = lambda: False,
         after_step: Callable[[], None] = lambda: None,
+        critic_only: bool = False,
     ) -> dict[str, float]:
         """One epoch over the new rollout, the others over rollouts drawn from the memory."""
         cfg = self.cfg.ppo

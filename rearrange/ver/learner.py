@@ -77,6 +77,7 @@ class Learner:
         self.scaler = RewardScaler(num_envs, cfg.returns.gamma)
         self.num_skipped = 0  # minibatches whose loss or gradient was not finite
         self._num_applied = 0  # optimiser steps of this update
+        self._critic_only = False
 
     def update(
         self,
@@ -84,11 +85,13 @@ class Learner:
         lr_factor: float = 1.0,
         should_cut: Callable[[], bool] = lambda: False,
         after_step: Callable[[], None] = lambda: None,
+        critic_only: bool = False,
     ) -> dict[str, float]:
         """Learns from a full storage; figures to log.
 
         Args:
             lr_factor: of the learning rate's schedule.
+            critic_only: nothing but the policy's `critic` changes.
             should_cut: asked before each minibatch; the update ends early if it says so.
             after_step: called after each optimiser step.
 
@@ -97,6 +100,7 @@ class Learner:
         """
         cfg = self.cfg.ppo
         self._begin(lr_factor)
+        self._critic_only = critic_only
         order, lengths = self._prepare(storage)
         stats: dict[str, list[float]] = defaultdict(list)
         for _ in range(cfg.num_epochs):
@@ -185,7 +189,12 @@ class Learner:
         learned = self.parameters
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        if self.cfg.entropy.learned:
+        if self._critic_only:
+            critic = {id(parameter) for parameter in self.policy.critic.parameters()}
+            for parameter in self.parameters:
+                if id(parameter) not in critic and parameter.grad is not None:
+                    parameter.grad.zero_()
+        if self.cfg.entropy.learned and not self._critic_only:
             self.entropy_optimizer.zero_grad()
             self.entropy.loss(evaluation.entropy.mean()).backward()
             learned = [*learned, *self.entropy.parameters()]
@@ -200,7 +209,7 @@ class Learner:
             return self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
         self.optimizer.step()
         self._num_applied += 1
-        if self.cfg.entropy.learned:
+        if self.cfg.entropy.learned and not self._critic_only:
             self.entropy_optimizer.step()
             self.entropy.project()
         return {"loss/total": values[0], "ppo/grad_norm": values[1]} | dict(

@@ -47,10 +47,15 @@ class PPOCfg:
     """Also clip how far a value moves from the stored one, by clip_coef."""
     max_sequence_length: int | None = None
     """Cut sequences to this many steps before back-propagating; None: only where parts are cut."""
+    critic_updates: int = 0
+    """In the first so many updates only the critic's last layer learns: one that was learned from
+    somebody else's returns would drive a policy that can do something away from it."""
     target_kl: float | None = None
     """End an update's epochs once the approximate KL divergence exceeds this; None: never."""
 
     def __post_init__(self) -> None:
+        if self.critic_updates < 0:
+            raise ValueError(f"critic_updates must not be negative, got {self.critic_updates}")
         for name in ("clip_coef", "max_grad_norm", "learning_rate", "adam_eps", "target_kl"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0.0):

@@ -266,7 +266,10 @@ class Trainer:
         def should_cut() -> bool:
             return self.ranks.any(self._stop.is_set_for(_LEARNING_GRACE_S))
 
-        return self.learner.update(storage, factor, should_cut=should_cut, after_step=after_step)
+        critic_only = self.updates < self.cfg.ppo.critic_updates
+        return self.learner.update(
+            storage, factor, should_cut=should_cut, after_step=after_step, critic_only=critic_only
+        )
 
     @property
     def _learning_threads(self) -> int:

@@ -128,6 +128,20 @@ def test_the_staleness_of_gradients_is_measured():
         del learner.ranks.average_gradients  # ALONE is shared
 
 
+def test_at_first_the_critic_alone_may_learn():
+    policy, learner = make(entropy=EntropyCfg(learned=True), ppo=PPOCfg(learning_rate=1e-2))
+    storage = collect(policy, lambda o, a: o[0] + a)
+    before = {name: tensor.clone() for name, tensor in policy.state_dict().items()}
+    coefficient = learner.entropy.value.item()
+    learner.update(storage, critic_only=True)
+    changed = {n for n, tensor in policy.state_dict().items() if not torch.equal(tensor, before[n])}
+    assert changed == {"critic.weight", "critic.bias"}
+    assert learner.entropy.value.item() == coefficient
+    learner.update(storage)
+    changed = {n for n, tensor in policy.state_dict().items() if not torch.equal(tensor, before[n])}
+    assert len(changed) > 6 and learner.entropy.value.item() != coefficient
+
+
 @pytest.mark.parametrize("max_length", [1, 3])
 def test_cut_sequences_start_from_the_stored_memory(max_length):
     ppo = PPOCfg(num_minibatches=2, learning_rate=1e-30, max_sequence_length=max_length)
