@@ -63,7 +63,8 @@ class SkillCfg:
     env: str = MISSING
     """The Gymnasium id of its training task."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
-    """What its environment is made with in every recipe; words on the command line count more."""
+    """What its environment is made with but in VER from fresh weights, which has the paper's
+    sensors; words on the command line count more."""
     recipe: list[str] = field(default_factory=list)
     """Settings that make the skill by VER alone, with the `small` network on a 2-core machine."""
     imitation: list[str] = field(default_factory=list)

@@ -62,21 +62,25 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
         "policy.initial_log_std=-1.4",
         "policy.precision=float32",
         "overlap=true",
+        "guide.policy_turn=[10,120]",
+        "guide.teacher_turn=[10,80]",
         "ppo.learning_rate=1e-3",
-        "ppo.num_epochs=8",
+        "ppo.num_epochs=6",
     ),
     # The critic's error, whose gradient is an order larger, does not drown what was learned.
     "blind": (
         "policy.initial_log_std=-1.4",
         "policy.precision=float32",
-        "ppo.learning_rate=1e-4",
-        "ppo.target_kl=0.03",
+        "ppo.learning_rate=2e-4",
+        "ppo.target_kl=0.05",
+        "ppo.critic_updates=8",
         "ppo.value_coef=0.05",
     ),
     "tuning": (
         "policy.initial_log_std=-1.4",
         "ppo.learning_rate=1e-4",
         "ppo.target_kl=0.03",
+        "ppo.critic_updates=8",
         "ppo.value_coef=0.05",
     ),
 }

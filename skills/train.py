@@ -215,8 +215,9 @@ def what_to_train(settings: RunCfg) -> Subject:
         "action_space": settings.action_space,
         "observation_delay": settings.observation_delay,
     }
-    kwargs |= {**settings.skill.env_kwargs} | settings.env_kwargs
-    return Subject(settings.skill.env, kwargs, settings.skill.name)
+    if settings.method != "ver" or settings.warm_start is not None:
+        kwargs |= settings.skill.env_kwargs
+    return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
 
 
 def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
