@@ -33,6 +33,7 @@ ALLOWED = {
     "rearrange.cluster.rank_host": {"rearrange"},  # runs the command
     "rearrange.skills": {"rearrange.errors", "rearrange.sim", "rearrange.tasks", "rearrange.ver"},
     "rearrange.skills.train": {"rearrange"},  # the work of a command
+    "rearrange.skills.recipes": {"rearrange"},  # so are its settings
     "rearrange.skills.export": {"rearrange"},
     "rearrange.planner": {
         "rearrange.errors",
