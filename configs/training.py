@@ -10,7 +10,7 @@ from typing import Any
 
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import MISSING
-from rearrange.skills.guided import GuideCfg
+from rearrange.skills.guide_cfg import GuideCfg
 from rearrange.skills.policy import PolicyCfg
 from rearrange.ver.imitation import ImitationCfg
 from rearrange.ver.trainer_cfg import TrainerCfg

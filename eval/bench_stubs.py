@@ -89,10 +89,18 @@ class SleepLearner:
         after_step: Callable[[], None] = lambda: None,
         critic_only: bool = False,
     ) -> dict[str, float]:
-        """No statistics, after `learning_s` in as many parts as there are optimiser steps."""
+        """`figures`, after `learning_s` in as many parts as there are optimiser steps."""
         for _ in range(OPTIMIZER_STEPS):
             self._sleeper.sleep(self._learning_s / OPTIMIZER_STEPS)
+            self.end_step(should_cut)
             after_step()
+        return self.figures(storage)
+
+    def end_step(self, should_cut: Callable[[], bool]) -> None:
+        """What each part ends in: nothing."""
+
+    def figures(self, storage: Any) -> dict[str, float]:
+        """What an update tells: nothing."""
         return {}
 
 

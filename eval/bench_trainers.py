@@ -196,9 +196,9 @@ def rates_of(update_ends_s: list[float], rollout_steps: int) -> dict[str, Any]:
 
 def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
     """One mode's or peer's repeats as one: rates over all their rollouts, means of all else."""
-    good = [part for part in parts if "error" not in part]
-    if len(good) < len(parts) or len(parts) == 1:
-        return next((part for part in parts if "error" in part), parts[0])
+    failed = [part for part in parts if "error" in part]
+    if failed or len(parts) == 1:
+        return (failed or parts)[0]
     seconds = [window for part in parts for window in part["windows_s"]]
     figures = dict(parts[0]) | {
         "mean": len(seconds) * rollout_steps / sum(seconds),

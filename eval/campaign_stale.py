@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.eval.campaign_classic import mean_text, with_interval
+from rearrange.eval.campaign_classic import has_interval, is_not_below, mean_text, with_interval
 from rearrange.eval.files import atomic_write_json, atomic_write_text, prepare_folder
 from rearrange.eval.scaling_measure import ranks_environment
 from rearrange.ver.files import strict_json
@@ -116,13 +116,9 @@ def checks_of(rows: dict[str, Any]) -> dict[str, bool]:
         each = rows["fill"]["each"]
         batches = each["smallest_batch"] + each["largest_batch"]
         checks["fill: every batch has its full size"] = bool(np.allclose(batches, FULL))
-    has_intervals = set(rows) == set(WAYS) and all(
-        row["last"]["low"] is not None for row in rows.values()
-    )
-    if has_intervals:
+    if set(rows) == set(WAYS) and has_interval(*rows.values()):
         for name in ("curve", "last"):
-            ours, other = rows["fill"][name], rows["discard"][name]
-            is_met = ours["mean"] >= other["mean"] or ours["high"] >= other["low"]
+            is_met = is_not_below(rows["fill"][name], rows["discard"][name])
             checks[f"{name}: fill is not below discard (95% intervals)"] = bool(is_met)
     return checks
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from rearrange.configs.schema import BenchScalingCfg
-from rearrange.eval.bench_stubs import OPTIMIZER_STEPS, SleepPolicyFactory
+from rearrange.eval.bench_stubs import SleepLearner, SleepPolicyFactory
 from rearrange.eval.files import atomic_write_json
 from rearrange.eval.scaling_simulation import WAYS
 from rearrange.eval.scaling_workload import workload_of
@@ -31,7 +31,6 @@ from rearrange.ver.distributed import ALONE, Ranks, joined
 from rearrange.ver.files import strict_json
 from rearrange.ver.metrics import METRICS_FILE, read_metrics
 from rearrange.ver.preemption import PreemptionCfg
-from rearrange.ver.straggler import Sleeper
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 
@@ -57,7 +56,7 @@ class RankJob:
         return Path(self.folder) / f"{way}_{rank:03}.json"
 
 
-class SyncLearner:
+class SyncLearner(SleepLearner):
     """Sleeps for `learning_s` an update and averages gradients with the other ranks meanwhile.
 
     Attributes:
@@ -65,25 +64,18 @@ class SyncLearner:
     """
 
     def __init__(self, learning_s: float, gradient_size: int, ranks: Ranks) -> None:
-        self._part_s, self._ranks, self._sleeper = learning_s / OPTIMIZER_STEPS, ranks, Sleeper()
+        super().__init__(learning_s)
+        self._ranks = ranks
         self._parameter = torch.nn.Parameter(torch.zeros(gradient_size))
         self._parameter.grad = torch.ones(gradient_size)
         self.marks: list[tuple[float, float, float]] = []
 
-    def update(
-        self,
-        storage: Any,
-        lr_factor: float = 1.0,
-        should_cut: Callable[[], bool] = lambda: False,
-        after_step: Callable[[], None] = lambda: None,
-        critic_only: bool = False,
-    ) -> dict[str, float]:
-        """The share of stale steps, after as many parts as there are optimiser steps."""
-        for _ in range(OPTIMIZER_STEPS):
-            self._sleeper.sleep(self._part_s)
-            should_cut()
-            self.average()
-            after_step()
+    def end_step(self, should_cut: Callable[[], bool]) -> None:
+        should_cut()
+        self.average()
+
+    def figures(self, storage: Any) -> dict[str, float]:
+        """The share of stale steps."""
         self.marks.append((time.perf_counter(), time.process_time(), machine_busy_s()))
         return {"ver/fraction_stale": float(storage.is_stale[storage.complete_rows()].mean())}
 

@@ -16,7 +16,6 @@ No torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -24,48 +23,14 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from rearrange.skills.body import Body
+from rearrange.skills.guide_cfg import GuideCfg
 from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
 from rearrange.skills.teacher import teacher_for
 from rearrange.tasks.gym_factory import make_gym
-from rearrange.tasks.registry import TASKS, make_task
+from rearrange.tasks.registry import TASK_OF_ID, make_task
 
 LABEL, WEIGHT = "oracle_action", "oracle_weight"
 LABELS = (LABEL, WEIGHT)
-_TASK_OF_ID = {gym_id: task for task, gym_id in TASKS.items()}
-
-
-@dataclass(kw_only=True)
-class GuideCfg:
-    """How the two share an episode. Turns are log-uniform in length."""
-
-    policy_turn: list[int] = field(default_factory=lambda: [4, 60])
-    """Shortest and longest turn of the policy (control steps)."""
-    teacher_turn: list[int] = field(default_factory=lambda: [20, 120])
-    """The same of the teacher."""
-    watch_every: int = 8
-    """In every so-manieth environment the policy is alone: its success is what is reported."""
-    stop_weight: float = 2.0
-    """Weight of the labels that say stop, which are rare. Much more, and it is called too early."""
-    release_weight: float = 12.0
-    """The same of the labels that say let go: one step in an episode."""
-    alone_steps: int = 2500
-    """In its first so many steps an environment is the teacher's alone: the policy cannot do a
-    thing yet, and at once drops what it holds."""
-    time_factor: float = 1.5
-    """Of the task's time limit: an episode that changes hands takes longer."""
-
-    def __post_init__(self) -> None:
-        for name in ("policy_turn", "teacher_turn"):
-            turn = getattr(self, name)
-            if len(turn) != 2 or not 1 <= turn[0] <= turn[1]:
-                raise ValueError(f"{name} must be two growing numbers from 1, got {turn}")
-        if self.watch_every < 2:
-            raise ValueError(f"watch_every must be at least 2, got {self.watch_every}")
-        for name in ("stop_weight", "release_weight", "alone_steps"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.time_factor < 1.0:
-            raise ValueError(f"time_factor must be at least 1, got {self.time_factor}")
 
 
 class GuidedEnv(gymnasium.Wrapper):
@@ -145,7 +110,7 @@ def make_guided(
     index: int, env_id: str, num_envs: int, kwargs: dict[str, Any], cfg: GuideCfg
 ) -> GuidedEnv:
     """The environment of worker `index` of `num_envs`, as `make_gym` makes it, with the oracle."""
-    limit = make_task(_TASK_OF_ID[env_id]).rules.max_episode_steps
+    limit = make_task(TASK_OF_ID[env_id]).rules.max_episode_steps
     limited = {"max_episode_steps": round(cfg.time_factor * limit)}
     env = make_gym(index, env_id, num_envs, limited | kwargs)
     is_watched = index % cfg.watch_every == cfg.watch_every - 1

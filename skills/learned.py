@@ -14,7 +14,7 @@ import torch
 from rearrange.errors import UserError
 from rearrange.skills.skill_files import SkillFile
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
-from rearrange.tasks.registry import TASKS
+from rearrange.tasks.registry import TASK_OF_ID
 
 
 class LearnedPolicy:
@@ -27,10 +27,9 @@ class LearnedPolicy:
     """
 
     def __init__(self, skill: SkillFile, is_sampling: bool = False) -> None:
-        names = {gym_id: task for task, gym_id in TASKS.items()}
-        if skill.env_id not in names:
+        if skill.env_id not in TASK_OF_ID:
             raise UserError(f"a skill of the home is needed, got one of {skill.env_id}")
-        self.task = names[skill.env_id]
+        self.task = TASK_OF_ID[skill.env_id]
         self.camera_size = int(skill.env_kwargs.get("camera_size", 128))
         self.observation_delay = int(skill.env_kwargs.get("observation_delay", 1))
         self.action_space = str(skill.env_kwargs.get("action_space", "full"))

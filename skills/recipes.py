@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.tasks.actions import STOP, action_slots
-from rearrange.tasks.registry import TASKS, make_task
+from rearrange.tasks.registry import TASK_OF_ID, make_task
 
 STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
 
@@ -102,8 +102,7 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     elif settings.warm_start is not None:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
     else:
-        (task,) = (task for task, gym_id in TASKS.items() if gym_id == settings.skill.env)
-        if means := first_means(task, settings.action_space):
+        if means := first_means(TASK_OF_ID[settings.skill.env], settings.action_space):
             words += ("policy.initial_log_std=-1.0", f"policy.initial_means={means}")
         words += (*settings.skill.recipe,)
     return ("policy=small", *words)

@@ -19,9 +19,8 @@ import gymnasium
 
 from rearrange import classic
 from rearrange.errors import UserError
-from rearrange.tasks.registry import TASKS, make_env, register_all
+from rearrange.tasks.registry import TASK_OF_ID, make_env, register_all
 
-_TASK_OF_ID = {gym_id: task for task, gym_id in TASKS.items()}
 _STRAGGLER = "rearrange/Straggler-v0"
 
 
@@ -37,9 +36,9 @@ def make_gym(
     """
     known_id, options = find_id(env_id), dict(kwargs or {})
     try:
-        if known_id in _TASK_OF_ID:
+        if known_id in TASK_OF_ID:
             stream = {"index_offset": index, "index_stride": num_envs}
-            return make_env(_TASK_OF_ID[known_id], **stream | options)
+            return make_env(TASK_OF_ID[known_id], **stream | options)
         if "index" in gymnasium.spec(known_id).kwargs:
             options = {"index": index} | options
         # The checker looks at every step's types, which costs more than a step of CartPole.

@@ -32,6 +32,7 @@ SKILL_TASKS: dict[str, str] = {
 }
 TASKS: dict[str, str] = HOME_TASKS | SKILL_TASKS
 """Task name -> Gymnasium id."""
+TASK_OF_ID: dict[str, str] = {gym_id: task for task, gym_id in TASKS.items()}
 
 
 def register_all() -> None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rearrange.skills.body import Body
-from rearrange.skills.guided import LABEL, WEIGHT, GuideCfg, make_guided
+from rearrange.skills.guide_cfg import GuideCfg
+from rearrange.skills.guided import LABEL, WEIGHT, make_guided
 from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
 from rearrange.skills.teacher import teacher_for
 from rearrange.tasks.registry import TASKS

@@ -1,0 +1,39 @@
+"""GuideCfg: how policy and teacher share an episode. Apart, as settings are read without either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(kw_only=True)
+class GuideCfg:
+    """How policy and teacher share an episode. Turns are log-uniform in length."""
+
+    policy_turn: list[int] = field(default_factory=lambda: [4, 60])
+    """Shortest and longest turn of the policy (control steps)."""
+    teacher_turn: list[int] = field(default_factory=lambda: [20, 120])
+    """The same of the teacher."""
+    watch_every: int = 8
+    """In every so-manieth environment the policy is alone: its success is what is reported."""
+    stop_weight: float = 2.0
+    """Weight of the labels that say stop, which are rare. Much more, and it is called too early."""
+    release_weight: float = 12.0
+    """The same of the labels that say let go: one step in an episode."""
+    alone_steps: int = 2500
+    """In its first so many steps an environment is the teacher's alone: the policy cannot do a
+    thing yet, and at once drops what it holds."""
+    time_factor: float = 1.5
+    """Of the task's time limit: an episode that changes hands takes longer."""
+
+    def __post_init__(self) -> None:
+        for name in ("policy_turn", "teacher_turn"):
+            turn = getattr(self, name)
+            if len(turn) != 2 or not 1 <= turn[0] <= turn[1]:
+                raise ValueError(f"{name} must be two growing numbers from 1, got {turn}")
+        if self.watch_every < 2:
+            raise ValueError(f"watch_every must be at least 2, got {self.watch_every}")
+        for name in ("stop_weight", "release_weight", "alone_steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.time_factor < 1.0:
+            raise ValueError(f"time_factor must be at least 1, got {self.time_factor}")
