@@ -57,6 +57,10 @@ class SkillMaker(Protocol):
         """What is done after a step has failed, the `failures`-th of the episode."""
         ...
 
+    def leaves_place(self, call: Call) -> bool:
+        """Whether `recover` leads away from where the robot stood, so that it has to come back."""
+        ...
+
 
 class ChainProgram:
     """One episode's plan in execution, with what people and metrics want to know of it."""
@@ -108,6 +112,8 @@ class ChainProgram:
                         return failure
                     recovery = self._skills.recover(call, self._num_failures)
                     yield from limited(recovery, RECOVERY_LIMIT)
+                    if self._skills.leaves_place(call):
+                        self._robot_at = None
                     break
                 if not self._still_holds():
                     break

@@ -16,6 +16,7 @@ from rearrange.planner.skill_view import SkillView
 from rearrange.sim.furniture import MARKERS
 from rearrange.skills.body import Body
 from rearrange.skills.deployment import Senses, reset_arm, run_policy
+from rearrange.skills.recovery import step_aside
 from rearrange.skills.retreat import let_go
 from rearrange.skills.skill import Program
 from rearrange.tasks.episode import EpisodeSpec
@@ -72,10 +73,14 @@ class LearnedSkills:
         return run_policy(call.skill, policy, self._senses, view, seed)
 
     def recover(self, call: Call, failures: int) -> Program:
-        """The oracle's recovery after an oracle skill; a learned one gets the next arm reset."""
+        """The oracle's recovery after an oracle skill, else that by the robot's own sensors."""
         if call.skill in self._skills.oracle:
-            yield from self._oracle.recover(call, failures)
-        return None
+            return self._oracle.recover(call, failures)
+        return step_aside(self._body, self._senses, 1000 * self._episode.index + failures)
+
+    def leaves_place(self, call: Call) -> bool:
+        """After a learned skill the robot has stepped aside; the oracle takes it as it comes."""
+        return call.skill not in self._skills.oracle
 
     def _view(self, call: Call) -> SkillView | None:
         if call.skill == "navigate" and call.entity in MARKERS:

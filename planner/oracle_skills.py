@@ -63,6 +63,10 @@ class OracleSkills:
         """Away from what is touched, to an open place near by."""
         return retreat.recover(self._body, failures)
 
+    def leaves_place(self, call: Call) -> bool:
+        """Its programs start from anywhere."""
+        return False
+
     def _reach(self, call: Call | None) -> ReachPlan | None:
         """How a skill will reach its thing, as far as is known before the way there."""
         if call is None:

@@ -126,8 +126,13 @@ def reset_arm(body: Body, senses: Senses) -> Program:
     for _ in range(ARM_RESET_LIMIT):
         if np.abs(senses.now["joint"] - fetch.ARM_START).max() < ARM_RESET_DONE:
             break
-        way = fetch.ARM_START - body.sim.arm_target
-        steps = max(1.0, float(np.abs(way).max()) / fetch.MAX_ARM_STEP)
-        yield body.action(body.sim.arm_target + way / steps)
+        yield body.action(towards_start(body))
     body.phase = ""
     return None
+
+
+def towards_start(body: Body) -> np.ndarray:
+    """Motor targets [7], rad, a step on a straight line towards `ARM_START`."""
+    way = fetch.ARM_START - body.sim.arm_target
+    steps = max(1.0, float(np.abs(way).max()) / fetch.MAX_ARM_STEP)
+    return body.sim.arm_target + way / steps

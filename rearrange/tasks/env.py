@@ -23,6 +23,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.tasks.actions import ActionReader, action_slots
 from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.episode_files import load_episode
+from rearrange.tasks.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
 from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.registry import make_task
@@ -45,6 +46,7 @@ class RearrangeEnv(gymnasium.Env):
         observation_delay: 0 or 1 control steps.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: instead of the task's own limit.
+        starts: "chain" spreads where episodes begin, for training, see `generate`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, each episode once.
         render_mode: None or "rgb_array".
@@ -66,6 +68,7 @@ class RearrangeEnv(gymnasium.Env):
         observation_delay: int = 1,
         action_space: str = "full",
         max_episode_steps: int | None = None,
+        starts: str = "task",
         index_offset: int = 0,
         index_stride: int = 1,
         render_mode: str | None = None,
@@ -78,7 +81,9 @@ class RearrangeEnv(gymnasium.Env):
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
         self.split, self.observation_delay = split, observation_delay
-        self.seed = _whole("seed", seed, 0)
+        if starts not in STARTS:
+            raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
+        self.seed, self._starts = _whole("seed", seed, 0), starts
         self._offset = _whole("index_offset", index_offset, 0)
         self._stride = _whole("index_stride", index_stride, 1)
         self._max_steps = self.task.rules.max_episode_steps
@@ -124,7 +129,7 @@ class RearrangeEnv(gymnasium.Env):
             episode = options["episode"]
         else:
             index = _whole("index", options.get("index", self._next_index), 0)
-            episode = load_episode(self.task.name, self.split, self.seed, index)
+            episode = load_episode(self.task.name, self.split, self.seed, index, self._starts)
             self._next_index = index + self._stride
         self._check(episode)
         sim = self.sim

@@ -151,7 +151,7 @@ def committed_path(task: str, split: str) -> Path:
     return _FOLDER / split / f"{task}.json.gz"
 
 
-def load_episode(task: str, split: str, seed: int, index: int) -> EpisodeSpec:
+def load_episode(task: str, split: str, seed: int, index: int, starts: str = "task") -> EpisodeSpec:
     """The episode: of the committed set if that holds it, otherwise generated.
 
     Raises UserError as `generate_episode`, and if the committed file is damaged.
@@ -160,7 +160,7 @@ def load_episode(task: str, split: str, seed: int, index: int) -> EpisodeSpec:
         found = _committed(task, split).get(index)
         if found is not None:
             return found
-    return generate_episode(task, split, seed, index)
+    return generate_episode(task, split, seed, index, starts)
 
 
 @lru_cache(maxsize=8)

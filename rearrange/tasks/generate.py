@@ -3,11 +3,16 @@
 Nor does it matter where this runs. Which objects go where follows HAB's generator (hab-spec 2.5),
 where the robot starts its skill tasks (hab-spec 4.3 to 4.6). Every episode is checked: objects at
 rest, targets and goals within reach from free floor, robot clear of everything.
+
+`starts="chain"` is for training alone: half of the episodes of Navigate and of the opening skills
+then begin where the skill before them in a plan ends, and half of Navigate's with an object in hand
+(VER paper, section 6: skills have to take over from each other).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +23,7 @@ from rearrange.sim.layout import Receptacle, layout_ids, make_layout, piece_to_w
 from rearrange.sim.objects import HAB2_KINDS, KINDS
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.tasks.episode import EpisodeSpec, Target
+from rearrange.tasks.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 from rearrange.tasks.placing import (
     GAP,
     TARGET_GAP,
@@ -26,6 +32,7 @@ from rearrange.tasks.placing import (
     cells_within_way,
     find_start,
     start_anywhere,
+    start_at,
     start_near,
 )
 
@@ -48,27 +55,40 @@ MAX_TRIES = 60
 # decide.
 MAX_WAY = 2.6  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
+STARTS = ("task", "chain")
+CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends
+WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 
 
 class _Retry(Exception):
     """This sample does not work out; draw again."""
 
 
-def generate_episode(task: str, split: str, seed: int, index: int) -> EpisodeSpec:
+def generate_episode(
+    task: str, split: str, seed: int, index: int, starts: str = "task"
+) -> EpisodeSpec:
     """The episode; equal arguments give equal episodes.
 
-    Raises UserError for an unknown task or split or a negative seed or index.
+    Args:
+        starts: one of `STARTS`.
+
+    Raises UserError for an unknown task, split or kind of starts or a negative seed or index.
     """
+    if starts not in STARTS:
+        raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
     if task not in TASK_NUMBERS:
         raise UserError(f"task must be one of {', '.join(TASK_NUMBERS)}; got {task!r}")
     ids = layout_ids(split)
     if seed < 0 or index < 0:
         raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
-    rng = np.random.default_rng([TASK_NUMBERS[task], SPLIT_NUMBERS[split], seed, index])
+    numbers = [TASK_NUMBERS[task], SPLIT_NUMBERS[split], seed, index]
+    is_chain = starts == "chain" and task in _CHAINED
+    rng = np.random.default_rng([*numbers, 1] if is_chain else numbers)
+    make = _CHAINED[task] if is_chain else _MAKERS[task]
     for _ in range(MAX_TRIES):
         layout_id = ids[rng.integers(len(ids))]
         try:
-            return _MAKERS[task](task, split, seed, index, layout_id, rng)
+            return make(task, split, seed, index, layout_id, rng)
         except _Retry:
             continue
     raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
@@ -212,12 +232,14 @@ def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     )
 
 
-def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+def _object_skill(
+    task, split, seed, index, layout_id, rng, holding_share=HOLDING_SHARE, chain_share=0.0
+) -> EpisodeSpec:
     """Navigate, Pick and Place: one target of a `rearrange_easy` home."""
     draft = _easy_draft(layout_id, rng)
     draft.add_clutter(NUM_OBJECTS, _open_receptacles(draft.layout))
     target, plan = draft.targets[0], draft.placer.plan
-    holding = task == "place" or (task == "navigate" and rng.random() < HOLDING_SHARE)
+    holding = task == "place" or (task == "navigate" and rng.random() < holding_share)
     point = target.goal if holding else target.start
 
     def far() -> tuple[float, float, float] | None:
@@ -232,12 +254,22 @@ def _object_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     def near() -> tuple[float, float, float]:
         return start_near(cells, rng, point)
 
+    def leaving() -> tuple[float, float, float] | None:
+        """Before something else, where Pick or Place have just ended."""
+        other = draft.objects[rng.integers(len(draft.objects))].pos
+        if np.hypot(other[0] - point[0], other[1] - point[1]) < MIN_CARRY:
+            return None
+        return start_at(plan, rng, other, WORKING)
+
     held = target.object if holding else None
-    scene = draft.scene(far if task == "navigate" else near, held, tries=100)
+    sample = near
+    if task == "navigate":
+        sample = leaving if chain_share and rng.random() < chain_share else far
+    scene = draft.scene(sample, held, tries=100)
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
 
 
-def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+def _articulated_skill(task, split, seed, index, layout_id, rng, chain_share=0.0) -> EpisodeSpec:
     """Open and close: the robot before the drawer or the fridge that holds the target.
 
     HAB's start regions (hab-spec 4.6) would put the hand of our robot into the counter, and the
@@ -271,7 +303,17 @@ def _articulated_skill(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
         yaw = float(np.arctan2(oy - y, ox - x) + rng.normal(0.0, YAW_NOISE))
         return (x, y, yaw) if draft.placer.plan.is_free(x, y) else None
 
-    scene = draft.scene(before, tries=100)
+    def arrived() -> tuple[float, float, float] | None:
+        """Where Navigate stops, whose goal is what lies inside."""
+        inside = draft.targets[0].start
+        base = start_at(draft.placer.plan, rng, inside, (0.0, SUCCESS_DISTANCE), SUCCESS_ANGLE)
+        if base is None:
+            return None
+        ahead = (base[0] - pose[0]) * np.cos(pose[2]) + (base[1] - pose[1]) * np.sin(pose[2])
+        return base if ahead > 0.0 else None  # not from behind a wall
+
+    sample = arrived if chain_share and rng.random() < chain_share else before
+    scene = draft.scene(sample, tries=100)
     marker = {value: key for key, value in fur.MARKERS.items()}[joint]
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), marker=marker)
 
@@ -284,4 +326,9 @@ _MAKERS = {
     "open_drawer": _articulated_skill, "close_drawer": _articulated_skill,
     "open_fridge": _articulated_skill, "close_fridge": _articulated_skill,
 }  # fmt: skip
+_CHAINED = {
+    "navigate": partial(_object_skill, holding_share=0.5, chain_share=CHAIN_SHARE),
+    "open_drawer": partial(_articulated_skill, chain_share=CHAIN_SHARE),
+    "open_fridge": partial(_articulated_skill, chain_share=CHAIN_SHARE),
+}
 assert all(kind in KINDS for kind in HAB2_KINDS)

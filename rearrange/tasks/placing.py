@@ -138,6 +138,24 @@ def start_near(cells: np.ndarray, rng: np.random.Generator, point) -> tuple[floa
     return float(x), float(y), float(yaw)
 
 
+def start_at(
+    plan: FloorPlan, rng: np.random.Generator, point, ring: tuple[float, float],
+    spread: float | None = None,
+) -> tuple[float, float, float] | None:  # fmt: skip
+    """Free floor at a distance from `point` within `ring` (m), facing it; None: there is none.
+
+    Args:
+        spread: rad, largest error of the heading; None: YAW_NOISE, normally distributed.
+    """
+    cells = plan.free_cells_near(point[0], point[1], *ring)
+    if not len(cells):
+        return None
+    x, y, yaw = start_near(cells, rng, point)
+    if spread is not None:
+        yaw = float(np.arctan2(point[1] - y, point[0] - x) + rng.uniform(-spread, spread))
+    return x, y, yaw
+
+
 def find_start(
     scene: Scene,
     sample: Callable[[], tuple[float, float, float] | None],

@@ -65,13 +65,11 @@ class LaserScanner:
     """A planar scan around the front of the base; made of three pictures one pixel high."""
 
     def __init__(self, model) -> None:
-        pixel = 2.0 * math.tan(SECTOR_RAD / 2.0) / SECTOR_RAYS
+        pixel = _pixel()
         self._fov_deg = math.degrees(2.0 * math.atan(pixel / 2.0))  # of its height, one pixel
-        across = (np.arange(SECTOR_RAYS) + 0.5 - SECTOR_RAYS / 2) * pixel
-        centres = SECTOR_RAD * (np.arange(SECTORS) - (SECTORS - 1) / 2)
-        self.angles = (centres[:, None] + np.arctan(across)).ravel()
+        across, self._centres = _across(), _centres()
+        self.angles = scan_angles()
         self._stretch = np.tile(np.sqrt(1.0 + across**2), SECTORS)
-        self._centres = centres
         self._model = model
         self._view, self._work = np.empty(VIEW_SIZE), np.empty(WORK_SIZE)
         self._spans = np.empty((2, 1))
@@ -105,3 +103,28 @@ class LaserScanner:
 def nearness(distance: np.ndarray) -> np.ndarray:
     """(1 - distance) / (1 + distance) of distances in m, float32."""
     return ((1.0 - distance) / (1.0 + distance)).astype(np.float32)
+
+
+def distance_of(near: np.ndarray) -> np.ndarray:
+    """Distances, m, of what `nearness` made of them."""
+    near = near.astype(np.float64)
+    return (1.0 - near) / (1.0 + near)
+
+
+def scan_angles() -> np.ndarray:
+    """Directions of the rays of `base_scan`, [48] rad: 0 ahead, growing to the left."""
+    return (_centres()[:, None] + np.arctan(_across())).ravel()
+
+
+def _pixel() -> float:
+    """Width of a pixel of a sector's picture, at distance 1."""
+    return 2.0 * math.tan(SECTOR_RAD / 2.0) / SECTOR_RAYS
+
+
+def _across() -> np.ndarray:
+    """Where a sector's pixels lie, beside its middle at distance 1."""
+    return (np.arange(SECTOR_RAYS) + 0.5 - SECTOR_RAYS / 2) * _pixel()
+
+
+def _centres() -> np.ndarray:
+    return SECTOR_RAD * (np.arange(SECTORS) - (SECTORS - 1) / 2)
