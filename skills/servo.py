@@ -10,10 +10,15 @@ something, which the policy has to learn by itself.
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
+
 import numpy as np
 
 from rearrange.sim import fetch
-from rearrange.skills.body import world_to_base_axes
+from rearrange.sim.layout import piece_to_world
+from rearrange.skills.body import Body, world_to_base_axes
+from rearrange.skills.driving import wrapped
 from rearrange.skills.kinematics import (
     MAX_BASE_FORWARD,
     MAX_BASE_TURN,
@@ -22,18 +27,60 @@ from rearrange.skills.kinematics import (
 )
 from rearrange.skills.motion import ARM_REST
 from rearrange.skills.skill import BASE
-from rearrange.skills.steering import Steering
+from rearrange.skills.steering import FACING, Steering, turn_for
 
 HAND_SPEED = 0.011  # m a control step; faster and the joints' limits would make it a zigzag
 DAMPING = 0.04
 GAIN = 0.12  # of an error a control step. Labels that are all full speed this way or that, down to
 # the last millimetre, tell nothing of how far it is, and cannot be learned.
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
+OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
+STUCK_STEPS, BACK_STEPS = 12, 10
+STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
+# The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
+# posture for all, near to that of rest: what differs from episode to episode cannot be learned.
+READY = np.array([-0.11, -1.15, 0.46, 0.37, -0.33, 1.88, -0.05])  # rad
+BEFORE = (1.3, -0.25)  # m, fridge's frame
+BESIDE_DOOR, AROUND_DOOR = (
+    0.1,
+    1.65,
+)  # m, fridge's frame: where the door's side begins, its tip ends
+IN_SHELF = (0.66, 0.8)  # m, the same while the hand is in it
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The fridge's shelf, which is reached into from its front, past its open door."""
+
+    pose: tuple[float, float, float]  # x, y, yaw of the fridge: m, rad, world
+
+    @property
+    def outward(self) -> np.ndarray:
+        """[3] unit, world: out of it."""
+        return np.array([np.cos(self.pose[2]), np.sin(self.pose[2]), 0.0])
+
+    def before(self, base: tuple[float, float, float]) -> np.ndarray:
+        """Where the base has to go before the arm reaches in, [2] m, world.
+
+        It is away from the side that the open door is on; from that side it leads around the door,
+        which the arm would push shut.
+        """
+        x, y, yaw = self.pose
+        ahead, side = world_to_base_axes(yaw)[:2, :2] @ (base[0] - x, base[1] - y)
+        if side > BESIDE_DOOR:
+            beyond = -BESIDE_DOOR if ahead > AROUND_DOOR else float(side)
+            return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, beyond))
+        return np.array(piece_to_world(self.pose, *BEFORE))
 
 
 class Servo(Steering):
     """What the rules of all skills share."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._poses: deque[np.ndarray] = deque(maxlen=STUCK_STEPS)
+        self._back = 0  # control steps that it still backs off
 
     def act(self) -> np.ndarray:
         """The action [11] of this control step."""
@@ -68,14 +115,19 @@ class Servo(Steering):
         """The hand a step towards a point [3] m, world."""
         return self.move(gain * (target_w - self.hand_w), **how)
 
-    def over(self, point: np.ndarray, hover: float, tip: np.ndarray | None = None) -> np.ndarray:
+    def over(
+        self, point: np.ndarray, hover: float, tip: np.ndarray | None = None, has_ridge=True
+    ) -> np.ndarray:
         """The hand down onto a point in a funnel: the farther beside it the higher, [3] m step.
 
         Args:
             tip: what is to come to the point if it is not the hand.
+            has_ridge: whether to keep above what stands in between.
         """
         off = point - (self.hand_w if tip is None else tip)
         beside = float(np.hypot(off[0], off[1]))
+        if has_ridge and beside > 0.1:  # over a chair's back
+            hover = max(hover, self.ridge(point - off, point) + OVER_RIDGE - float(point[2]))
         rise = off[2] + float(np.clip(1.6 * (beside - 0.02), 0.0, hover))
         aside = np.array([off[0], off[1], 0.0])
         step = aside * min(GAIN, 0.5 * HAND_SPEED / max(beside, 1e-9))
@@ -84,32 +136,38 @@ class Servo(Steering):
         return step + (0.0, 0.0, float(np.clip(GAIN * rise, -HAND_SPEED, HAND_SPEED)))
 
     def into(
-        self, point: np.ndarray, tip: np.ndarray, outward: np.ndarray
-    ) -> tuple[np.ndarray, float]:
-        """Into a shelf: base still, the ready posture, then straight in. Also how far beside, m.
+        self, point: np.ndarray, hover: float, shelf: Shelf, tip: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Into a shelf: before it the arm to READY, then in with the base, down onto a point.
 
         Args:
-            tip: what is to come to the point, [3] m, world.
-            outward: [3] unit, out of the shelf.
+            tip: what is to come to the point if it is not the hand.
         """
-        off = tip - point
-        along = float(off @ outward)
-        beside = float(np.linalg.norm(off - along * outward))
-        is_inside = along < 0.3 and beside < 0.3
-        if not is_inside or along > 0.2:
-            base, _ = self.go(point)
-            if base is not None and not is_inside:
-                return self.rest(base), beside
-            if np.abs(self.ready - self.sim.arm_target).max() > 0.2:
-                return self.pose(self.ready), beside
-        wanted = float(np.clip(1.6 * (beside - 0.03), 0.0, 0.15)) if along > 0.1 else 0.0
-        aim = point + wanted * outward
-        return self.move(GAIN * (aim - tip), preferred=self.ready, posture_gain=0.05), beside
+        off = (self.hand_w if tip is None else tip) - point
+        along = float(off @ shelf.outward)
+        x, y, yaw = self.sim.base_pose
+        away = float(np.hypot(point[0] - x, point[1] - y))
+        bearing = wrapped(float(np.arctan2(point[1] - y, point[0] - x)) - yaw)
+        turn = turn_for(bearing) if abs(bearing) > 0.08 else 0.0
+        if along > 0.34 or float(np.linalg.norm(off - along * shelf.outward)) > 0.35:  # outside
+            self.place = self.sim.floor_plan().snap(*shelf.before((x, y, yaw)))
+            left = float(np.hypot(self.place[0] - x, self.place[1] - y))
+            self._has_arrived = left < (0.45 if self._has_arrived else 0.12)
+            if not self._has_arrived:
+                return self.rest(self._steer_back(left, bearing))
+            if abs(bearing) > 2 * FACING:  # the arm stays small while it turns: the door is near
+                return self.rest((0.0, turn))
+            if np.abs(READY - self.sim.arm_qpos).max() > 0.25:
+                return self.pose(READY, (0.0, turn))
+        step = self.over(point, hover, tip, has_ridge=False)
+        action = self.move(step, preferred=READY, posture_gain=0.05)
+        pace = 0.0 if IN_SHELF[0] < away < IN_SHELF[1] else 2.5 * (away - sum(IN_SHELF) / 2)
+        return self.with_base(action, (float(np.clip(pace, -0.5, 0.5)), turn))
 
     def draw_out(self, outward: np.ndarray, lift: float) -> np.ndarray:
         """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""
         step = HAND_SPEED * outward + (0.0, 0.0, lift)
-        action = self.move(step, preferred=self.ready, posture_gain=0.05)
+        action = self.move(step, preferred=READY, posture_gain=0.05)
         return self.with_base(action, (-0.3, 0.0))
 
     def get_ready(self, height: float, base) -> np.ndarray:
@@ -146,6 +204,20 @@ class Servo(Steering):
     @property
     def is_resting(self) -> bool:
         return float(np.linalg.norm(self.sim.ee_pos_b - fetch.EE_REST_B)) < NEAR_REST
+
+    def is_backing_off(self) -> bool:
+        """Whether to back off; for a while after it has touched something and not moved.
+
+        Straight on it will not get any further: the arm has caught on what is beside the way, for
+        which the way leaves no room, or is pressed against the front of what it should be over.
+        """
+        self._poses.append(np.concatenate([self.sim.base_pose, self.sim.arm_qpos]))
+        is_still = (np.abs(self._poses[-1] - self._poses[0]) < STUCK).all()
+        if len(self._poses) == STUCK_STEPS and is_still and self.sim.force_instant > 0.0:
+            self._poses.clear()
+            self._back = BACK_STEPS
+        self._back -= 1
+        return self._back >= 0
 
     def _allowed(self, motion: np.ndarray) -> tuple[float, float]:
         """Base action of a motion (m, rad a control step), without driving into furniture."""

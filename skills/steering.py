@@ -11,7 +11,7 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.skills.body import Body
-from rearrange.skills.collision import Obstacles
+from rearrange.skills.collision import BOX, Obstacles
 from rearrange.skills.driving import wrapped
 from rearrange.skills.motion import ARM_REST
 from rearrange.skills.reach import HandMaker, HandPose, find_postures, wrist_in_reach
@@ -19,10 +19,14 @@ from rearrange.skills.reach import HandMaker, HandPose, find_postures, wrist_in_
 NEAR, FAR = 0.82, 0.95  # m, from base to a thing: the arm begins to work, has to stop working
 COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
 RINGS = ((0.47, 0.82), (0.3, 0.95), (0.0, 1.3))  # m, from base to what is reached for
-MAX_PLACES = 24
+MAX_PLACES = 60  # of those that are listed
+MAX_TRIED = 24
 GOOD_ENOUGH = 0.2  # m, penalty of a hand pose up to which no other place is tried
 APART = 0.1  # m between the places that are tried
 FACING = 0.15  # rad
+RIDGE = 0.12  # m above what is reached for; what is higher stands in between
+RIDGE_NEAR = 0.12  # m around what is reached for that do not count
+RIDGE_ASIDE = 0.05  # m beside the way that count
 LOOKAHEAD = 0.35  # m along the way
 REPLAN_STEPS = 10
 
@@ -47,6 +51,11 @@ class Steering:
         self.place = np.array(self.sim.base_pose[:2])
         self.ready = ARM_REST
         self.hand: HandPose | None = None
+        world = body.world_obstacles()
+        is_box = (world.kind == BOX) & (world.rot[:, 2, 2] > 0.99)  # upright: furniture
+        self._boxes = Obstacles(
+            world.kind[is_box], world.pos[is_box], world.rot[is_box], world.size[is_box]
+        )
 
     def drive_to(self, place: np.ndarray, yaw: float) -> np.ndarray | None:
         """Base action [2] towards a place on the floor and a yaw there; None: it is there."""
@@ -86,8 +95,11 @@ class Steering:
         x, y, yaw = sim.base_pose
         self.ready = ARM_REST
         places = self.places_near(point)
+        # First from where nothing stands in between: a chair is reached from its open side.
+        low = [self.ridge((x, y), point) < point[2] + RIDGE for x, y in places]
+        places = places[np.argsort(np.logical_not(low), kind="stable")] if len(places) else places
         held, best = self.body.held_spheres(), None
-        for px, py in places[:MAX_PLACES]:
+        for px, py in places[:MAX_TRIED]:
             heading = float(np.arctan2(point[1] - py, point[0] - px))
             for hand in hands(heading):
                 if not wrist_in_reach(hand, px, py):
@@ -106,6 +118,20 @@ class Steering:
             self.hand = None
         else:
             _, self.place, self.ready, self.hand = best
+
+    def ridge(self, start, point: np.ndarray) -> float:
+        """How high (m) furniture rises between a place and what is reached for; 0: nothing."""
+        way = np.asarray(point[:2]) - np.asarray(start[:2])
+        length = float(np.hypot(*way))
+        if length < RIDGE_NEAR:
+            return 0.0
+        shares = np.arange(0.0, 1.0 - RIDGE_NEAR / length, 0.04 / length)
+        points = np.asarray(start[:2]) + shares[:, None] * way  # [P, 2]
+        off = points[:, None] - self._boxes.pos[None, :, :2]  # [P, K, 2]
+        beside = np.abs(np.einsum("pki,kij->pkj", off, self._boxes.rot[:, :2, :2]))
+        is_over = (beside < self._boxes.size[None, :, :2] + RIDGE_ASIDE).all(axis=2).any(axis=0)
+        tops = self._boxes.pos[:, 2] + self._boxes.size[:, 2]
+        return float(tops[is_over].max(initial=0.0))
 
     def places_near(
         self, point: np.ndarray, rings: tuple[tuple[float, float], ...] = RINGS
@@ -166,7 +192,8 @@ class Steering:
             return self.steer(self.carrot(self.place), left), False
         self._has_arrived = True
         pace = 0.0
-        if abs(bearing) < 0.5 and not COMFORT[0] < away < COMFORT[1]:
+        far = max(COMFORT[1], float(np.hypot(*(self.place - point[:2]))) + 0.03)
+        if abs(bearing) < 0.5 and not COMFORT[0] < away < far:
             pace = float(np.clip(2.5 * (away - sum(COMFORT) / 2), -0.5, 0.5))
             plan, ahead = self.sim.floor_plan(), np.sign(pace) * 0.08
             if plan.is_free(x, y) and not plan.is_free(
@@ -181,7 +208,7 @@ class Steering:
         """Along the way to the place; straight back if it is close behind."""
         x, y, yaw = self.sim.base_pose
         behind = wrapped(np.arctan2(self.place[1] - y, self.place[0] - x) + np.pi - yaw)
-        if left < 0.4 and abs(behind) < 0.9:
+        if left < 0.6 and abs(behind) < 1.1:
             pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * behind), 0.0)
             return np.array([-float(pace), turn_for(behind)])
         return self.steer(self.carrot(self.place), left)

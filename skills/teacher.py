@@ -6,7 +6,7 @@ import numpy as np
 
 from rearrange.skills.body import Body
 from rearrange.skills.oracle import FRIDGE
-from rearrange.skills.servo import Servo
+from rearrange.skills.servo import Servo, Shelf
 from rearrange.skills.servo_doors import CloseDrawerServo, CloseFridgeServo, OpenServo
 from rearrange.skills.servo_objects import NavigateServo, PickServo, PlaceServo
 from rearrange.tasks.episode import EpisodeSpec
@@ -15,13 +15,12 @@ from rearrange.tasks.episode import EpisodeSpec
 def teacher_for(body: Body, episode: EpisodeSpec) -> Servo:
     """The rules for an episode of a skill task. Raises ValueError for other tasks."""
     target = episode.targets[episode.target_index] if episode.targets else None
-    yaw = body.sim.layout.pieces["fridge"][2]
-    out = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+    fridge = Shelf(body.sim.layout.pieces["fridge"])
     if episode.task == "pick":
-        return PickServo(body, target.object, out if target.start_container == FRIDGE else None)
+        return PickServo(body, target.object, fridge if target.start_container == FRIDGE else None)
     if episode.task == "place":
-        level = out if target.goal_container == FRIDGE else None
-        return PlaceServo(body, target.object, np.array(target.goal), level)
+        shelf = fridge if target.goal_container == FRIDGE else None
+        return PlaceServo(body, target.object, np.array(target.goal), shelf)
     if episode.task == "navigate":
         return NavigateServo(body, np.array(target.goal if episode.start_holding else target.start))
     if episode.task.startswith("open"):
