@@ -14,7 +14,7 @@ from rearrange.planner.learned_skills import LearnedSkills
 from rearrange.planner.oracle_skills import OracleSkills
 from rearrange.planner.skill_set import SkillSet
 from rearrange.skills.body import Body
-from rearrange.skills.deployment import Senses
+from rearrange.skills.deployment import Frames, Senses
 from rearrange.skills.oracle import skill_program
 from rearrange.skills.skill import ACTION_SIZE, STOP, Program
 from rearrange.tasks.registry import HOME_TASKS
@@ -125,13 +125,16 @@ class TpSrlAgent(ProgramAgent):
 
     def _start(self) -> Program:
         episode = self._env.episode
+        self._senses = Senses()
         maker = LearnedSkills(self._body, episode, self._senses, self._skills, self._cfg)
         self._chain = ChainProgram(self._body, episode, maker, self._cfg)
         return self._chain.run()
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
         """The running skill's next action; after the chain's end, stop."""
-        self._senses.seen, self._senses.now = observation, self._env.current_observation
+        env = self._env
+        frames = Frames(env.sim.ee_rot_w.copy(), env.sim.base_pose[2])
+        self._senses.update(observation, env.current_observation, frames, env.observation_delay)
         return super().act(observation, info)
 
 

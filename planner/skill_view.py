@@ -8,25 +8,27 @@
 
 All else is the same in both. The environment delays all of it or nothing, and so does the view.
 
-The start sensors give where an object was at the BEGINNING of the episode, as Habitat's do. If it
-was moved or dropped since, the skill still goes by that place: the robot has no sensor that would
-tell it more.
+The start sensors give where an object was at the BEGINNING of the episode, as Habitat's do.
+`shifted` moves them to where the robot takes the object to be by now (`planner.beliefs`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
+from rearrange.skills.deployment import COMPASS, Frames
+from rearrange.skills.driving import wrapped
 from rearrange.tasks.ranges import RANGES
 from rearrange.tasks.registry import make_task
 
 IMAGE = "head_depth"
 SIGHTS = (IMAGE, *RANGES)
-_OF_TARGET = {"obj_start_sensor": 3, "obj_goal_sensor": 3}
+START = "obj_start_sensor"
+_OF_TARGET = {START: 3, "obj_goal_sensor": 3}
 _OF_MARKER = {"marker_rel_pos": 3, "marker_js": 2}
-_COMPASS = "goal_to_agent_gps_compass"
 
 
 class SkillView:
@@ -48,7 +50,7 @@ class SkillView:
                 size, place = _OF_TARGET[name], target
             elif name in _OF_MARKER:
                 size, place = _OF_MARKER[name], marker
-            elif name == _COMPASS:
+            elif name == COMPASS:
                 source = f"obj_{'goal' if is_at_goal else 'start'}_gps_compass"
                 size, place = 2, target
             cut = slice(size * place, size * (place + 1)) if size else slice(None)
@@ -59,3 +61,19 @@ class SkillView:
         view = {name: observation[source][cut] for name, source, cut in self._parts}
         view |= {name: observation[name] for name in SIGHTS if name in observation}
         return view
+
+
+def shifted(
+    view: Mapping[str, np.ndarray], offset: np.ndarray, frames: Frames
+) -> dict[str, np.ndarray]:
+    """A view whose object lies `offset` [3] m, world, from where its start sensors have it."""
+    moved = dict(view)
+    if START in view:
+        moved[START] = (view[START] + frames.ee.T @ offset).astype(np.float32)
+    if COMPASS in view:
+        rho, bearing = float(view[COMPASS][0]), frames.yaw - float(view[COMPASS][1])
+        x = rho * math.cos(bearing) + float(offset[0])
+        y = rho * math.sin(bearing) + float(offset[1])
+        phi = wrapped(math.atan2(y, x) - frames.yaw)
+        moved[COMPASS] = np.array([math.hypot(x, y), -phi], np.float32)
+    return moved

@@ -20,8 +20,9 @@ the task's, read the sensors as they are now.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,6 +34,11 @@ from rearrange.tasks.task import EE_AT_REST
 MAX_STOP_DISTANCE = 2.0  # m, navigate may not stop further away (VER paper, appendix B)
 ARM_RESET_LIMIT = 50  # control steps, hab-spec 5.1
 ARM_RESET_DONE = 0.05  # rad, the largest difference of a joint, hab-spec 5.1
+COMPASS = "goal_to_agent_gps_compass"
+STILL_STEPS, STILL = 60, np.array([0.08, 0.15])  # m and rad by which less than moved is standing
+# A way around furniture may lead away from the goal, at 1 m/s for no longer than this.
+AROUND_STEPS, NEARER = 180, 0.1  # control steps, m
+STUCK = "stuck"
 _ENDS_BY_STOP = ("navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge")
 
 Observation = Mapping[str, np.ndarray]
@@ -41,8 +47,15 @@ Observation = Mapping[str, np.ndarray]
 class Policy(Protocol):
     """What `skills.learned.LearnedPolicy` is."""
 
-    def reset(self, seed: int = 0) -> None: ...
+    def reset(self, seed: int = 0, explore: bool = False) -> None: ...
     def act(self, observation: Observation) -> np.ndarray: ...
+
+
+class Frames(NamedTuple):
+    """Axes that the sensors' vectors are given in, as the robot's joints and compass tell."""
+
+    ee: np.ndarray  # [3, 3] columns: the end effector's axes, world
+    yaw: float  # rad, of the base
 
 
 class Senses:
@@ -54,6 +67,14 @@ class Senses:
     def __init__(self) -> None:
         self.seen: Observation = {}
         self.now: Observation = {}
+        self.seen_frames: Frames | None = None
+        self._frames: Frames | None = None
+
+    def update(self, seen: Observation, now: Observation, frames: Frames, delay: int) -> None:
+        """A new control step. `frames` are those of now."""
+        last, self._frames = self._frames, frames
+        self.seen, self.now = seen, now
+        self.seen_frames = last if delay and last is not None else frames
 
     @property
     def is_holding(self) -> bool:
@@ -72,17 +93,24 @@ def run_policy(
     senses: Senses,
     view: Callable[[Observation], Observation],
     seed: int = 0,
+    explore: bool = False,
 ) -> Program:
-    """A trained skill as a program, from a fresh memory to its end; it has no failures of its own.
+    """A trained skill as a program, from a fresh memory to its end.
+
+    Of its own it fails only when Navigate gets no further.
 
     Args:
         view: turns what is seen into what the skill was trained with.
         seed: of the sampled actions.
+        explore: sample actions in any case.
     """
-    policy.reset(seed)
+    policy.reset(seed, explore)
     is_released = False
+    progress = Progress()
     while not _has_ended(skill, senses):
         seen = view(senses.seen)
+        if skill == "navigate" and progress.has_stalled(seen[COMPASS]):
+            return STUCK
         action = policy.act(seen)
         if action[STOP] > 0.0 and _may_stop(skill, seen):
             return None
@@ -93,6 +121,25 @@ def run_policy(
     return None
 
 
+class Progress:
+    """Whether the compass still tells of a way being made."""
+
+    def __init__(self) -> None:
+        self._recent: deque[np.ndarray] = deque(maxlen=STILL_STEPS)
+        self._best, self._since = np.inf, 0
+
+    def has_stalled(self, compass: np.ndarray) -> bool:
+        """To be called once a control step, with (rho, -phi)."""
+        self._recent.append(compass.copy())
+        distance = float(compass[0])
+        self._since += 1
+        if distance < self._best - NEARER:
+            self._best, self._since = distance, 0
+        spread = np.ptp(np.stack(self._recent), axis=0)
+        is_still = len(self._recent) == STILL_STEPS and bool((spread < STILL).all())
+        return is_still or self._since > AROUND_STEPS
+
+
 def _has_ended(skill: str, senses: Senses) -> bool:
     if skill == "pick":
         return senses.is_holding and senses.is_at_rest
@@ -101,7 +148,7 @@ def _has_ended(skill: str, senses: Senses) -> bool:
 
 def _may_stop(skill: str, seen: Observation) -> bool:
     if skill == "navigate":
-        return bool(seen["goal_to_agent_gps_compass"][0] <= MAX_STOP_DISTANCE)
+        return bool(seen[COMPASS][0] <= MAX_STOP_DISTANCE)
     return skill in _ENDS_BY_STOP
 
 

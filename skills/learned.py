@@ -40,8 +40,14 @@ class LearnedPolicy:
         self._policy = skill.build()
         self.reset()
 
-    def reset(self, seed: int = 0) -> None:
-        """Forgets what was seen. `seed` is of the sampled actions."""
+    def reset(self, seed: int = 0, explore: bool = False) -> None:
+        """Forgets what was seen.
+
+        Args:
+            seed: of the sampled actions.
+            explore: samples until the next reset, even if it does not do so otherwise.
+        """
+        self._samples = self._is_sampling or explore
         self._state = torch.zeros(1, self._policy.state_size)
         self._prev_action = torch.zeros(1, self._action.size)
         self._is_first = torch.ones(1, dtype=torch.bool)
@@ -58,11 +64,11 @@ class LearnedPolicy:
             name: torch.from_numpy(np.ascontiguousarray(observation[name]))[None]
             for name in self.observation
         }
-        if self._is_sampling:  # the same in an episode whatever else this process has run
+        if self._samples:  # the same in an episode whatever else this process has run
             torch.manual_seed(self._seed * 100_003 + self._num_steps)
         with torch.inference_mode():
             step = self._policy.act(
-                inputs, self._prev_action, self._is_first, self._state, not self._is_sampling
+                inputs, self._prev_action, self._is_first, self._state, not self._samples
             )
         self._prev_action, self._state = step.action, step.state
         self._is_first = torch.zeros(1, dtype=torch.bool)

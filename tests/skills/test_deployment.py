@@ -19,7 +19,7 @@ class Fixed:
     def __init__(self, grip=0.5, stop=1.0):
         self.grip, self.stop, self.seeds = grip, stop, []
 
-    def reset(self, seed=0):
+    def reset(self, seed=0, explore=False):
         self.seeds.append(seed)
 
     def act(self, observation):
