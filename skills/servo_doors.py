@@ -27,7 +27,8 @@ class OpenServo(Servo):
         self._marker = marker
         self._joint = fur.MARKERS[marker]
         self._kind = doors.kind_of(self._joint)
-        self._wanted = doors.IS_OPEN[self._kind] + (0.025 if self._kind == "drawer" else 0.06)
+        self._is_askew = False
+        self._wanted = doors.IS_OPEN[self._kind] + (0.025 if self._kind == "drawer" else 0.1)
 
     def act(self) -> np.ndarray:
         action = self._act()
@@ -40,6 +41,7 @@ class OpenServo(Servo):
         sim, joint = self.sim, self._joint
         handle, outward = self._handle(), doors.outward_of(sim, joint)
         value = sim.joint_position(joint)
+        is_backing_off = self.is_backing_off()
         if sim.is_holding:
             if sim.held_marker == self._marker and value < self._wanted:
                 return self._pull(value)
@@ -51,10 +53,19 @@ class OpenServo(Servo):
             off = ee - handle
             if self._kind == "drawer" and (np.linalg.norm(off) < 0.10 or off @ outward < 0.05):
                 return self.reach(ee + 0.1 * outward + (0, 0, 0.05), base_allowed=True)
+            if self._kind == "fridge" and np.linalg.norm(off) < 0.15 and off @ outward < 0.07:
+                return self.reach(ee + 0.1 * outward, base_allowed=True)
             near = np.linalg.norm(off[:2]) < 0.35
+            if near and self._kind == "fridge":  # a hand that goes to rest takes the door along
+                return self.body.action(None, (-0.5, 0.0))
             return self.rest((-0.3 if near else 0.0, 0.0))
+        if is_backing_off:
+            return self.rest((-0.5, 0.0))
         base = self._stand(handle, outward)
-        if base is not None and np.linalg.norm(ee - handle) > 0.3:
+        is_skewed = self._kind == "fridge" and self._is_askew
+        # A door that slipped out of the hand half open is gripped again from where the base is.
+        is_begun = self._kind == "fridge" and value > 0.3
+        if base is not None and not is_begun and (np.linalg.norm(ee - handle) > 0.3 or is_skewed):
             return self.rest(base)
         along = float((ee - handle) @ outward)
         beside = float(np.linalg.norm(ee - handle - along * outward))
@@ -83,7 +94,8 @@ class OpenServo(Servo):
         facing = float(np.arctan2(-outward[1], -outward[0]))
         away = float(np.hypot(handle[0] - x, handle[1] - y))
         bearing = wrapped(float(np.arctan2(handle[1] - y, handle[0] - x)) - yaw)
-        if away > FAR or abs(wrapped(facing - yaw)) > SKEW or abs(bearing) > SKEW:
+        self._is_askew = abs(wrapped(facing - yaw)) > SKEW or abs(bearing) > SKEW
+        if away > FAR or self._is_askew:
             return self.drive_to((handle + self.AWAY * outward)[:2], facing)
         pace = 0.0 if abs(away - self.AWAY) < 0.12 else 2.5 * (away - self.AWAY)
         if pace == 0.0 and abs(bearing) < 0.15:
