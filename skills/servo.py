@@ -27,7 +27,7 @@ from rearrange.skills.kinematics import (
 )
 from rearrange.skills.motion import ARM_REST
 from rearrange.skills.skill import BASE
-from rearrange.skills.steering import FACING, Steering, turn_for
+from rearrange.skills.steering import Steering, turn_for
 
 HAND_SPEED = 0.011  # m a control step; faster and the joints' limits would make it a zigzag
 DAMPING = 0.04
@@ -40,12 +40,15 @@ STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the 
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
 READY = np.array([-0.11, -1.15, 0.46, 0.37, -0.33, 1.88, -0.05])  # rad
+FREE_SIDE = 0.2  # m, fridge's frame: further to the side the open door is in the way
 BEFORE = (1.3, -0.25)  # m, fridge's frame
 BESIDE_DOOR, AROUND_DOOR = (
     0.1,
     1.65,
 )  # m, fridge's frame: where the door's side begins, its tip ends
-IN_SHELF = (0.66, 0.8)  # m, the same while the hand is in it
+IN_SHELF = 0.73  # m, from the base to what lies in it while the hand is at it
+FRONT, OPENING = 0.34, (-0.28, 0.26)  # m, fridge's frame: its front, what is led through
+AHEAD, OBLIQUE = (0.9, 1.9), 0.5  # m, slope in the fridge's frame: from where it leads straight in
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
 
@@ -59,6 +62,16 @@ class Shelf:
     def outward(self) -> np.ndarray:
         """[3] unit, world: out of it."""
         return np.array([np.cos(self.pose[2]), np.sin(self.pose[2]), 0.0])
+
+    def is_ahead(self, base: tuple[float, float, float], point: np.ndarray) -> bool:
+        """Whether the straight way from the base to a point goes in through the opening."""
+        turn = world_to_base_axes(self.pose[2])[:2, :2]
+        x, y = turn @ (base[0] - self.pose[0], base[1] - self.pose[1])
+        px, py = turn @ (np.asarray(point[:2]) - self.pose[:2])
+        slope = (y - py) / max(x - px, 0.1)
+        if not AHEAD[0] < x < AHEAD[1] or abs(slope) > OBLIQUE or y > FREE_SIDE:
+            return False
+        return OPENING[0] < py + slope * (FRONT - px) < OPENING[1]
 
     def before(self, base: tuple[float, float, float]) -> np.ndarray:
         """Where the base has to go before the arm reaches in, [2] m, world.
@@ -138,31 +151,35 @@ class Servo(Steering):
     def into(
         self, point: np.ndarray, hover: float, shelf: Shelf, tip: np.ndarray | None = None
     ) -> np.ndarray:
-        """Into a shelf: before it the arm to READY, then in with the base, down onto a point.
+        """Into a shelf: faces it, the arm to READY, in with the base, down onto a point.
+
+        From anywhere that leads straight in; only from elsewhere it drives to a place before it.
+        All changes are gradual: where a label jumps, who learns it comes to a stand.
 
         Args:
             tip: what is to come to the point if it is not the hand.
         """
         off = (self.hand_w if tip is None else tip) - point
         along = float(off @ shelf.outward)
+        is_inside = along < 0.34 and float(np.linalg.norm(off - along * shelf.outward)) < 0.35
         x, y, yaw = self.sim.base_pose
         away = float(np.hypot(point[0] - x, point[1] - y))
         bearing = wrapped(float(np.arctan2(point[1] - y, point[0] - x)) - yaw)
-        turn = turn_for(bearing) if abs(bearing) > 0.08 else 0.0
-        if along > 0.34 or float(np.linalg.norm(off - along * shelf.outward)) > 0.35:  # outside
+        turn = 0.8 * turn_for(bearing)
+        if not is_inside and not shelf.is_ahead((x, y, yaw), point):
             self.place = self.sim.floor_plan().snap(*shelf.before((x, y, yaw)))
             left = float(np.hypot(self.place[0] - x, self.place[1] - y))
-            self._has_arrived = left < (0.45 if self._has_arrived else 0.12)
-            if not self._has_arrived:
-                return self.rest(self._steer_back(left, bearing))
-            if abs(bearing) > 2 * FACING:  # the arm stays small while it turns: the door is near
-                return self.rest((0.0, turn))
-            if np.abs(READY - self.sim.arm_qpos).max() > 0.25:
-                return self.pose(READY, (0.0, turn))
-        step = self.over(point, hover, tip, has_ridge=False)
-        action = self.move(step, preferred=READY, posture_gain=0.05)
-        pace = 0.0 if IN_SHELF[0] < away < IN_SHELF[1] else 2.5 * (away - sum(IN_SHELF) / 2)
-        return self.with_base(action, (float(np.clip(pace, -0.5, 0.5)), turn))
+            return self.rest(self._steer_back(left, bearing))
+        if is_inside:
+            step = self.over(point, hover, tip, has_ridge=False)
+            action, room = self.move(step, preferred=READY, posture_gain=0.05), 0.0
+        else:  # the arm stays small while it turns: the door is near
+            faced = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
+            action = self.pose(ARM_REST + faced * (READY - ARM_REST))
+            room = 0.4 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
+        wanted = IN_SHELF + room
+        pace = float(np.clip(2.0 * (away - wanted), -0.5, 0.5)) * max(np.cos(2.0 * bearing), 0.0)
+        return self.with_base(action, (0.0 if abs(away - wanted) < 0.06 else pace, turn))
 
     def draw_out(self, outward: np.ndarray, lift: float) -> np.ndarray:
         """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""

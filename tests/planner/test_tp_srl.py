@@ -96,21 +96,36 @@ def test_what_a_handle_or_a_wrong_object_left_in_the_hand_is_let_go_before_pick(
     assert not env.sim.is_holding
 
 
-def test_the_arm_is_reset_between_two_skills(folder):
+def test_the_arm_is_at_its_start_when_a_skill_begins_again(folder):
     env, agent = world(folder, limits={"navigate": 8}, max_failures=3)
     observation, info = env.reset(options={"index": 0})
     agent.reset(observation, info)
-    off, num_resets = fetch.ARM_START + 0.3, []
+    off, lefts, phases = fetch.ARM_START + 0.3, [], set()
     while len(agent.attempts) < 2:
-        if agent.status == "navigate(any_targets|0)" and not num_resets:
+        if agent.status == "navigate(any_targets|0)" and not lefts:
             env.sim.set_robot(env.sim.base_pose, off)  # as if the skill had moved it
-            num_resets.append(0)
+            lefts.append(0.3)
         observation, *_ = env.step(agent.act(observation, info))
-        if len(agent.attempts) == 1 and agent.status.endswith("arm to its start"):
-            num_resets[0] += 1
-            left = np.abs(env.sim.arm_qpos - fetch.ARM_START).max()
-    # 0.25 rad at 0.0125 rad a step and the arm's lag; the skill's own time begins after it
-    assert 20 <= num_resets[0] < 50 and left < 0.07
+        phases.add(agent.status.partition(": ")[2])
+        if len(agent.attempts) == 1 and agent.status.endswith("stepping aside"):
+            lefts.append(float(np.abs(env.sim.arm_qpos - fetch.ARM_START).max()))
+    assert phases == {"", "arm to its start", "stepping aside"}
+    assert lefts[1] > 0.2 and lefts[-1] < 0.07
+
+
+def test_after_a_failure_the_robot_steps_aside_and_comes_back(folder):
+    """Pick fails; the plan that is made then begins with the way to its place."""
+    options = {"oracle_skills": ("navigate",), "limits": {"pick": 5}, "max_failures": 2}
+    env, agent = world(folder, "tp_srl", "set_table_easy", **options)
+    observation, info = env.reset(options={"index": 0})
+    agent.reset(observation, info)
+    poses = []
+    while agent.status != "done" and len(agent.attempts) < 4 and not info["is_stop_called"]:
+        observation, _, _, _, info = env.step(agent.act(observation, info))
+        if agent.status.endswith("stepping aside"):
+            poses.append(env.sim.base_pose)
+    assert [name for name, _ in agent.attempts] == ["navigate", "pick", "navigate", "pick"]
+    assert np.hypot(poses[-1][0] - poses[0][0], poses[-1][1] - poses[0][1]) > 0.3
 
 
 # --- the oracle instead ---------------------------------------------------------------------------

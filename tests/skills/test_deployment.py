@@ -6,7 +6,7 @@ import pytest
 from rearrange.sim import fetch
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.body import Body
-from rearrange.skills.deployment import Senses, guarded_grip, reset_arm, run_policy
+from rearrange.skills.deployment import Progress, Senses, guarded_grip, reset_arm, run_policy
 from rearrange.skills.skill import GRIP, SKILLS, STOP
 from rearrange.tasks.generate import generate_episode
 
@@ -67,6 +67,26 @@ def test_no_stop_output_ever_leaves_a_skill(skill):
     actions, has_ended = steps(skill, Fixed(stop=1.0), senses(distance=5.0))
     assert all(action[STOP] == 0.0 for action in actions)
     assert has_ended == skill.startswith(("open", "close"))
+
+
+def way(distances, bearings=None):
+    """Whether Navigate is told to give up on the way, after how many steps."""
+    progress = Progress()
+    for count, distance in enumerate(distances):
+        bearing = 0.1 * count if bearings is None else bearings[count]
+        if progress.has_stalled(np.array([distance, bearing], np.float32)):
+            return count
+    return None
+
+
+def test_navigate_gives_up_where_it_stands_still_and_only_there():
+    assert way(np.linspace(6.0, 1.4, 140)) is None  # at 1 m/s
+    assert way(np.full(200, 3.0), np.zeros(200)) == 59  # stands for two seconds
+    assert way(np.full(150, 3.0)) is None  # turns on the spot
+    there_and_back = 4.0 + np.sin(np.arange(300) / 10.0)
+    assert 180 <= way(there_and_back) < 260  # comes no nearer
+    around = np.concatenate([np.linspace(3.0, 5.0, 80), np.linspace(5.0, 1.4, 120)])
+    assert way(around) is None  # a way around a table leads away at first
 
 
 def test_pick_ends_when_it_holds_something_at_rest():
