@@ -255,3 +255,44 @@ def test_targets_and_goals_are_within_reach_of_free_floor_of_the_start_island(ep
             for point in (target.start, target.goal):
                 cells = plan.free_cells_near(point[0], point[1], 0.3, 1.5)
                 assert any(plan.island(x, y) == home for x, y in cells)
+
+
+# --- starts="chain" -------------------------------------------------------------------------------
+
+
+def chained(task, count=12):
+    return [generate_episode(task, "train", 3, i, starts="chain") for i in range(count)]
+
+
+def test_half_of_navigates_chained_episodes_begin_before_furniture_and_half_carry_something():
+    specs = chained("navigate", 30)
+    assert 8 <= sum(spec.start_holding for spec in specs) <= 22
+    near = 0
+    for spec in specs:
+        target = spec.targets[0]
+        objects = [placed.pos for placed in spec.scene.objects]
+        away = [np.hypot(x - spec.scene.base[0], y - spec.scene.base[1]) for x, y, _ in objects]
+        near += min(away) < 0.96
+        point = target.goal if spec.start_holding else target.start
+        assert np.hypot(*np.subtract(point[:2], spec.scene.base[:2])) > 0.3
+    assert near >= 10  # those that begin far away may do so beside something too
+
+
+@pytest.mark.parametrize("task", ["open_drawer", "open_fridge"])
+def test_some_chained_openings_begin_where_navigate_stops(task):
+    outside = 0
+    for spec in chained(task):
+        inside = spec.targets[0].start
+        x, y, yaw = spec.scene.base
+        away = np.hypot(inside[0] - x, inside[1] - y)
+        bearing = np.arctan2(inside[1] - y, inside[0] - x) - yaw
+        bearing = abs((bearing + np.pi) % (2 * np.pi) - np.pi)
+        outside += away < 1.5 and bearing < np.radians(15.01)
+    assert outside >= 4
+
+
+def test_other_tasks_and_the_task_starts_are_as_ever():
+    for task in ("pick", "tidy_house"):
+        assert generate_episode(task, "val", 0, 2, "chain") == generate_episode(task, "val", 0, 2)
+    with pytest.raises(UserError, match="starts must be one of task, chain; got 'far'"):
+        generate_episode("navigate", "val", 0, 0, "far")
