@@ -141,14 +141,19 @@ class CloseDrawerServo(OpenServo):
 class CloseFridgeServo(Servo):
     """The hand as a hook, moved by the base: around the door's edge, push it shut, stop."""
 
-    GAP, RADIUS, SPEED = 0.14, 0.42, 0.9  # m from the edge, m from the hinge, m/s
+    GAP, RADIUS, SPEED = 0.14, 0.36, 0.9  # m from the edge, m from the hinge, m/s
+    SHUT = 0.04  # rad, within the 0.05 that the task asks for
+    CLEAR, LEAVE = 0.25, 0.4  # m off the door, m/s
 
     def act(self) -> np.ndarray:
         sim = self.sim
         value = sim.joint_position(fridge.JOINT)
-        base = (0.0, 0.0) if self.is_resting else (-0.4, 0.0)  # what pressed on it, lets it go
-        if value >= fridge.SHUT_ANGLE:
+        if value >= self.SHUT:
             base = self._push(value) if self._is_outside() else self._go_around()
+        elif self._hand()[1] < self.CLEAR:  # straight out: aside it would take the handle along
+            base = fridge.lead_hand(sim, self.LEAVE * self._hand()[3])
+        else:
+            base = (0.0, 0.0) if self.is_resting else (-0.4, 0.0)
         action = self.pose(fridge.HOOK, base)
         action[STOP] = 1.0 if value < 0.045 and self.is_resting else -1.0
         return action
@@ -162,7 +167,7 @@ class CloseFridgeServo(Servo):
     def _is_outside(self) -> bool:
         r, d, _, _ = self._hand()
         clear = fur.FRIDGE_DOOR_THICKNESS + fridge.HAND_HALF
-        return d > clear - 0.01 and r < fridge.HANDLE_R + 0.01
+        return d > clear - 0.04 and r < fridge.HANDLE_R + 0.01
 
     def _go_around(self) -> np.ndarray:
         r, d, along, out = self._hand()
