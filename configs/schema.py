@@ -51,7 +51,7 @@ class AgentSettings:
     """agent=tp_srl...: the oracle, which reads the simulator's state, does these skills instead."""
     replan: bool = True
     """Agents that plan: look after each skill and plan again; false carries out the first plan."""
-    max_failures: int = 8
+    max_failures: int = 20
     """Agents that plan: with so many failed skills an episode is given up; 1 is Habitat's way."""
     limits: dict[str, int] = field(default_factory=dict)
     """agent=tp_srl...: control steps of a skill, limits.pick=300; none: those of its own task."""

@@ -24,7 +24,7 @@ class ChainCfg:
     """Draw actions as in training instead of taking the most likely ones."""
     replan: bool = True
     """Whether the plan is checked against the observed facts after each skill, and made anew."""
-    max_failures: int = 8
+    max_failures: int = 20
     """With so many failed skills an episode is given up."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """Skill -> control steps that it may take, instead of the usual ones."""
