@@ -54,7 +54,7 @@ class AgentSettings:
     max_failures: int = 20
     """Agents that plan: with so many failed skills an episode is given up; 1 is Habitat's way."""
     limits: dict[str, int] = field(default_factory=dict)
-    """agent=tp_srl...: control steps of a skill, limits.pick=300; none: those of its own task."""
+    """agent=tp_srl...: control steps of a skill, limits.pick=300; none: the usual ones."""
 
 
 @dataclass(kw_only=True)

@@ -91,12 +91,15 @@ class LearnedSkills:
         if call.skill not in ("pick", "place"):
             return (yield from program)
         target, was_holding = self._names.index(call.target), self._senses.is_holding
-        for action in program:
+        while True:
+            try:
+                action = next(program)
+            except StopIteration as end:
+                return end.value
             yield action
             if self._senses.is_holding != was_holding:
                 was_holding = not was_holding
                 (self._beliefs.taken if was_holding else self._beliefs.let_go)(target)
-        return None
 
     def recover(self, call: Call, failures: int) -> Program:
         """The oracle's recovery after an oracle skill, else that by the robot's own sensors."""

@@ -36,8 +36,9 @@ ARM_RESET_LIMIT = 50  # control steps, hab-spec 5.1
 ARM_RESET_DONE = 0.05  # rad, the largest difference of a joint, hab-spec 5.1
 COMPASS = "goal_to_agent_gps_compass"
 STILL_STEPS, STILL = 60, np.array([0.08, 0.15])  # m and rad by which less than moved is standing
-# A way around furniture may lead away from the goal, at 1 m/s for no longer than this.
-AROUND_STEPS, NEARER = 180, 0.1  # control steps, m
+# Control steps without coming nearer by so many m, after which a skill has stalled. A way around
+# furniture may lead away from the goal, at 1 m/s for no longer than this.
+PATIENCE = {"navigate": (180, 0.1), "pick": (100, 0.02), "place": (100, 0.02)}
 STUCK = "stuck"
 _ENDS_BY_STOP = ("navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge")
 
@@ -97,7 +98,7 @@ def run_policy(
 ) -> Program:
     """A trained skill as a program, from a fresh memory to its end.
 
-    Of its own it fails only when Navigate gets no further.
+    Of its own it fails only when it gets no further.
 
     Args:
         view: turns what is seen into what the skill was trained with.
@@ -106,10 +107,10 @@ def run_policy(
     """
     policy.reset(seed, explore)
     is_released = False
-    progress = Progress()
+    progress = Progress(skill)
     while not _has_ended(skill, senses):
         seen = view(senses.seen)
-        if skill == "navigate" and progress.has_stalled(seen[COMPASS]):
+        if progress.has_stalled(seen, senses.is_holding):
             return STUCK
         action = policy.act(seen)
         if action[STOP] > 0.0 and _may_stop(skill, seen):
@@ -122,22 +123,40 @@ def run_policy(
 
 
 class Progress:
-    """Whether the compass still tells of a way being made."""
+    """Whether what a skill sees still tells of something being done."""
 
-    def __init__(self) -> None:
+    def __init__(self, skill: str) -> None:
+        self._skill = skill
+        self._patience = PATIENCE.get(skill)
         self._recent: deque[np.ndarray] = deque(maxlen=STILL_STEPS)
-        self._best, self._since = np.inf, 0
+        self._best, self._since, self._was_holding = np.inf, 0, False
 
-    def has_stalled(self, compass: np.ndarray) -> bool:
-        """To be called once a control step, with (rho, -phi)."""
-        self._recent.append(compass.copy())
-        distance = float(compass[0])
+    def has_stalled(self, seen: Observation, is_holding: bool) -> bool:
+        """To be called once a control step."""
+        if self._patience is None:
+            return False
+        if is_holding != self._was_holding:
+            self._was_holding, self._best = is_holding, np.inf
+        limit, nearer = self._patience
+        distance = self._distance(seen, is_holding)
         self._since += 1
-        if distance < self._best - NEARER:
+        if distance < self._best - nearer:
             self._best, self._since = distance, 0
+        return self._since > limit or (self._skill == "navigate" and self._is_still(seen[COMPASS]))
+
+    def _distance(self, seen: Observation, is_holding: bool) -> float:
+        """What is to become less: of the way, of the hand to its target, of the hand to rest."""
+        if self._skill == "navigate":
+            return float(seen[COMPASS][0])
+        is_reaching = is_holding == (self._skill == "place")
+        target = "obj_goal_sensor" if self._skill == "place" else "obj_start_sensor"
+        name = target if is_reaching else "relative_resting_position"
+        return float(np.linalg.norm(seen[name]))
+
+    def _is_still(self, compass: np.ndarray) -> bool:
+        self._recent.append(compass.copy())
         spread = np.ptp(np.stack(self._recent), axis=0)
-        is_still = len(self._recent) == STILL_STEPS and bool((spread < STILL).all())
-        return is_still or self._since > AROUND_STEPS
+        return len(self._recent) == STILL_STEPS and bool((spread < STILL).all())
 
 
 def _has_ended(skill: str, senses: Senses) -> bool:

@@ -34,7 +34,12 @@ def senses(is_holding=False, to_rest=FAR, distance=1.0):
         "is_holding": np.array([float(is_holding)], np.float32),
         "relative_resting_position": to_rest,
     }
-    made.seen = {"goal_to_agent_gps_compass": np.array([distance, 0.0], np.float32)}
+    made.seen = {
+        "goal_to_agent_gps_compass": np.array([distance, 0.0], np.float32),
+        "obj_start_sensor": FAR,
+        "obj_goal_sensor": FAR,
+        "relative_resting_position": to_rest,
+    }
     return made
 
 
@@ -56,7 +61,7 @@ def test_navigate_cannot_stop_while_the_compass_shows_more_than_two_metres():
     for _ in range(3):
         action = next(program)
         assert action[STOP] == 0.0 and action[8] == 0.25  # it drives on
-    feel.seen = {"goal_to_agent_gps_compass": np.array([1.99, 0.0], np.float32)}
+    feel.seen = senses(distance=1.99).seen
     with pytest.raises(StopIteration):
         next(program)
     assert policy.seeds == [9]  # its memory was cleared once
@@ -71,10 +76,11 @@ def test_no_stop_output_ever_leaves_a_skill(skill):
 
 def way(distances, bearings=None):
     """Whether Navigate is told to give up on the way, after how many steps."""
-    progress = Progress()
+    progress = Progress("navigate")
     for count, distance in enumerate(distances):
         bearing = 0.1 * count if bearings is None else bearings[count]
-        if progress.has_stalled(np.array([distance, bearing], np.float32)):
+        compass = {"goal_to_agent_gps_compass": np.array([distance, bearing], np.float32)}
+        if progress.has_stalled(compass, False):
             return count
     return None
 
@@ -87,6 +93,19 @@ def test_navigate_gives_up_where_it_stands_still_and_only_there():
     assert 180 <= way(there_and_back) < 260  # comes no nearer
     around = np.concatenate([np.linspace(3.0, 5.0, 80), np.linspace(5.0, 1.4, 120)])
     assert way(around) is None  # a way around a table leads away at first
+
+
+def test_pick_gives_up_when_its_hand_comes_no_nearer():
+    def seen(to_object, to_rest):
+        vectors = {"obj_start_sensor": to_object, "relative_resting_position": to_rest}
+        return {name: np.array([0.0, 0.0, v], np.float32) for name, v in vectors.items()}
+
+    progress = Progress("pick")
+    assert not any(progress.has_stalled(seen(v, 9.0), False) for v in np.linspace(1.5, 0.2, 150))
+    assert not any(progress.has_stalled(seen(0.2, v), True) for v in np.linspace(0.8, 0.3, 100))
+    stalls = [progress.has_stalled(seen(0.2, 0.3), True) for _ in range(101)]
+    assert not any(stalls[:90]) and stalls[-1]
+    assert not any(Progress("open_drawer").has_stalled({}, False) for _ in range(500))
 
 
 def test_pick_ends_when_it_holds_something_at_rest():
