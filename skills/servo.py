@@ -11,12 +11,10 @@ something, which the policy has to learn by itself.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
 from rearrange.sim import fetch
-from rearrange.sim.layout import piece_to_world
 from rearrange.skills.body import Body, world_to_base_axes
 from rearrange.skills.driving import wrapped
 from rearrange.skills.kinematics import (
@@ -26,6 +24,7 @@ from rearrange.skills.kinematics import (
     whole_body_step,
 )
 from rearrange.skills.motion import ARM_REST
+from rearrange.skills.shelf import Shelf
 from rearrange.skills.skill import BASE
 from rearrange.skills.steering import Steering, turn_for
 
@@ -40,51 +39,8 @@ STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the 
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
 READY = np.array([-0.11, -1.15, 0.46, 0.37, -0.33, 1.88, -0.05])  # rad
-FREE_SIDE = 0.2  # m, fridge's frame: further to the side the open door is in the way
-BEFORE = (1.3, -0.25)  # m, fridge's frame
-BESIDE_DOOR, AROUND_DOOR = (
-    0.1,
-    1.65,
-)  # m, fridge's frame: where the door's side begins, its tip ends
 IN_SHELF = 0.73  # m, from the base to what lies in it while the hand is at it
-FRONT, OPENING = 0.34, (-0.28, 0.26)  # m, fridge's frame: its front, what is led through
-AHEAD, OBLIQUE = (0.9, 1.9), 0.5  # m, slope in the fridge's frame: from where it leads straight in
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
-
-
-@dataclass(frozen=True)
-class Shelf:
-    """The fridge's shelf, which is reached into from its front, past its open door."""
-
-    pose: tuple[float, float, float]  # x, y, yaw of the fridge: m, rad, world
-
-    @property
-    def outward(self) -> np.ndarray:
-        """[3] unit, world: out of it."""
-        return np.array([np.cos(self.pose[2]), np.sin(self.pose[2]), 0.0])
-
-    def is_ahead(self, base: tuple[float, float, float], point: np.ndarray) -> bool:
-        """Whether the straight way from the base to a point goes in through the opening."""
-        turn = world_to_base_axes(self.pose[2])[:2, :2]
-        x, y = turn @ (base[0] - self.pose[0], base[1] - self.pose[1])
-        px, py = turn @ (np.asarray(point[:2]) - self.pose[:2])
-        slope = (y - py) / max(x - px, 0.1)
-        if not AHEAD[0] < x < AHEAD[1] or abs(slope) > OBLIQUE or y > FREE_SIDE:
-            return False
-        return OPENING[0] < py + slope * (FRONT - px) < OPENING[1]
-
-    def before(self, base: tuple[float, float, float]) -> np.ndarray:
-        """Where the base has to go before the arm reaches in, [2] m, world.
-
-        It is away from the side that the open door is on; from that side it leads around the door,
-        which the arm would push shut.
-        """
-        x, y, yaw = self.pose
-        ahead, side = world_to_base_axes(yaw)[:2, :2] @ (base[0] - x, base[1] - y)
-        if side > BESIDE_DOOR:
-            beyond = -BESIDE_DOOR if ahead > AROUND_DOOR else float(side)
-            return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, beyond))
-        return np.array(piece_to_world(self.pose, *BEFORE))
 
 
 class Servo(Steering):

@@ -8,7 +8,8 @@ from rearrange.skills.body import Body
 from rearrange.skills.driving import wrapped
 from rearrange.skills.oracle_objects import PITCHES, pick_hands
 from rearrange.skills.oracle_place import place_hands
-from rearrange.skills.servo import GAIN, Servo, Shelf
+from rearrange.skills.servo import GAIN, Servo
+from rearrange.skills.shelf import Shelf
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.steering import turn_for
 from rearrange.tasks.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE

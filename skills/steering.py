@@ -14,7 +14,7 @@ from rearrange.skills.body import Body
 from rearrange.skills.collision import BOX, Obstacles
 from rearrange.skills.driving import wrapped
 from rearrange.skills.motion import ARM_REST
-from rearrange.skills.reach import HandMaker, HandPose, find_postures, wrist_in_reach
+from rearrange.skills.reach import HandMaker, find_postures, wrist_in_reach
 
 NEAR, FAR = 0.82, 0.95  # m, from base to a thing: the arm begins to work, has to stop working
 COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
@@ -39,8 +39,6 @@ class Steering:
 
     Attributes:
         place: where the base should stand, [2] m, world.
-        ready: posture that the arm should be near while it reaches into a shelf, [7] rad.
-        hand: how the hand comes there, None if no clear way was found.
     """
 
     def __init__(self, body: Body) -> None:
@@ -49,8 +47,6 @@ class Steering:
         self._age = 0  # control steps since it was planned
         self._has_arrived = False
         self.place = np.array(self.sim.base_pose[:2])
-        self.ready = ARM_REST
-        self.hand: HandPose | None = None
         world = body.world_obstacles()
         is_box = (world.kind == BOX) & (world.rot[:, 2, 2] > 0.99)  # upright: furniture
         self._boxes = Obstacles(
@@ -86,14 +82,13 @@ class Steering:
         return point_ahead(self._path, here, LOOKAHEAD)
 
     def choose(self, point: np.ndarray, hands: HandMaker, touchable: Obstacles, **how) -> None:
-        """Picks where to stand to bring the hand to a point, and the posture to do it in.
+        """Picks where to stand to bring the hand to a point.
 
         Of the places at arm's length the first, in the order of the way there, in which the arm
         comes clear of everything; if there is none, the first.
         """
         sim = self.sim
         x, y, yaw = sim.base_pose
-        self.ready = ARM_REST
         places = self.places_near(point)
         # First from where nothing stands in between: a chair is reached from its open side.
         low = [self.ridge((x, y), point) < point[2] + RIDGE for x, y in places]
@@ -109,15 +104,14 @@ class Steering:
                     continue
                 cost = hand.penalty
                 if best is None or cost < best[0]:
-                    best = (cost, np.array([px, py]), rows[0], hand)
+                    best = (cost, np.array([px, py]))
                 break
-            if best is not None and best[0] < 0.2:
+            if best is not None and best[0] < GOOD_ENOUGH:
                 break
-        if best is None:
-            self.place = places[0] if len(places) else np.array([x, y])
-            self.hand = None
+        if best is not None:
+            self.place = best[1]
         else:
-            _, self.place, self.ready, self.hand = best
+            self.place = places[0] if len(places) else np.array([x, y])
 
     def ridge(self, start, point: np.ndarray) -> float:
         """How high (m) furniture rises between a place and what is reached for; 0: nothing."""
@@ -156,26 +150,11 @@ class Steering:
         order = np.argsort(field[iy, ix] + np.abs(away - 0.62), kind="stable")
         chosen: list[np.ndarray] = []
         for cell in cells[order]:
-            if all(np.hypot(*(cell - other)) > 0.1 for other in chosen):
+            if all(np.hypot(*(cell - other)) > APART for other in chosen):
                 chosen.append(cell)
             if len(chosen) >= MAX_PLACES:
                 break
         return np.array(chosen)
-
-    def go(self, point: np.ndarray) -> tuple[np.ndarray | None, bool]:
-        """Base action [2] to the chosen place and to face a point there, None once it does.
-
-        Also whether it is near enough for the arm to begin.
-        """
-        x, y, yaw = self.sim.base_pose
-        left = float(np.hypot(self.place[0] - x, self.place[1] - y))
-        bearing = wrapped(np.arctan2(point[1] - y, point[0] - x) - yaw)
-        if left > (0.07 if self._has_arrived else 0.05):
-            self._has_arrived = False
-            return self._steer_back(left, bearing), left < 0.15 and abs(bearing) < 0.5
-        self._has_arrived = True
-        base = None if abs(bearing) < FACING else np.array([0.0, turn_for(bearing)])
-        return base, abs(bearing) < 0.5
 
     def stance(self, point: np.ndarray) -> tuple[np.ndarray, bool]:
         """Base action [2] that brings a point within the arm's reach and faces it.

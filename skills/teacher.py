@@ -6,9 +6,10 @@ import numpy as np
 
 from rearrange.skills.body import Body
 from rearrange.skills.oracle import FRIDGE
-from rearrange.skills.servo import Servo, Shelf
+from rearrange.skills.servo import Servo
 from rearrange.skills.servo_doors import CloseDrawerServo, CloseFridgeServo, OpenServo
 from rearrange.skills.servo_objects import NavigateServo, PickServo, PlaceServo
+from rearrange.skills.shelf import Shelf
 from rearrange.tasks.episode import EpisodeSpec
 
 

@@ -1,0 +1,52 @@
+"""Where a teacher's robot has to be to reach into the fridge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearrange.sim.layout import piece_to_world
+from rearrange.skills.body import world_to_base_axes
+
+# All in the fridge's frame, x out of its front, m.
+BEFORE = (1.3, -0.25)  # where the base goes if it does not stand well
+BESIDE_DOOR, AROUND_DOOR = 0.1, 1.65  # where the open door's side begins, where its tip ends
+FREE_SIDE = 0.2  # further to the side the open door is in the way
+FRONT, OPENING = 0.34, (-0.28, 0.26)  # its front, what is led through
+AHEAD, OBLIQUE = (0.9, 1.9), 0.5  # from where it leads straight in, and at what slope
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The fridge's shelf, which is reached into from its front, past its open door."""
+
+    pose: tuple[float, float, float]  # x, y, yaw of the fridge: m, rad, world
+
+    @property
+    def outward(self) -> np.ndarray:
+        """[3] unit, world: out of it."""
+        return np.array([np.cos(self.pose[2]), np.sin(self.pose[2]), 0.0])
+
+    def is_ahead(self, base: tuple[float, float, float], point: np.ndarray) -> bool:
+        """Whether the straight way from the base to a point goes in through the opening."""
+        turn = world_to_base_axes(self.pose[2])[:2, :2]
+        x, y = turn @ (base[0] - self.pose[0], base[1] - self.pose[1])
+        px, py = turn @ (np.asarray(point[:2]) - self.pose[:2])
+        slope = (y - py) / max(x - px, 0.1)
+        if not AHEAD[0] < x < AHEAD[1] or abs(slope) > OBLIQUE or y > FREE_SIDE:
+            return False
+        return OPENING[0] < py + slope * (FRONT - px) < OPENING[1]
+
+    def before(self, base: tuple[float, float, float]) -> np.ndarray:
+        """Where the base has to go before the arm reaches in, [2] m, world.
+
+        It is away from the side that the open door is on; from that side it leads around the door,
+        which the arm would push shut.
+        """
+        x, y, yaw = self.pose
+        ahead, side = world_to_base_axes(yaw)[:2, :2] @ (base[0] - x, base[1] - y)
+        if side > BESIDE_DOOR:
+            beyond = -BESIDE_DOOR if ahead > AROUND_DOOR else float(side)
+            return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, beyond))
+        return np.array(piece_to_world(self.pose, *BEFORE))
