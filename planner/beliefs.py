@@ -15,7 +15,7 @@ import numpy as np
 
 from rearrange.sim.furniture import DRAWERS
 from rearrange.sim.simulation import Simulation
-from rearrange.tasks.episode import EpisodeSpec, Target
+from rearrange.tasks.episode import EpisodeSpec
 
 
 class Beliefs:
@@ -37,7 +37,7 @@ class Beliefs:
 
     def offset(self, target: int) -> np.ndarray:
         """From a target's initial place to where it is thought to be, [3] m, world."""
-        spec: Target = self._targets[target]
+        spec = self._targets[target]
         if target in self._let_go:
             return self._let_go[target] - np.array(spec.start)
         joint = spec.start_container

@@ -118,7 +118,6 @@ class TpSrlAgent(ProgramAgent):
     def __init__(self, env: Any, skills: SkillSet, cfg: ChainCfg | None = None) -> None:
         super().__init__(env, cfg)
         self._skills = skills
-        self._senses = Senses()
         if self._env.task.name not in HOME_TASKS:
             known = ", ".join(HOME_TASKS)
             raise UserError(f"there is no plan for {self._env.task.name}; there are for {known}")

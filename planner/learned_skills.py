@@ -49,7 +49,7 @@ class LearnedSkills:
         self.skipped = skills.skipped
 
     def limit(self, skill: str) -> int:
-        """That of the settings, else the time that an episode of the skill's own task has."""
+        """That of the settings, else of `LIMITS`, else an episode's of the skill's own task."""
         if skill in self._cfg.limits:
             return self._cfg.limits[skill]
         if skill in self._skills.oracle:
@@ -129,12 +129,8 @@ class LearnedSkills:
             return view
 
         def believed(seen: Observation) -> Observation:
-            offset = self._beliefs.offset(target)
-            return (
-                shifted(view(seen), offset, self._senses.seen_frames)
-                if offset.any()
-                else view(seen)
-            )
+            own, offset = view(seen), self._beliefs.offset(target)
+            return shifted(own, offset, self._senses.seen_frames) if offset.any() else own
 
         return believed
 

@@ -8,6 +8,8 @@
     open_*         its own stop                                  as it is
     close_*        its own stop                                  none: the hold stays as it is
 
+Navigate, Pick and Place fail when what they see tells of no progress (`Progress`).
+
 The mask is that of the VER paper (appendix B), the rest Habitat-lab's (hab-spec 5.1); open and
 close end by the stop that their training asks for, not by Habitat's way out of a start zone. No
 stop output reaches the environment: only the chain calls stop.

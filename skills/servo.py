@@ -16,7 +16,6 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.skills.body import Body, world_to_base_axes
-from rearrange.skills.driving import wrapped
 from rearrange.skills.kinematics import (
     MAX_BASE_FORWARD,
     MAX_BASE_TURN,
@@ -35,6 +34,7 @@ GAIN = 0.12  # of an error a control step. Labels that are all full speed this w
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
 STUCK_STEPS, BACK_STEPS = 12, 10
+BACK = (-0.5, 0.0)  # base action of backing off
 STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
@@ -118,14 +118,13 @@ class Servo(Steering):
         off = (self.hand_w if tip is None else tip) - point
         along = float(off @ shelf.outward)
         is_inside = along < 0.34 and float(np.linalg.norm(off - along * shelf.outward)) < 0.35
-        x, y, yaw = self.sim.base_pose
-        away = float(np.hypot(point[0] - x, point[1] - y))
-        bearing = wrapped(float(np.arctan2(point[1] - y, point[0] - x)) - yaw)
+        base = self.sim.base_pose
+        away, bearing = self.towards(point)
         turn = 0.8 * turn_for(bearing)
-        if not is_inside and not shelf.is_ahead((x, y, yaw), point):
-            self.place = self.sim.floor_plan().snap(*shelf.before((x, y, yaw)))
-            left = float(np.hypot(self.place[0] - x, self.place[1] - y))
-            return self.rest(self._steer_back(left, bearing))
+        if not is_inside and not shelf.is_ahead(base, point):
+            self.place = self.sim.floor_plan().snap(*shelf.before(base))
+            left = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
+            return self.rest(self.steer_back(left))
         if is_inside:
             step = self.over(point, hover, tip, has_ridge=False)
             action, room = self.move(step, preferred=READY, posture_gain=0.05), 0.0

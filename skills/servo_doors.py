@@ -9,7 +9,7 @@ from rearrange.skills import doors_fridge as fridge
 from rearrange.skills import oracle_doors as doors
 from rearrange.skills.body import Body
 from rearrange.skills.driving import wrapped
-from rearrange.skills.servo import Servo
+from rearrange.skills.servo import BACK, Servo
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.steering import turn_for
 
@@ -57,10 +57,10 @@ class OpenServo(Servo):
                 return self.reach(ee + 0.1 * outward, base_allowed=True)
             near = np.linalg.norm(off[:2]) < 0.35
             if near and self._kind == "fridge":  # a hand that goes to rest takes the door along
-                return self.body.action(None, (-0.5, 0.0))
+                return self.body.action(None, BACK)
             return self.rest((-0.3 if near else 0.0, 0.0))
         if is_backing_off:
-            return self.rest((-0.5, 0.0))
+            return self.rest(BACK)
         base = self._stand(handle, outward)
         is_skewed = self._kind == "fridge" and self._is_askew
         # A door that slipped out of the hand half open is gripped again from where the base is.
@@ -90,10 +90,9 @@ class OpenServo(Servo):
         As long as the robot looks about straight at the front it goes by distance and bearing,
         which is what a robot without eyes can tell.
         """
-        x, y, yaw = self.sim.base_pose
+        yaw = self.sim.base_pose[2]
         facing = float(np.arctan2(-outward[1], -outward[0]))
-        away = float(np.hypot(handle[0] - x, handle[1] - y))
-        bearing = wrapped(float(np.arctan2(handle[1] - y, handle[0] - x)) - yaw)
+        away, bearing = self.towards(handle)
         self._is_askew = abs(wrapped(facing - yaw)) > SKEW or abs(bearing) > SKEW
         if away > FAR or self._is_askew:
             return self.drive_to((handle + self.AWAY * outward)[:2], facing)

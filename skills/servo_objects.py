@@ -8,7 +8,7 @@ from rearrange.skills.body import Body
 from rearrange.skills.driving import wrapped
 from rearrange.skills.oracle_objects import PITCHES, pick_hands
 from rearrange.skills.oracle_place import place_hands
-from rearrange.skills.servo import GAIN, Servo
+from rearrange.skills.servo import BACK, GAIN, Servo
 from rearrange.skills.shelf import Shelf
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.steering import turn_for
@@ -16,7 +16,6 @@ from rearrange.tasks.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
 OUT_OF_SHELF = 0.4  # m from where it was, outwards
-BACK = (-0.5, 0.0)  # base action of backing off
 
 
 class PickServo(Servo):

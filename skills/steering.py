@@ -163,8 +163,7 @@ class Steering:
         that who sees no more than these can tell what it does.
         """
         x, y, yaw = self.sim.base_pose
-        away = float(np.hypot(point[0] - x, point[1] - y))
-        bearing = wrapped(np.arctan2(point[1] - y, point[0] - x) - yaw)
+        away, bearing = self.towards(point)
         left = float(np.hypot(self.place[0] - x, self.place[1] - y))
         if away > (FAR if self._has_arrived else NEAR) and left > 0.06:
             self._has_arrived = False
@@ -183,7 +182,13 @@ class Steering:
             bearing
         ) < 0.7
 
-    def _steer_back(self, left: float, bearing: float) -> np.ndarray:
+    def towards(self, point: np.ndarray) -> tuple[float, float]:
+        """How far a point is from the base, m, and how far beside straight ahead, rad."""
+        x, y, yaw = self.sim.base_pose
+        away = float(np.hypot(point[0] - x, point[1] - y))
+        return away, wrapped(float(np.arctan2(point[1] - y, point[0] - x)) - yaw)
+
+    def steer_back(self, left: float) -> np.ndarray:
         """Along the way to the place; straight back if it is close behind."""
         x, y, yaw = self.sim.base_pose
         behind = wrapped(np.arctan2(self.place[1] - y, self.place[0] - x) + np.pi - yaw)
