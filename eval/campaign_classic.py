@@ -15,9 +15,6 @@ explores. Intervals are Student's over the seeds: mean +- t s / sqrt(n).
 
 from __future__ import annotations
 
-import math
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -27,12 +24,10 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.eval.files import atomic_write_json, atomic_write_text, prepare_folder
-from rearrange.ver.files import strict_json
-from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
+from rearrange.eval import campaigns
+from rearrange.eval.campaigns import has_interval, is_not_below, mean_text, with_interval
+from rearrange.eval.files import prepare_folder
 
-# Quantiles 0.975 of Student's t with n - 1 degrees of freedom, from n = 2 (any table of it).
-STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 OUR_WAYS = {"serial": ["serial=true"], "ver": [], "ddppo": ["mode=ddppo"]}
 WAYS = (*OUR_WAYS, "sb3")
 
@@ -81,12 +76,7 @@ class Run:
 
     def summary(self) -> dict[str, Any] | None:
         """Of a run that reached its steps, else None."""
-        path = self.run_dir / SUMMARY_FILE
-        if not path.exists():
-            return None
-        summary = strict_json(path.read_text(encoding="utf-8"))
-        is_whole = summary["stopped_by"] is None and summary["total_steps"] >= self.total_steps
-        return summary if is_whole and summary["episode_return"] is not None else None
+        return campaigns.finished_summary(self.run_dir, self.total_steps)
 
 
 @dataclass(kw_only=True)
@@ -126,7 +116,7 @@ def run(cfg: CampaignCfg) -> int:
             print(f"{jobs[job].run_dir.name}: exit code {job.result()}", flush=True)
             write_report(runs, cfg.output)
     figures = write_report(runs, cfg.output)
-    return int(failed > 0 or not all(check["is_met"] for check in figures["checks"]))
+    return int(failed > 0 or not all(figures["checks"].values()))
 
 
 def train(one: Run, peer_python: str) -> int:
@@ -134,12 +124,7 @@ def train(one: Run, peer_python: str) -> int:
     words = one.words(peer_python if one.way == "sb3" else sys.executable)
     if one.way != "sb3" and one.run_dir.exists():
         words.append("resume=auto")
-    # The layers are small: a second thread costs more than it gives.
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with one.run_dir.with_name(f"{one.run_dir.name}.log").open("a") as log:
-        return subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
-        ).returncode
+    return campaigns.train(words, one.run_dir)
 
 
 def write_report(runs: list[Run], folder: Path) -> dict[str, Any]:
@@ -151,19 +136,13 @@ def write_report(runs: list[Run], folder: Path) -> dict[str, Any]:
             if found:
                 rows.append(figures_of(name, way, found))
     figures = {"rows": rows, "checks": checks_of(rows)}
-    atomic_write_json(folder / "campaign.json", figures)
-    atomic_write_text(folder / "campaign.md", table(figures))
+    campaigns.write_figures(figures, table(figures), folder)
     return figures
 
 
 def figures_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
     """A line of the table: one task trained in one way, over the seeds."""
     summaries = [one.summary() for one in runs]
-    curves = []
-    for one in runs:
-        lines = read_metrics(one.run_dir / METRICS_FILE)
-        values = [line["episode/return"] for line in lines]
-        curves.append(float(np.mean([value for value in values if value is not None])))
     return {
         "task": name,
         "env": TASKS[name].env,
@@ -172,41 +151,29 @@ def figures_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
         "seeds": [one.seed for one in runs],
         "returns": [summary["episode_return"]["mean"] for summary in summaries],
         "last": with_interval([summary["episode_return"]["mean"] for summary in summaries]),
-        # how soon it learned: the running mean of 100 episodes, averaged over the training
-        "curve": with_interval(curves),
+        "curve": with_interval([campaigns.curve_mean(one.run_dir) for one in runs]),
         "wall_time_s": float(np.median([summary["wall_time_s"] for summary in summaries])),
         "command": " ".join(runs[0].words()).replace(str(runs[0].run_dir), "DIR"),
         "versions": summaries[0]["versions"],
     }
 
 
-def with_interval(values: list[float]) -> dict[str, float | None]:
-    """{mean, low, high}; of a single value there is no interval."""
-    n, mean = len(values), float(np.mean(values))
-    if not 2 <= n <= len(STUDENT_T) + 1:
-        return {"mean": mean, "low": None, "high": None}
-    half = STUDENT_T[n - 2] * float(np.std(values, ddof=1)) / math.sqrt(n)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
-
-
-def checks_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """{name, is_met} of every bar, and of ver beside ddppo and of ours beside SB3's."""
+def checks_of(rows: list[dict[str, Any]]) -> dict[str, bool]:
+    """Whether every bar is met, and of ver beside ddppo and of ours beside SB3's."""
     by_key = {(row["task"], row["way"]): row for row in rows}
-    checks = []
+    checks = {}
     for (task, way), row in by_key.items():
         bar, sb3, ddppo = TASKS[task].bar, by_key.get((task, "sb3")), by_key.get((task, "ddppo"))
         if bar is not None:
-            is_met = min(row["returns"]) >= bar
-            checks.append({"name": f"{task} {way}: every seed >= {bar:g}", "is_met": is_met})
+            checks[f"{task} {way}: every seed >= {bar:g}"] = min(row["returns"]) >= bar
         elif sb3 is not None and way != "sb3":
             is_met = row["last"]["mean"] >= sb3["last"]["mean"]
-            checks.append({"name": f"{task} {way}: mean >= SB3's", "is_met": is_met})
+            checks[f"{task} {way}: mean >= SB3's"] = is_met
         # a single seed says nothing about how far seeds lie apart
         if way == "ver" and ddppo is not None and has_interval(row, ddppo):
             for figure in ("last", "curve"):
-                ours, other = row[figure], ddppo[figure]
                 name = f"{task} {figure}: ver is not below ddppo (95% intervals)"
-                checks.append({"name": name, "is_met": is_not_below(ours, other)})
+                checks[name] = is_not_below(row[figure], ddppo[figure])
     return checks
 
 
@@ -223,28 +190,10 @@ def table(figures: dict[str, Any]) -> str:
             f"| {row['env']} | {row['way']} | {row['steps']} | {mean_text(row['last'])} | {seeds} "
             f"| {mean_text(row['curve'])} | {row['wall_time_s']:.0f} |"
         )
-    lines += ["", "| bar | met |", "|---|---|"]
-    for check in figures["checks"]:
-        lines.append(f"| {check['name']} | {'yes' if check['is_met'] else 'NO'} |")
+    lines += campaigns.check_lines(figures["checks"])
     lines += ["", "Commands, of the first seed:", ""]
     lines += [f"    {row['command']}" for row in figures["rows"]]
     return "\n".join(lines) + "\n"
-
-
-def is_not_below(ours: dict[str, float], other: dict[str, float]) -> bool:
-    """By the means, or because the intervals overlap."""
-    return ours["mean"] >= other["mean"] or ours["high"] >= other["low"]
-
-
-def has_interval(*rows: dict[str, Any]) -> bool:
-    return all(row["last"]["low"] is not None for row in rows)
-
-
-def mean_text(figure: dict[str, float | None]) -> str:
-    """The mean and, where there is one, its interval."""
-    if figure["low"] is None:
-        return f"{figure['mean']:.1f}"
-    return f"{figure['mean']:.1f} ({figure['low']:.1f} to {figure['high']:.1f})"
 
 
 def parse(words: list[str]) -> CampaignCfg:

@@ -12,8 +12,6 @@ VER paper, section 2.3. Intervals are Student's over the seeds.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.eval.campaign_classic import has_interval, is_not_below, mean_text, with_interval
-from rearrange.eval.files import atomic_write_json, atomic_write_text, prepare_folder
-from rearrange.eval.scaling_measure import ranks_environment
-from rearrange.ver.files import strict_json
-from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
+from rearrange.eval import campaigns
+from rearrange.eval.campaigns import has_interval, is_not_below, mean_text, with_interval
+from rearrange.eval.files import prepare_folder
+from rearrange.ver.metrics import METRICS_FILE, read_metrics
 
 WAYS = {"fill": "preemption.fill=true", "discard": "preemption.fill=false"}
 RANKS, NUM_ENVS, NUM_STEPS = 2, 8, 64
@@ -52,22 +49,18 @@ class Run:
 
     def summary(self) -> dict[str, Any] | None:
         """Of a run that reached its steps, else None."""
-        path = self.run_dir / SUMMARY_FILE
-        summary = strict_json(path.read_text()) if path.exists() else None
-        is_whole = summary is not None and summary["total_steps"] >= self.total_steps
-        return summary if is_whole and summary["episode_return"] is not None else None
+        return campaigns.finished_summary(self.run_dir, self.total_steps)
 
     def figures(self) -> dict[str, float]:
         """Returns, and what the rollouts were made of from the first one that could be stopped."""
         lines = read_metrics(self.run_dir / METRICS_FILE)
-        returns = [line["episode/return"] for line in lines]
         stopped = lines[2:]
         stale = np.array([line["ver/fraction_stale"] for line in stopped])
         fresh = np.array([line["ver/preempt_real_steps"] for line in stopped])
         batches = fresh / (1.0 - stale) / RANKS  # steps that a rank learned from, on the mean
         return {
             "last": self.summary()["episode_return"]["mean"],
-            "curve": float(np.mean([value for value in returns if value is not None])),
+            "curve": campaigns.curve_mean(self.run_dir),
             "stopped": float(np.mean([line["ver/preempt_share"] for line in stopped])),
             "stale": float(stale.mean()),
             "smallest_batch": float(batches.min()),
@@ -82,12 +75,7 @@ def run(output: Path, seeds: list[int], total_steps: int) -> int:
     failed = 0
     for one in runs:
         if one.summary() is None:
-            log = one.run_dir.with_name(f"{one.run_dir.name}.log")
-            with log.open("a") as file:
-                code = subprocess.run(
-                    one.command(), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                    env=os.environ | ranks_environment(),
-                ).returncode  # fmt: skip
+            code = campaigns.train(one.command(), one.run_dir)
             failed += code != 0
             print(f"{one.run_dir.name}: exit code {code}", flush=True)
         figures = report([one for one in runs if one.summary() is not None], output)
@@ -104,8 +92,7 @@ def report(runs: list[Run], output: Path) -> dict[str, Any]:
             rows[way] = {name: with_interval(values) for name, values in columns.items()}
             rows[way] |= {"seeds": [one.seed for one in runs if one.way == way], "each": columns}
     figures = {"rows": rows, "checks": checks_of(rows)}
-    atomic_write_json(output / "campaign.json", figures)
-    atomic_write_text(output / "campaign.md", table(figures))
+    campaigns.write_figures(figures, table(figures), output)
     return figures
 
 
@@ -118,8 +105,8 @@ def checks_of(rows: dict[str, Any]) -> dict[str, bool]:
         checks["fill: every batch has its full size"] = bool(np.allclose(batches, FULL))
     if set(rows) == set(WAYS) and has_interval(*rows.values()):
         for name in ("curve", "last"):
-            is_met = is_not_below(rows["fill"][name], rows["discard"][name])
-            checks[f"{name}: fill is not below discard (95% intervals)"] = bool(is_met)
+            what = f"{name}: fill is not below discard (95% intervals)"
+            checks[what] = is_not_below(rows["fill"][name], rows["discard"][name])
     return checks
 
 
@@ -138,10 +125,7 @@ def table(figures: dict[str, Any]) -> str:
             f"| {row['stopped']['mean']:.0%} | {row['stale']['mean']:.0%} "
             f"| {smallest:.0f} to {largest:.0f} |"
         )
-    lines += ["", "| check | met |", "|---|---|"]
-    lines += [
-        f"| {name} | {'yes' if is_met else 'NO'} |" for name, is_met in figures["checks"].items()
-    ]
+    lines += campaigns.check_lines(figures["checks"])
     return "\n".join(lines) + "\n"
 
 

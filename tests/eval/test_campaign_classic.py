@@ -6,7 +6,8 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.eval import campaign_classic
-from rearrange.eval.campaign_classic import CampaignCfg, parse, with_interval
+from rearrange.eval.campaign_classic import CampaignCfg, parse
+from rearrange.eval.campaigns import with_interval
 
 RETURNS = {"serial": 500.0, "ver": 480.0, "ddppo": 490.0}
 
@@ -48,7 +49,7 @@ def test_only_what_is_missing_is_run_and_every_seed_counts(monkeypatch, tmp_path
     expected = ["ver-0", "ddppo-0", "serial-1", "ver-1", "ddppo-1"]
     assert trained == [f"cartpole-{name}" for name in expected]
     checks = json.loads((tmp_path / "campaign.json").read_text())["checks"]
-    assert [check["name"] for check in checks if not check["is_met"]] == [
+    assert [name for name, is_met in checks.items() if not is_met] == [
         "cartpole ver: every seed >= 475"
     ]
     assert len(checks) == 5  # three bars; ver beside ddppo at the end and over the training

@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 
 from rearrange.errors import UserError
-from rearrange.eval import campaign_stale, slow_cartpole  # noqa: F401 (registers its id)
+from rearrange.eval import campaign_stale, campaigns, slow_cartpole  # noqa: F401 (registers its id)
 from rearrange.eval.campaign_stale import FULL, WAYS, Run, parse
 
 
@@ -36,7 +36,7 @@ def fake_training(returns):
             one, [10.0, returns[way] + seed], **fill if way == "fill" else {"stale": 0, "fresh": 99}
         )
         trained.append(one.run_dir.name)
-        return campaign_stale.subprocess.CompletedProcess(command, 0)
+        return campaigns.subprocess.CompletedProcess(command, 0)
 
     trained = []
     return train, trained
@@ -47,7 +47,7 @@ def test_fill_has_to_keep_the_batches_and_not_to_be_below_discard(
     tmp_path, monkeypatch, fill, code
 ):
     train, trained = fake_training({"fill": fill, "discard": 390.0})
-    monkeypatch.setattr(campaign_stale.subprocess, "run", train)
+    monkeypatch.setattr(campaigns.subprocess, "run", train)
     assert campaign_stale.run(tmp_path, [0, 1], 100) == code
     assert trained == ["fill-0", "discard-0", "fill-1", "discard-1"]
     figures = json.loads((tmp_path / "campaign.json").read_text())

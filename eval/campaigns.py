@@ -1,0 +1,83 @@
+"""What campaigns share: trainings not repeated, intervals over seeds, a table of checks."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rearrange.eval.files import atomic_write_json, atomic_write_text
+from rearrange.eval.scaling_measure import ranks_environment
+from rearrange.ver.files import strict_json
+from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
+
+# Quantiles 0.975 of Student's t with n - 1 degrees of freedom, from n = 2 (any table of it).
+STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+
+
+def finished_summary(run_dir: Path, total_steps: int) -> dict[str, Any] | None:
+    """The summary of a run that reached its steps and was not stopped, else None."""
+    path = run_dir / SUMMARY_FILE
+    if not path.exists():
+        return None
+    summary = strict_json(path.read_text(encoding="utf-8"))
+    is_whole = summary.get("stopped_by") is None and summary["total_steps"] >= total_steps
+    return summary if is_whole and summary["episode_return"] is not None else None
+
+
+def train(command: list[str], run_dir: Path) -> int:
+    """A training in processes of its own, output to RUN_DIR.log; its exit code."""
+    # The layers are small: a second thread costs more than it gives.
+    with run_dir.with_name(f"{run_dir.name}.log").open("a") as log:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env=os.environ | ranks_environment(),
+        ).returncode  # fmt: skip
+
+
+def curve_mean(run_dir: Path, name: str = "episode/return") -> float:
+    """How soon it learned: the running mean of 100 episodes, averaged over the updates."""
+    values = [line[name] for line in read_metrics(run_dir / METRICS_FILE)]
+    return float(np.mean([value for value in values if value is not None]))
+
+
+def with_interval(values: list[float]) -> dict[str, float | None]:
+    """{mean, low, high}: Student's 95% interval; of a single value there is none."""
+    n, mean = len(values), float(np.mean(values))
+    if not 2 <= n <= len(STUDENT_T) + 1:
+        return {"mean": mean, "low": None, "high": None}
+    half = STUDENT_T[n - 2] * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def is_not_below(ours: dict[str, float], other: dict[str, float]) -> bool:
+    """By the means, or because the intervals overlap."""
+    return bool(ours["mean"] >= other["mean"] or ours["high"] >= other["low"])
+
+
+def has_interval(*rows: dict[str, Any]) -> bool:
+    return all(row["last"]["low"] is not None for row in rows)
+
+
+def mean_text(figure: dict[str, float | None], digits: int = 1) -> str:
+    """The mean and, where there is one, its interval."""
+    if figure["low"] is None:
+        return f"{figure['mean']:.{digits}f}"
+    mean, low, high = (f"{figure[name]:.{digits}f}" for name in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})"
+
+
+def check_lines(checks: dict[str, bool]) -> list[str]:
+    """Markdown of {what has to hold: whether it does}."""
+    rows = [f"| {name} | {'yes' if is_met else 'NO'} |" for name, is_met in checks.items()]
+    return ["", "| check | met |", "|---|---|", *rows]
+
+
+def write_figures(figures: dict[str, Any], markdown: str, folder: Path) -> None:
+    """FOLDER/campaign.json and FOLDER/campaign.md."""
+    atomic_write_json(folder / "campaign.json", figures)
+    atomic_write_text(folder / "campaign.md", markdown)
