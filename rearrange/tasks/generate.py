@@ -4,9 +4,10 @@ Nor does it matter where this runs. Which objects go where follows HAB's generat
 where the robot starts its skill tasks (hab-spec 4.3 to 4.6). Every episode is checked: objects at
 rest, targets and goals within reach from free floor, robot clear of everything.
 
-`starts="chain"` is for training alone: half of the episodes of Navigate and of the opening skills
-then begin where the skill before them in a plan ends, and half of Navigate's with an object in hand
-(VER paper, section 6: skills have to take over from each other).
+`starts="chain"` is for training alone. It shares out a skill's episodes as the benchmark's tasks
+need them: half of those of Navigate and of the opening skills begin where the skill before them in
+a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills have to take
+over from each other), and half of Pick's and Place's lead into the fridge.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ MAX_TRIES = 60
 MAX_WAY = 2.6  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
 STARTS = ("task", "chain")
-CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends
+CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 
 
@@ -202,14 +203,24 @@ def _set_table(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     return _finish_home(task, split, seed, index, draft, 27, places)
 
 
-def _easy_draft(layout_id: str, rng: np.random.Generator) -> _Draft:
+def _easy_draft(
+    layout_id: str, rng: np.random.Generator, from_fridge: float = 0.0, into_fridge: float = 0.0
+) -> _Draft:
     """One object, any receptacle to any, containers open.
+
+    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, the
+    others are drawn as ever.
 
     HAB opens all drawers. Ours are solid and would keep the robot from the counter, so the fridge
     is open and, of the drawers, the one that holds the object; the counter above an open drawer is
     left out.
     """
     start = ("open", "open", "open", "open", "fridge", "drawer")[rng.integers(6)]
+    is_into = False
+    if from_fridge and rng.random() < from_fridge:
+        start = "fridge"
+    elif into_fridge and rng.random() < into_fridge:
+        start, is_into = ("open", "drawer")[int(start == "drawer")], True
     drawer = (SET_TABLE_DRAWER, "drawer_left_top")[rng.integers(2)]
     opening = {FRIDGE_DOOR: FRIDGE_OPEN}
     if start == "drawer":
@@ -220,7 +231,8 @@ def _easy_draft(layout_id: str, rng: np.random.Generator) -> _Draft:
         places = [r for r in places if r.piece != "counter"]
     fridge = _inside(draft.layout, FRIDGE_DOOR)
     starts = {"open": places, "fridge": fridge, "drawer": _inside(draft.layout, drawer)}[start]
-    goals = places if start == "fridge" or rng.random() < 0.8 else fridge
+    is_into = is_into or (start != "fridge" and rng.random() >= 0.8)
+    goals = fridge if is_into else places
     draft.add_target("goal0|0", HAB2_KINDS, starts, goals)
     return draft
 
@@ -233,10 +245,11 @@ def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 
 
 def _object_skill(
-    task, split, seed, index, layout_id, rng, holding_share=HOLDING_SHARE, chain_share=0.0
-) -> EpisodeSpec:
+    task, split, seed, index, layout_id, rng,
+    holding_share=HOLDING_SHARE, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
+) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home."""
-    draft = _easy_draft(layout_id, rng)
+    draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
     draft.add_clutter(NUM_OBJECTS, _open_receptacles(draft.layout))
     target, plan = draft.targets[0], draft.placer.plan
     holding = task == "place" or (task == "navigate" and rng.random() < holding_share)
@@ -328,6 +341,8 @@ _MAKERS = {
 }  # fmt: skip
 _CHAINED = {
     "navigate": partial(_object_skill, holding_share=0.5, chain_share=CHAIN_SHARE),
+    "pick": partial(_object_skill, from_fridge=CHAIN_SHARE),
+    "place": partial(_object_skill, into_fridge=CHAIN_SHARE),
     "open_drawer": partial(_articulated_skill, chain_share=CHAIN_SHARE),
     "open_fridge": partial(_articulated_skill, chain_share=CHAIN_SHARE),
 }

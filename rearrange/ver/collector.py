@@ -48,7 +48,7 @@ class CollectorCfg:
     num_inference_workers: int = 1
     """Threads that run the policy while collecting."""
     min_batch: int = 1
-    """Waits for so many requests, but no longer than half an average step."""
+    """Waits for so many requests, but no longer than half the mean time to an answer."""
     max_batch: int = 0
     """Largest batch of requests; 0: 1.5 times the environments' share of one inference worker."""
 
@@ -148,7 +148,8 @@ class Collector:
         self.policy_version = 0
         self._held: list[int] = []  # fixed: environments that have given their share
         self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
-        self._step_mean_s = 0.01  # running mean of an environment's step
+        self._sent_at = np.zeros(num_envs)  # when an environment was given its action
+        self._answer_mean_s = 0.01  # running mean from an action to its answer
         self._give_up = 0.0  # when waiting for a larger batch ends
         self._begin = 0.0  # of this rollout
 
@@ -235,9 +236,10 @@ class Collector:
         """Takes answers into the rollout, up to its S steps; the others stay where they are."""
         slots = self.pool.slots
         begins, truncated = [], []
-        elapsed = time.perf_counter() - self._begin
+        now = time.perf_counter()
+        elapsed = now - self._begin
         if self.arrived and not self.pending:
-            self._give_up = time.perf_counter() + 0.5 * self._step_mean_s
+            self._give_up = now + 0.5 * self._answer_mean_s
         while self.arrived and storage.num_complete < storage.num_steps:
             e = self.arrived.popleft()
             self.pending.append(e)
@@ -259,7 +261,7 @@ class Collector:
                 storage.complete(row, slots.reward[e], slots.terminated[e], slots.truncated[e])
                 report.steps_per_env[e] += 1
                 report.step_s[e] = elapsed / report.steps_per_env[e]
-                self._step_mean_s += 0.01 * (slots.step_seconds[e] - self._step_mean_s)
+                self._answer_mean_s += 0.01 * (now - self._sent_at[e] - self._answer_mean_s)
                 self.open_row[e], self._last_row[e] = -1, row
                 if slots.terminated[e] or slots.truncated[e]:
                     infos = slots.infos[e].copy()
@@ -276,7 +278,7 @@ class Collector:
 
     def _infer(self, storage: RolloutStorage, report: CollectReport, jobs: set[Future]) -> None:
         batch = [self.pending.popleft() for _ in range(min(len(self.pending), self._max_batch))]
-        self._give_up = time.perf_counter() + 0.5 * self._step_mean_s
+        self._give_up = time.perf_counter() + 0.5 * self._answer_mean_s
         if self._threads is None:
             self._serve(storage, report, batch)
         else:
@@ -314,6 +316,7 @@ class Collector:
                 self.step_id[envs] += 1
                 self.pool.slots.action[envs] = action
                 self.pool.send(batch)
+                self._sent_at[envs] = time.perf_counter()
                 report.num_batches += 1
                 report.num_requests += len(batch)
                 elapsed = time.perf_counter() - begin

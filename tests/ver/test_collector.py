@@ -178,7 +178,7 @@ def test_batches_keep_their_limits(low, high, monkeypatch):
     monkeypatch.setitem(fake_env.POOLS, "scripted", ScriptedPool)
     for kind in ("scripted", "serial"):
         run = Run(make_pool(kind, E), cfg=CollectorCfg(min_batch=low, max_batch=high))
-        run.collector._step_mean_s = 1e9  # however long it takes
+        run.collector._answer_mean_s = 1e9  # however long it takes
         run.collect(3)
         assert max(run.policy.batches) <= high and min(run.policy.batches) >= low
 
@@ -186,7 +186,7 @@ def test_batches_keep_their_limits(low, high, monkeypatch):
 def test_an_incomplete_batch_is_served_after_half_a_step(monkeypatch):
     monkeypatch.setitem(fake_env.POOLS, "scripted", ScriptedPool)
     run = Run(make_pool("scripted", E), cfg=CollectorCfg(min_batch=4))
-    run.collector._step_mean_s = -1e9  # long over
+    run.collector._answer_mean_s = -1e9  # long over
     run.collect(2)
     assert run.policy.batches.count(1) > 0.9 * len(run.policy.batches)
 
