@@ -1,6 +1,7 @@
 """Trained skills for the steps of a plan (TP-SRL): who runs a step, on what, after what.
 
-    step -> hand emptied if the plan has it empty -> arm reset -> the skill on its target's sensors
+    step -> hand emptied if the plan has it empty -> back from where Pick or Place has ended
+         -> arm reset -> the skill on its target's sensors
 
 The plan may be made and checked by looking at the simulator (`planner.chain`); what is here reads
 the robot's sensors, but for the skills that the oracle stands in for.
@@ -20,7 +21,7 @@ from rearrange.planner.skill_view import SkillView, shifted
 from rearrange.sim.furniture import MARKERS
 from rearrange.skills.body import Body
 from rearrange.skills.deployment import Observation, Senses, reset_arm, run_policy
-from rearrange.skills.recovery import step_aside
+from rearrange.skills.recovery import back_out, step_aside
 from rearrange.skills.retreat import let_go
 from rearrange.skills.skill import Program
 from rearrange.tasks.episode import EpisodeSpec
@@ -45,6 +46,7 @@ class LearnedSkills:
         self._names = [target.name for target in episode.targets]
         self._num_calls = 0
         self._failures: Counter[str] = Counter()  # by the step's line
+        self._is_hand_out = False  # among things, where Pick or Place have ended
         self._beliefs = Beliefs(body.sim, episode)
         self.skipped = skills.skipped
 
@@ -64,7 +66,10 @@ class LearnedSkills:
         if self._senses.is_holding and not call.is_carrying:
             yield from let_go(self._body)
         if call.skill not in self._skills.oracle:
+            if self._is_hand_out:
+                yield from back_out(self._body)
             yield from reset_arm(self._body, self._senses)
+        self._is_hand_out = False
         return None
 
     def program(self, call: Call, following: Call | None) -> Program:
@@ -91,6 +96,7 @@ class LearnedSkills:
         if call.skill not in ("pick", "place"):
             return (yield from program)
         target, was_holding = self._names.index(call.target), self._senses.is_holding
+        self._is_hand_out = True
         while True:
             try:
                 action = next(program)
@@ -106,6 +112,7 @@ class LearnedSkills:
         if call.skill in self._skills.oracle:
             return self._oracle.recover(call, failures)
         self._failures[call.line] += 1
+        self._is_hand_out = False  # it backs out
         return step_aside(self._body, self._senses, 1000 * self._episode.index + failures)
 
     def leaves_place(self, call: Call) -> bool:

@@ -1,7 +1,11 @@
-"""Getting clear after a learned skill has failed, by the robot's own sensors alone.
+"""Getting clear of what a learned skill worked at, by the robot's own sensors alone.
 
-    back, the arm to its start  ->  turn to where the laser sees most room  ->  drive there
+    back_out      straight back, the arm first as it is, then to its start
+    step_aside    back_out  ->  turn to where the laser sees most room  ->  drive there
 
+The hand of the posture that skills start from is as high as the counter, and inside the fridge it
+has things beside it: an arm that moves there, or a base that turns there, sweeps them away. So
+`back_out` comes first after every Pick and Place, `step_aside` after a failure.
 A policy that takes its most likely actions fails in the same state in the same way again, so a new
 attempt has to begin somewhere else. Mobile robots call this a recovery behaviour (the `move_base`
 of ROS clears, backs up and turns). Nothing here is privileged: the way back is not seen and goes by
@@ -21,13 +25,25 @@ from rearrange.skills.deployment import Senses, towards_start
 from rearrange.skills.skill import Program
 from rearrange.tasks.ranges import BASE_SCAN, distance_of, scan_angles
 
-BACK_STEPS, BACK_SPEED = 24, -0.5  # 0.4 m
+BACK_STEPS, BACK_SPEED = 30, -0.5  # 0.5 m
+HOLD_STEPS = 18  # of them the arm stays as it is for 0.3 m
 TURN_SPEED = 0.5  # shares of the full speeds
 DRIVE_SPEED, DRIVE_STEPS = 0.6, 45  # 0.9 m
 ROOM = 0.75  # m ahead of the scanner below which the robot does not drive on
 SEEN_ROOM = 2.5  # m, more room than that is not better
 HALF_WIDTH = math.radians(25.0)  # of the gap that is looked for
 CHANCE = 0.5  # m, spread that is added, so that the next attempt goes another way
+
+
+def back_out(body: Body) -> Program:
+    """Straight back from what the hand is at; the hold stays as it is."""
+    body.phase = "backing out"
+    held = body.sim.arm_target.copy()
+    for step in range(BACK_STEPS):
+        arm = held if step < HOLD_STEPS else towards_start(body)
+        yield body.action(arm, (BACK_SPEED, 0.0))
+    body.phase = ""
+    return None
 
 
 def step_aside(body: Body, senses: Senses, seed: int) -> Program:
@@ -37,9 +53,8 @@ def step_aside(body: Body, senses: Senses, seed: int) -> Program:
         seed: of the direction that is taken among those with room.
     """
     rng = np.random.default_rng(seed)
+    yield from back_out(body)
     body.phase = "stepping aside"
-    for _ in range(BACK_STEPS):
-        yield body.action(towards_start(body), (BACK_SPEED, 0.0))
     if BASE_SCAN in senses.now:
         angle = freest(senses.now[BASE_SCAN], rng)
         rate = TURN_SPEED * fetch.MAX_BASE_TURN * CONTROL_DT
