@@ -387,7 +387,10 @@ def loss_not_finite(lab: Lab, how: str, reaction: str) -> Finding:
     with training:
         finding.checks.append(ended(training, 1 if stop else 0))
         if stop:
-            finding.checks += [said(training, ": environment "), saved_all(training)]
+            finding.checks += [
+                said(training, "worst step being environment "),
+                saved_all(training),
+            ]
         else:
             lines = training.metrics()
             skipped = lines[-1]["ppo/skipped_minibatches"] if lines else 0
