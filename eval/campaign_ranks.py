@@ -34,7 +34,7 @@ class Task:
 
 TASKS = {
     "cartpole": Task(("train", "env=CartPole-v1"), 16, 100_000),
-    "pick": Task(("train-skill", "pick", "env_kwargs.depth=false"), 16, 200_000),
+    "pick": Task(("train-skill", "pick", "env_kwargs.depth=false"), 16, 100_000),
 }
 
 

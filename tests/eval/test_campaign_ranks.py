@@ -46,7 +46,7 @@ def test_one_seed_shows_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(campaigns, "train", fake_training({"one": 9.0, "two": 1.0}, []))
     assert campaign_ranks.run(tmp_path, ["pick"], [0]) == 0
     assert json.loads((tmp_path / "campaign.json").read_text())["checks"] == {}
-    assert "| pick | two | 200000 | 1.00 | 1.00 | 1.00 |" in (tmp_path / "campaign.md").read_text()
+    assert "| pick | two | 100000 | 1.00 | 1.00 | 1.00 |" in (tmp_path / "campaign.md").read_text()
 
 
 def test_the_commands_differ_in_ranks_only(tmp_path):
