@@ -45,6 +45,17 @@ def curve_mean(run_dir: Path, name: str = "episode/return") -> float:
     return float(np.mean([value for value in values if value is not None]))
 
 
+def first_reached(run_dir: Path, bar: float, name: str = "episode/return") -> int | None:
+    """The step at which the mean of the last 100 episodes first was `bar` or more, if it ever was.
+
+    Means of fewer episodes, at the beginning, do not count.
+    """
+    for line in read_metrics(run_dir / METRICS_FILE):
+        if line["episode/finished"] >= 100 and line[name] >= bar:
+            return int(line["step"])
+    return None
+
+
 def with_interval(values: list[float]) -> dict[str, float | None]:
     """{mean, low, high}: Student's 95% interval; of a single value there is none."""
     n, mean = len(values), float(np.mean(values))

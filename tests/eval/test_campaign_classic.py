@@ -7,15 +7,20 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.eval import campaign_classic
 from rearrange.eval.campaign_classic import CampaignCfg, parse
-from rearrange.eval.campaigns import with_interval
+from rearrange.eval.campaigns import first_reached, with_interval
 
 RETURNS = {"serial": 500.0, "ver": 480.0, "ddppo": 490.0}
 
 
 def leave_run(one, episode_return, stopped_by=None):
     one.run_dir.mkdir(exist_ok=True)
-    line = {"step": one.total_steps, "time_s": 1.0, "episode/return": episode_return}
-    (one.run_dir / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    lines = [
+        {"step": step, "time_s": 1.0, "episode/return": value, "episode/finished": finished}
+        for step, value, finished in [
+            (1, None, 0), (2, 9999.0, 99), (one.total_steps, episode_return, 100)
+        ]
+    ]  # fmt: skip
+    (one.run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     summary = {
         "episode_return": {"mean": episode_return, "std": 0.0, "episodes": 100},
         "total_steps": one.total_steps, "wall_time_s": 1.0, "versions": {},
@@ -50,10 +55,23 @@ def test_only_what_is_missing_is_run_and_every_seed_counts(monkeypatch, tmp_path
     assert trained == [f"cartpole-{name}" for name in expected]
     checks = json.loads((tmp_path / "campaign.json").read_text())["checks"]
     assert [name for name, is_met in checks.items() if not is_met] == [
-        "cartpole ver: every seed >= 475"
+        "cartpole ver: every seed reaches 475"
     ]
     assert len(checks) == 5  # three bars; ver beside ddppo at the end and over the training
     assert "| CartPole-v1 | ver | 100000 | 480.0 (" in (tmp_path / "campaign.md").read_text()
+
+
+def test_a_bar_that_was_reached_once_counts_though_the_end_does_not_keep_it(tmp_path):
+    one = CampaignCfg(output=tmp_path, tasks=("cartpole",), ways=("ver",), seeds=(0,)).runs()[0]
+    leave_run(one, 480.0)
+    with (one.run_dir / "metrics.jsonl").open("a") as file:
+        line = {"step": 2 * one.total_steps, "time_s": 2.0, "episode/return": 300.0}
+        file.write(json.dumps(line | {"episode/finished": 200}) + "\n")
+    assert first_reached(one.run_dir, 475.0) == one.total_steps
+    assert first_reached(one.run_dir, 481.0) is None
+    row = campaign_classic.write_report([one], tmp_path)["rows"][0]
+    assert row["reached"] == [one.total_steps]
+    assert "| 480.0 | 480.0 | 100000 |" in (tmp_path / "campaign.md").read_text()
 
 
 def test_words_are_read_or_refused(tmp_path):
