@@ -11,6 +11,7 @@ from rearrange.eval.runner import WorldCfg, make_world
 from rearrange.planner.chain_cfg import ChainCfg
 from rearrange.planner.skill_set import load_skill_set, skill_paths
 from rearrange.sim import fetch
+from rearrange.skills.recovery import BACK_STEPS
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.skill_files import write_skill
 
@@ -107,9 +108,9 @@ def test_the_arm_is_at_its_start_when_a_skill_begins_again(folder):
             lefts.append(0.3)
         observation, *_ = env.step(agent.act(observation, info))
         phases.add(agent.status.partition(": ")[2])
-        if len(agent.attempts) == 1 and agent.status.endswith("stepping aside"):
+        if len(agent.attempts) == 1 and agent.status.endswith(("out", "start")):
             lefts.append(float(np.abs(env.sim.arm_qpos - fetch.ARM_START).max()))
-    assert phases == {"", "arm to its start", "stepping aside"}
+    assert phases == {"", "arm to its start", "backing out"}  # no laser: it does not turn
     assert lefts[1] > 0.2 and lefts[-1] < 0.07
 
 
@@ -122,10 +123,24 @@ def test_after_a_failure_the_robot_steps_aside_and_comes_back(folder):
     poses = []
     while agent.status != "done" and len(agent.attempts) < 4 and not info["is_stop_called"]:
         observation, _, _, _, info = env.step(agent.act(observation, info))
-        if agent.status.endswith("stepping aside"):
+        if agent.status.endswith(("backing out", "stepping aside")):
             poses.append(env.sim.base_pose)
     assert [name for name, _ in agent.attempts] == ["navigate", "pick", "navigate", "pick"]
     assert np.hypot(poses[-1][0] - poses[0][0], poses[-1][1] - poses[0][1]) > 0.3
+
+
+def test_the_robot_backs_out_before_what_follows_pick(folder):
+    env, agent = world(folder)
+    observation, info = env.reset(options={"index": 0})
+    agent.reset(observation, info)
+    agent.act(observation, info)
+    skills, call = agent._chain._skills, agent._chain._call(agent._chain._plan[0])
+    next(skills.program(call, None))
+    assert not any(action[8] for action in skills.prepare(call))  # Navigate's hand is not out
+    next(skills.program(call._replace(skill="pick"), None))
+    speeds = [action[8] for action in skills.prepare(call)]
+    assert speeds[:BACK_STEPS] == BACK_STEPS * [-0.5] and not any(speeds[BACK_STEPS:])
+    assert not any(action[8] for action in skills.prepare(call))  # once is enough
 
 
 # --- the oracle instead ---------------------------------------------------------------------------

@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
+from rearrange.sim import fetch
 from rearrange.skills.body import Body
 from rearrange.skills.deployment import Senses
-from rearrange.skills.recovery import freest, room_ahead, step_aside
+from rearrange.skills.recovery import (
+    BACK_STEPS,
+    HOLD_STEPS,
+    back_out,
+    freest,
+    room_ahead,
+    step_aside,
+)
 from rearrange.tasks.ranges import BASE_SCAN, distance_of, nearness, scan_angles
 from rearrange.tasks.registry import make_env
 
@@ -51,6 +59,21 @@ def test_the_robot_leaves_its_place(ranges):
             senses.now = env.step(action)[0]
             steps += 1
         ways.append(float(np.linalg.norm(np.array(env.sim.base_pose[:2]) - start)))
-        assert steps == 24 if not ranges else 24 <= steps <= 24 + 46 + 45
-    # 24 steps of 1/30 s at 0.5 m/s are 0.4 m; something may stand behind
-    assert np.median(ways) > 0.3 and max(ways) < (1.4 if ranges else 0.45)
+        assert steps == BACK_STEPS if not ranges else BACK_STEPS <= steps <= BACK_STEPS + 46 + 45
+    # 30 steps of 1/30 s at 0.5 m/s are 0.5 m; something may stand behind
+    assert np.median(ways) > 0.35 and max(ways) < (1.5 if ranges else 0.55)
+
+
+def test_the_arm_stays_as_it_is_until_the_hand_is_out():
+    env = make_env("pick", "val", depth=False)
+    env.reset(options={"index": 0})
+    env.sim.set_robot(env.sim.base_pose, fetch.ARM_START + 0.3)
+    first, targets, x = env.sim.arm_target.copy(), [], []
+    for action in back_out(Body(env.sim)):
+        env.step(action)
+        targets.append(env.sim.arm_target.copy())
+        x.append(env.sim.base_pose[:2])
+    assert len(targets) == BACK_STEPS
+    np.testing.assert_allclose(targets[:HOLD_STEPS], np.tile(first, (HOLD_STEPS, 1)), atol=1e-6)
+    assert np.hypot(*np.subtract(x[HOLD_STEPS - 1], x[0])) > 0.2
+    assert np.abs(targets[-1] - fetch.ARM_START).max() < 0.3 - 0.1
