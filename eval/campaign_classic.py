@@ -229,8 +229,4 @@ def parse(words: list[str]) -> CampaignCfg:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(run(parse(sys.argv[1:])))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    campaigns.main(lambda: run(parse(sys.argv[1:])))

@@ -45,7 +45,7 @@ class Run:
     seed: int
     run_dir: Path
 
-    def command(self, python: str = "python") -> list[str]:
+    def command(self, python: str = sys.executable) -> list[str]:
         task, ranks = TASKS[self.task], NUM_RANKS[self.way]
         program = ["-m", "rearrange"]
         if ranks > 1:
@@ -71,14 +71,7 @@ def run(output: Path, tasks: list[str], seeds: list[int]) -> int:
         for task in tasks
         for way in NUM_RANKS
     ]
-    failed = 0
-    for one in runs:
-        if one.summary() is None:
-            code = campaigns.train(one.command(sys.executable), one.run_dir)
-            failed += code != 0
-            print(f"{one.run_dir.name}: exit code {code}", flush=True)
-        figures = report([one for one in runs if one.summary() is not None], output)
-    return int(failed > 0 or not all(figures["checks"].values()))
+    return campaigns.run_missing(runs, lambda finished: report(finished, output))
 
 
 def report(runs: list[Run], output: Path) -> dict[str, Any]:
@@ -103,7 +96,7 @@ def row_of(runs: list[Run]) -> dict[str, Any]:
         "each": last,
         "last": with_interval(last),
         "curve": with_interval([campaigns.curve_mean(one.run_dir) for one in runs]),
-        "command": " ".join(runs[0].command()).replace(str(runs[0].run_dir), "DIR"),
+        "command": " ".join(runs[0].command("python")).replace(str(runs[0].run_dir), "DIR"),
         "versions": summaries[0]["versions"],
     }
 
@@ -164,8 +157,4 @@ def parse(words: list[str]) -> tuple[Path, list[str], list[int]]:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(run(*parse(sys.argv[1:])))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    campaigns.main(lambda: run(*parse(sys.argv[1:])))

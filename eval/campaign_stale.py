@@ -72,14 +72,7 @@ def run(output: Path, seeds: list[int], total_steps: int) -> int:
     """Does what is missing; 1 if a run failed or a check does."""
     prepare_folder(output)
     runs = [Run(way, seed, total_steps, output / f"{way}-{seed}") for seed in seeds for way in WAYS]
-    failed = 0
-    for one in runs:
-        if one.summary() is None:
-            code = campaigns.train(one.command(), one.run_dir)
-            failed += code != 0
-            print(f"{one.run_dir.name}: exit code {code}", flush=True)
-        figures = report([one for one in runs if one.summary() is not None], output)
-    return int(failed > 0 or not all(figures["checks"].values()))
+    return campaigns.run_missing(runs, lambda finished: report(finished, output))
 
 
 def report(runs: list[Run], output: Path) -> dict[str, Any]:
@@ -148,8 +141,4 @@ def parse(words: list[str]) -> tuple[Path, list[int], int]:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(run(*parse(sys.argv[1:])))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    campaigns.main(lambda: run(*parse(sys.argv[1:])))

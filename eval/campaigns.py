@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import os
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rearrange.errors import UserError
 from rearrange.eval.files import atomic_write_json, atomic_write_text
 from rearrange.eval.scaling_measure import ranks_environment
 from rearrange.ver.files import strict_json
@@ -37,6 +40,31 @@ def train(command: list[str], run_dir: Path) -> int:
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env=os.environ | ranks_environment(),
         ).returncode  # fmt: skip
+
+
+def run_missing(runs: list[Any], report: Callable[[list[Any]], dict[str, Any]]) -> int:
+    """Trains one after the other what has no summary; 1 if a training failed or a check does.
+
+    Args:
+        report: writes about the runs that are finished, after each of them.
+    """
+    failed = 0
+    for one in runs:
+        if one.summary() is None:
+            code = train(one.command(), one.run_dir)
+            failed += code != 0
+            print(f"{one.run_dir.name}: exit code {code}", flush=True)
+        figures = report([one for one in runs if one.summary() is not None])
+    return int(failed > 0 or not all(figures["checks"].values()))
+
+
+def main(run: Callable[[], int]) -> None:
+    """Exits with what `run` gives; a mistake of the caller is one line and 2."""
+    try:
+        sys.exit(run())
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def curve_mean(run_dir: Path, name: str = "episode/return") -> float:

@@ -148,7 +148,9 @@ class Collector:
         self.policy_version = 0
         self._held: list[int] = []  # fixed: environments that have given their share
         self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
-        self._sent_at = np.zeros(num_envs)  # when an environment was given its action
+        self._sent_at = np.full(
+            num_envs, time.perf_counter()
+        )  # when an environment was given its action
         self._answer_mean_s = 0.01  # running mean from an action to its answer
         self._give_up = 0.0  # when waiting for a larger batch ends
         self._begin = 0.0  # of this rollout
@@ -315,8 +317,8 @@ class Collector:
                 self.prev_action[envs], self.is_first[envs] = action, False
                 self.step_id[envs] += 1
                 self.pool.slots.action[envs] = action
-                self.pool.send(batch)
                 self._sent_at[envs] = time.perf_counter()
+                self.pool.send(batch)
                 report.num_batches += 1
                 report.num_requests += len(batch)
                 elapsed = time.perf_counter() - begin
