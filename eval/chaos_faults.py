@@ -194,10 +194,13 @@ def worker_breaks(lab: Lab, fault: str) -> Finding:
         f"one environment {how} in a step",
         "its worker is replaced, restarts=1 in the metrics; its share comes back",
     )
-    words = (FAULTY, f"env_kwargs.fault={fault}", "env_kwargs.at_step=150")
+    trigger = lab.folder / "break"
+    words = (FAULTY, f"env_kwargs.fault={fault}", f"env_kwargs.trigger={trigger}")
     with lab.train(*words, "env_kwargs.step_s=0.002") as training:
         training.wait_for_step(ROLLOUT)
-        finding.checks += recovered(training, training.workers(), 1)
+        workers = training.workers()
+        trigger.touch()
+        finding.checks += recovered(training, workers, 1)
         if fault == "raise":
             finding.checks.append(said(training, "broken on purpose"))
         finding.checks += left(training, signal.SIGINT, 130, False)
@@ -435,11 +438,14 @@ def recovered(training: Training, old: list[int], count: int) -> list[Check]:
     took = training.wait_for_new_workers(old, count)
     training.wait_for(lambda lines: lines[-1]["faults/restarts"] >= count, "restart counted")
     step = training.metrics()[-1]["step"]
-    training.wait_for(
-        lambda lines: lines[-1]["step"] > step and lines[-1]["ver/share_min"] > 0.1, "full share"
-    )
-    last = training.metrics()[-1]
-    counted, share = last["faults/restarts"], last["ver/share_min"]
+
+    def full(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [line for line in lines if line["step"] > step and line["ver/share_min"] > 0.1]
+
+    # A later rollout may be uneven again: on a busy machine workers do not get equal time.
+    training.wait_for(lambda lines: bool(full(lines)), "full share")
+    lines = training.metrics()
+    counted, share = lines[-1]["faults/restarts"], full(lines)[0]["ver/share_min"]
     return [
         Check(f"replaced after {took:.1f} s", took < FOUND_LIMIT_S),
         Check(f"restarts {counted:.0f}", counted == count),

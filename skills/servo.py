@@ -34,6 +34,7 @@ GAIN = 0.12  # of an error a control step. Labels that are all full speed this w
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
 STUCK_STEPS, BACK_STEPS = 12, 10
+LEAVE_STEPS = 90
 BACK = (-0.5, 0.0)  # base action of backing off
 STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
@@ -50,6 +51,7 @@ class Servo(Steering):
         super().__init__(body)
         self._poses: deque[np.ndarray] = deque(maxlen=STUCK_STEPS)
         self._back = 0  # control steps that it still backs off
+        self._leave = 0  # control steps that it may still take to leave a shelf
 
     def act(self) -> np.ndarray:
         """The action [11] of this control step."""
@@ -122,6 +124,8 @@ class Servo(Steering):
         away, bearing = self.towards(point)
         turn = 0.8 * turn_for(bearing)
         if not is_inside and not shelf.is_ahead(base, point):
+            if shelf.holds(self.hand_w):  # a turn would sweep the arm through what stands in it
+                return self.draw_out(shelf.outward, 0.0)
             self.place = self.sim.floor_plan().snap(*shelf.before(base))
             left = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
             return self.rest(self.steer_back(left))
@@ -141,6 +145,17 @@ class Servo(Steering):
         step = HAND_SPEED * outward + (0.0, 0.0, lift)
         action = self.move(step, preferred=READY, posture_gain=0.05)
         return self.with_base(action, (-0.3, 0.0))
+
+    def is_leaving(self, shelf: Shelf) -> bool:
+        """Whether to leave a shelf: from when the arm has caught on something till it is out.
+
+        A few steps back would only lead to the same place again, and labels that change while the
+        robot stands still tell who learns them nothing: it would come to a stand.
+        """
+        if self.is_backing_off():
+            self._leave = LEAVE_STEPS
+        self._leave = self._leave - 1 if shelf.holds(self.hand_w) else 0
+        return self._leave > 0
 
     def get_ready(self, height: float, base) -> np.ndarray:
         """While driving: the hand to a height above the floor, straight ahead."""

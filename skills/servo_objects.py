@@ -37,7 +37,9 @@ class PickServo(Servo):
 
     def act(self) -> np.ndarray:
         sim = self.sim
-        if self.is_backing_off():
+        if self._shelf is not None and self.is_leaving(self._shelf):
+            return self.draw_out(self._shelf.outward, 0.0)
+        if self._shelf is None and self.is_backing_off():
             return self.rest(BACK)
         if sim.held_object == self._index:
             return self._carry_home()
@@ -88,7 +90,11 @@ class PlaceServo(Servo):
 
     def act(self) -> np.ndarray:
         sim, goal = self.sim, self._target
-        if self.is_backing_off():
+        if self._shelf is not None and self.is_leaving(self._shelf):
+            action = self.draw_out(self._shelf.outward, 0.0)
+            action[GRIP] = 1.0 if sim.is_holding else -1.0
+            return action
+        if self._shelf is None and self.is_backing_off():
             return self.rest(BACK)
         if not sim.is_holding:
             return self._carry_home()

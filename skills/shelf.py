@@ -14,6 +14,7 @@ BEFORE = (1.3, -0.25)  # where the base goes if it does not stand well
 BESIDE_DOOR, AROUND_DOOR = 0.1, 1.65  # where the open door's side begins, where its tip ends
 FREE_SIDE = 0.2  # further to the side the open door is in the way
 FRONT, OPENING = 0.34, (-0.28, 0.26)  # its front, what is led through
+INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf holds
 AHEAD, OBLIQUE = (0.9, 1.9), 0.5  # from where it leads straight in, and at what slope
 
 
@@ -38,6 +39,12 @@ class Shelf:
             return False
         return OPENING[0] < py + slope * (FRONT - px) < OPENING[1]
 
+    def holds(self, hand_w: np.ndarray) -> bool:
+        """Whether a hand at [3] m, world, reaches into it."""
+        turn = world_to_base_axes(self.pose[2])[:2, :2]
+        x, y = turn @ (np.asarray(hand_w[:2]) - self.pose[:2])
+        return bool(x < INSIDE[0] and abs(y) < INSIDE[1])
+
     def before(self, base: tuple[float, float, float]) -> np.ndarray:
         """Where the base has to go before the arm reaches in, [2] m, world.
 
@@ -47,6 +54,8 @@ class Shelf:
         x, y, yaw = self.pose
         ahead, side = world_to_base_axes(yaw)[:2, :2] @ (base[0] - x, base[1] - y)
         if side > BESIDE_DOOR:
-            beyond = -BESIDE_DOOR if ahead > AROUND_DOOR else float(side)
-            return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, beyond))
+            # Gradually, for where the way out is not free it would turn to and fro at a limit.
+            around = np.clip((ahead - AROUND_DOOR) / 0.3 + 1.0, 0.0, 1.0)
+            beyond = (1.0 - around) * side - around * BESIDE_DOOR
+            return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, float(beyond)))
         return np.array(piece_to_world(self.pose, *BEFORE))

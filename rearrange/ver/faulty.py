@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -31,7 +32,7 @@ EPISODE_STEPS = 20
 
 
 class FaultyEnv(gymnasium.Env):
-    """Breaks once in a process, at one step.
+    """Breaks once in a process at one step, or once in all when a file appears.
 
     Args:
         index: the environment's number among those that are trained in.
@@ -39,6 +40,8 @@ class FaultyEnv(gymnasium.Env):
         broken_index: the environment that breaks; the others never do. -1: all.
         at_step: the process's step, counted over its episodes, at which it breaks.
         step_s: how long each step takes (s).
+        trigger: a path. It breaks, instead of at `at_step`, in the first step that finds a file
+            there, and removes the file: whoever follows it does not break.
     """
 
     observation_space = Box(-2.0, 2.0, (4,), np.float32)
@@ -51,11 +54,13 @@ class FaultyEnv(gymnasium.Env):
         broken_index: int = 1,
         at_step: int = 100,
         step_s: float = 0.0,
+        trigger: str = "",
     ) -> None:
         if fault not in FAULTS:
             raise ValueError(f"fault must be one of {', '.join(FAULTS)}; got '{fault}'")
         is_broken = broken_index in (-1, index)
         self._fault, self._at_step, self._step_s = fault if is_broken else "none", at_step, step_s
+        self._trigger = Path(trigger) if trigger else None
         self._num_steps = self._length = 0
         self._observation = np.zeros(4, np.float32)
         self._is_over = False  # it has broken
@@ -76,9 +81,17 @@ class FaultyEnv(gymnasium.Env):
         self._observation = self._draw()
         self._num_steps += 1
         self._length += 1
-        if self._num_steps == self._at_step:
+        if self._is_time():
             reward = self._break(reward)
         return self._observation, reward, False, self._length == EPISODE_STEPS, {}
+
+    def _is_time(self) -> bool:
+        if self._trigger is None:
+            return self._num_steps == self._at_step
+        if self._fault == "none" or not self._trigger.exists():
+            return False
+        self._trigger.unlink()
+        return True
 
     def _draw(self) -> np.ndarray:
         return self.np_random.uniform(-2.0, 2.0, 4).astype(np.float32)

@@ -204,6 +204,21 @@ def test_a_spent_budget_of_restarts_ends_the_training_with_its_work_saved(tmp_pa
     assert_saved(tmp_path)
 
 
+def test_a_fault_on_demand_happens_once_whoever_follows(tmp_path):
+    trigger = tmp_path / "now"
+
+    def rewards(index):
+        env = FaultyEnv(index, "nan_reward", trigger=str(trigger))
+        env.reset(seed=0)
+        return [env.step(0)[1] for _ in range(3)]
+
+    assert np.isfinite(rewards(1)).all()
+    trigger.touch()
+    assert np.isfinite(rewards(0)).all() and trigger.exists()  # it is not environment 0 that breaks
+    assert np.isnan(rewards(1)).tolist() == [True, False, False]
+    assert np.isfinite(rewards(1)).all()
+
+
 @pytest.mark.parametrize("fault", ["nan_observation", "nan_reward"])
 @pytest.mark.parametrize("serial", [True, False])
 def test_stop_names_the_place_of_a_number_that_is_not_finite(tmp_path, fault, serial):
