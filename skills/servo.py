@@ -146,15 +146,16 @@ class Servo(Steering):
         action = self.move(step, preferred=READY, posture_gain=0.05)
         return self.with_base(action, (-0.3, 0.0))
 
-    def is_leaving(self, shelf: Shelf) -> bool:
+    def is_leaving(self, shelf: Shelf | None, is_caught: bool) -> bool:
         """Whether to leave a shelf: from when the arm has caught on something till it is out.
 
         A few steps back would only lead to the same place again, and labels that change while the
         robot stands still tell who learns them nothing: it would come to a stand.
         """
-        if self.is_backing_off():
+        if is_caught:
             self._leave = LEAVE_STEPS
-        self._leave = self._leave - 1 if shelf.holds(self.hand_w) else 0
+        is_inside = shelf is not None and shelf.holds(self.hand_w)
+        self._leave = self._leave - 1 if is_inside else 0
         return self._leave > 0
 
     def get_ready(self, height: float, base) -> np.ndarray:

@@ -37,9 +37,10 @@ class PickServo(Servo):
 
     def act(self) -> np.ndarray:
         sim = self.sim
-        if self._shelf is not None and self.is_leaving(self._shelf):
+        is_caught = self.is_backing_off()
+        if self.is_leaving(self._shelf, is_caught):
             return self.draw_out(self._shelf.outward, 0.0)
-        if self._shelf is None and self.is_backing_off():
+        if is_caught:
             return self.rest(BACK)
         if sim.held_object == self._index:
             return self._carry_home()
@@ -90,11 +91,10 @@ class PlaceServo(Servo):
 
     def act(self) -> np.ndarray:
         sim, goal = self.sim, self._target
-        if self._shelf is not None and self.is_leaving(self._shelf):
-            action = self.draw_out(self._shelf.outward, 0.0)
-            action[GRIP] = 1.0 if sim.is_holding else -1.0
-            return action
-        if self._shelf is None and self.is_backing_off():
+        is_caught = self.is_backing_off()
+        if self.is_leaving(self._shelf, is_caught):
+            return self.draw_out(self._shelf.outward, 0.0)
+        if is_caught:
             return self.rest(BACK)
         if not sim.is_holding:
             return self._carry_home()
