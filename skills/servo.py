@@ -146,17 +146,21 @@ class Servo(Steering):
         action = self.move(step, preferred=READY, posture_gain=0.05)
         return self.with_base(action, (-0.3, 0.0))
 
-    def is_leaving(self, shelf: Shelf | None, is_caught: bool) -> bool:
-        """Whether to leave a shelf: from when the arm has caught on something till it is out.
+    def free_itself(self, shelf: Shelf | None) -> np.ndarray | None:
+        """The action while the arm is caught on something, else None: back off, or leave a shelf.
 
-        A few steps back would only lead to the same place again, and labels that change while the
-        robot stands still tell who learns them nothing: it would come to a stand.
+        A shelf is left all the way. A few steps back would only lead to the same place again, and
+        labels that change while the robot stands still tell who learns them nothing: it would come
+        to a stand.
         """
+        is_caught = self.is_backing_off()
         if is_caught:
             self._leave = LEAVE_STEPS
         is_inside = shelf is not None and shelf.holds(self.hand_w)
         self._leave = self._leave - 1 if is_inside else 0
-        return self._leave > 0
+        if self._leave > 0:
+            return self.draw_out(shelf.outward, 0.0)
+        return self.rest(BACK) if is_caught else None
 
     def get_ready(self, height: float, base) -> np.ndarray:
         """While driving: the hand to a height above the floor, straight ahead."""

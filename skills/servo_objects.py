@@ -37,11 +37,8 @@ class PickServo(Servo):
 
     def act(self) -> np.ndarray:
         sim = self.sim
-        is_caught = self.is_backing_off()
-        if self.is_leaving(self._shelf, is_caught):
-            return self.draw_out(self._shelf.outward, 0.0)
-        if is_caught:
-            return self.rest(BACK)
+        if (action := self.free_itself(self._shelf)) is not None:
+            return action
         if sim.held_object == self._index:
             return self._carry_home()
         if sim.is_holding:
@@ -91,11 +88,8 @@ class PlaceServo(Servo):
 
     def act(self) -> np.ndarray:
         sim, goal = self.sim, self._target
-        is_caught = self.is_backing_off()
-        if self.is_leaving(self._shelf, is_caught):
-            return self.draw_out(self._shelf.outward, 0.0)
-        if is_caught:
-            return self.rest(BACK)
+        if (action := self.free_itself(self._shelf)) is not None:
+            return action
         if not sim.is_holding:
             return self._carry_home()
         held = sim.object_pos_w(self._index) + self.hand_w - sim.ee_pos_w

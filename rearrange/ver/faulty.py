@@ -88,9 +88,12 @@ class FaultyEnv(gymnasium.Env):
     def _is_time(self) -> bool:
         if self._trigger is None:
             return self._num_steps == self._at_step
-        if self._fault == "none" or not self._trigger.exists():
+        if self._fault == "none":
             return False
-        self._trigger.unlink()
+        try:
+            self._trigger.unlink()
+        except FileNotFoundError:  # not yet, or another process was faster
+            return False
         return True
 
     def _draw(self) -> np.ndarray:
