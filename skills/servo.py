@@ -36,11 +36,13 @@ OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
 STUCK_STEPS, BACK_STEPS = 12, 10
 LEAVE_STEPS = 90
 BACK = (-0.5, 0.0)  # base action of backing off
+AWAY = (-1.0, 0.0)  # of backing away from the outside of an open door
+FRIDGE_DOOR = "fridge_top_door"
 STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
-READY = np.array([-0.11, -1.15, 0.46, 0.37, -0.33, 1.88, -0.05])  # rad
-IN_SHELF = 0.73  # m, from the base to what lies in it while the hand is at it
+READY = np.array([-0.15, -1.12, 0.50, 0.54, -0.39, 1.30, -0.01])  # rad
+IN_SHELF = 0.87  # m, from the base to what lies in it while the hand is at it
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
 
@@ -123,10 +125,14 @@ class Servo(Steering):
         base = self.sim.base_pose
         away, bearing = self.towards(point)
         turn = 0.8 * turn_for(bearing)
+        door = self.sim.joint_position(FRIDGE_DOOR)
+        is_beside = shelf.is_beside(self.hand_w) or shelf.is_behind_door(base, self.hand_w, door)
+        if is_beside and self.has_room_behind():
+            return self.rest(AWAY)
         if not is_inside and not shelf.is_ahead(base, point):
             if shelf.holds(self.hand_w):  # a turn would sweep the arm through what stands in it
                 return self.draw_out(shelf.outward, 0.0)
-            self.place = self.sim.floor_plan().snap(*shelf.before(base))
+            self.place = self.sim.floor_plan().snap(*shelf.before(base, point))
             left = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
             return self.rest(self.steer_back(left))
         if is_inside:
@@ -210,6 +216,11 @@ class Servo(Steering):
             self._back = BACK_STEPS
         self._back -= 1
         return self._back >= 0
+
+    def has_room_behind(self) -> bool:
+        """Whether the base can go straight back a little."""
+        x, y, yaw = self.sim.base_pose
+        return self.sim.floor_plan().is_free(x - 0.1 * np.cos(yaw), y - 0.1 * np.sin(yaw))
 
     def _allowed(self, motion: np.ndarray) -> tuple[float, float]:
         """Base action of a motion (m, rad a control step), without driving into furniture."""

@@ -6,15 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rearrange.sim import furniture as fur
 from rearrange.sim.layout import piece_to_world
 from rearrange.skills.body import world_to_base_axes
 
 # All in the fridge's frame, x out of its front, m.
-BEFORE = (1.3, -0.25)  # where the base goes if it does not stand well
+BEFORE, BEFORE_SIDE = 1.3, -0.2  # where the base goes if it does not stand well, ...
+BEFORE_SHARE = 0.4  # ... and by how much of the thing's own offset it goes to the side with it
 BESIDE_DOOR, AROUND_DOOR = 0.1, 1.65  # where the open door's side begins, where its tip ends
 FREE_SIDE = 0.2  # further to the side the open door is in the way
 FRONT, OPENING = 0.34, (-0.28, 0.26)  # its front, what is led through
 INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf holds
+BESIDE_PANEL, BEYOND_TIP = 0.3, 0.16  # a hand nearer to the open door's outside may push it shut
+BESIDE_WALL = 0.3  # a hand nearer to a wall's outside is in the way of a turn
+SWEPT = 0.74  # from the base to the farthest that a resting arm and what it holds come to
 AHEAD, OBLIQUE = (0.9, 1.9), 0.5  # from where it leads straight in, and at what slope
 
 
@@ -45,8 +50,14 @@ class Shelf:
         x, y = turn @ (np.asarray(hand_w[:2]) - self.pose[:2])
         return bool(x < INSIDE[0] and abs(y) < INSIDE[1])
 
-    def before(self, base: tuple[float, float, float]) -> np.ndarray:
-        """Where the base has to go before the arm reaches in, [2] m, world.
+    def is_beside(self, hand_w: np.ndarray) -> bool:
+        """Whether a hand at [3] m, world, is at the outside of one of its walls."""
+        turn = world_to_base_axes(self.pose[2])[:2, :2]
+        x, y = turn @ (np.asarray(hand_w[:2]) - self.pose[:2])
+        return bool(x < FRONT and INSIDE[1] <= abs(y) < fur.FRIDGE_HALF[1] + BESIDE_WALL)
+
+    def before(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
+        """Where the base has to go before the arm reaches in to a point, [2] m, world.
 
         It is away from the side that the open door is on; from that side it leads around the door,
         which the arm would push shut.
@@ -58,4 +69,28 @@ class Shelf:
             around = np.clip((ahead - AROUND_DOOR) / 0.3 + 1.0, 0.0, 1.0)
             beyond = (1.0 - around) * side - around * BESIDE_DOOR
             return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, float(beyond)))
-        return np.array(piece_to_world(self.pose, *BEFORE))
+        turn = world_to_base_axes(yaw)[:2, :2]
+        _, offset = turn @ (np.asarray(point[:2]) - self.pose[:2])
+        beside = BEFORE_SIDE + BEFORE_SHARE * float(offset)
+        return np.array(piece_to_world(self.pose, BEFORE, beside))
+
+    def is_behind_door(
+        self, base: tuple[float, float, float], hand_w: np.ndarray, angle: float
+    ) -> bool:
+        """Whether the hand, or a turn on the spot, may push the open door shut from its outside.
+
+        Args:
+            hand_w: [3] m, world.
+            angle: of the door, rad.
+        """
+        turn = world_to_base_axes(self.pose[2])[:2, :2]
+        along = np.array([np.sin(angle), -np.cos(angle)])
+        out = np.array([np.cos(angle), np.sin(angle)])
+        hand = turn @ (np.asarray(hand_w[:2]) - self.pose[:2]) - fur.FRIDGE_HINGE
+        stand = turn @ np.subtract(base[:2], self.pose[:2]) - fur.FRIDGE_HINGE
+        length = fur.FRIDGE_DOOR_WIDTH
+        if hand @ along < length + BEYOND_TIP and 0.0 < hand @ out < BESIDE_PANEL:
+            return True
+        nearest = np.clip(stand @ along, 0.0, length) * along
+        is_outside = stand @ out > 0.0 or hand @ out > 0.0
+        return bool(is_outside and np.hypot(*(stand - nearest)) < SWEPT)

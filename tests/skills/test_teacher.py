@@ -28,8 +28,8 @@ def solves(env, index, strange_steps=0):
     return False
 
 
-# Episodes of the train split, seed 0. Of 40 to 60 such episodes the rules solved 77% (pick), 87%
-# (place), 100% (navigate, open_drawer), 97% (close_drawer), 83% (open_fridge), 70% (close_fridge).
+# Episodes of the train split, seed 0. Of 200 such episodes the rules solved 94% (pick, place), of
+# 40 to 60 100% (navigate, open_drawer), 97% (close_drawer), 83% (open_fridge), 70% (close_fridge).
 @pytest.mark.parametrize(
     ("task", "least"),
     [
@@ -40,6 +40,19 @@ def solves(env, index, strange_steps=0):
 def test_the_rules_solve_most_episodes(task, least):
     env = make_gym(0, TASKS[task], 1, {"depth": False, "split": "train"})
     assert sum(solves(env, index) for index in range(6)) >= least
+
+
+# Beside the open door, the hand at its outside or beyond its edge; tall things at the back of the
+# shelf, which a hand that points down does not get at: its wrist meets the shelf above.
+@pytest.mark.parametrize(
+    ("task", "indices"), [("pick", (50, 80, 243, 361, 446)), ("place", (22, 141, 203, 441, 502))]
+)
+def test_the_rules_reach_into_the_fridge_past_its_open_door(task, indices):
+    env = make_gym(0, TASKS[task], 1, {"depth": False, "split": "train"})
+    sim = env.unwrapped.sim
+    for index in indices:
+        assert solves(env, index), index
+        assert sim.joint_position("fridge_top_door") > 1.4, index  # it was 1.5 rad
 
 
 def test_the_rules_answer_in_states_that_they_did_not_bring_about():

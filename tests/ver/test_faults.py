@@ -223,7 +223,7 @@ def test_a_fault_on_demand_happens_once_whoever_follows(tmp_path):
 @pytest.mark.parametrize("serial", [True, False])
 def test_stop_names_the_place_of_a_number_that_is_not_finite(tmp_path, fault, serial):
     # Later than a rollout is long: environment 1 may on a busy machine fill the first one alone.
-    assert 75 > ROLLOUT
+    assert ROLLOUT < 75
     with pytest.raises(NonFinite, match=r"environment 1, episode 3, step 15: (obs|reward nan)"):
         trainer(tmp_path, fault=fault, at_step=75, serial=serial).run()
     assert_saved(tmp_path)
