@@ -16,9 +16,9 @@ SUITING: dict[str, tuple[str, ...]] = {
     # as the paper: rewards and observations of the home have sensible sizes
     "pictures": ("policy=small",),
     # Rewards are divided by their spread: CartPole's returns of 100 and more else leave the policy,
-    # whose gradient is clipped together with the critic's, next to nothing. Advantages are not, nor
-    # do they have to be: once a task is solved they are noise, and must not weigh as if they were
-    # more (MaskedCartPole forgot in some runs what it had learned). The entropy's share is as small.
+    # whose gradient is clipped together with the critic's, next to nothing. Advantages are not:
+    # once a task is solved they are noise, and must not weigh as if they were more (MaskedCartPole
+    # forgot in some runs what it had learned). The entropy's share is as small.
     "discrete": (
         "policy=mlp_lstm",
         "ppo.learning_rate=1e-3",

@@ -114,7 +114,7 @@ def test_what_is_given_stands_whatever_the_spaces():
     cfg = load("train", words)
     cfg = with_suiting(cfg, what_to_train(cfg))
     assert (cfg.policy.name, cfg.policy.lstm_hidden) == ("mlp_lstm", 16)
-    assert cfg.ppo.learning_rate == 0.5 and cfg.ppo.normalize_advantages
+    assert cfg.ppo.learning_rate == 0.5 and cfg.normalize_rewards
     cfg = load("train", ["env=CartPole-v1", "policy=mlp"])
     assert with_suiting(cfg, what_to_train(cfg)).policy.name == "mlp"
     cfg = load("train-skill", ["pick", "policy=paper"])
