@@ -53,6 +53,7 @@ class Servo(Steering):
         super().__init__(body)
         self._poses: deque[np.ndarray] = deque(maxlen=STUCK_STEPS)
         self._back = 0  # control steps that it still backs off
+        self._is_coming = False  # straight into a shelf
         self._leave = 0  # control steps that it may still take to leave a shelf
 
     def act(self) -> np.ndarray:
@@ -125,26 +126,33 @@ class Servo(Steering):
         base = self.sim.base_pose
         away, bearing = self.towards(point)
         turn = 0.8 * turn_for(bearing)
-        door = self.sim.joint_position(FRIDGE_DOOR)
-        is_beside = shelf.is_beside(self.hand_w) or shelf.is_behind_door(base, self.hand_w, door)
-        if is_beside and self.has_room_behind():
+        if shelf.is_beside(self.hand_w) and self.has_room_behind():
             return self.rest(AWAY)
-        if not is_inside and not shelf.is_ahead(base, point):
+        self._is_coming = is_inside or shelf.is_ahead(base, point, self._is_coming)
+        if not self._is_coming:
             if shelf.holds(self.hand_w):  # a turn would sweep the arm through what stands in it
                 return self.draw_out(shelf.outward, 0.0)
             self.place = self.sim.floor_plan().snap(*shelf.before(base, point))
             left = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
-            return self.rest(self.steer_back(left))
+            return self.past_door(shelf, self.rest(self.steer_back(left)))
         if is_inside:
             step = self.over(point, hover, tip, has_ridge=False)
             action, room = self.move(step, preferred=READY, posture_gain=0.05), 0.0
         else:  # the arm stays small while it turns: the door is near
             faced = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
             action = self.pose(ARM_REST + faced * (READY - ARM_REST))
-            room = 0.4 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
+            room = 0.8 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
         wanted = IN_SHELF + room
         pace = float(np.clip(2.0 * (away - wanted), -0.5, 0.5)) * max(np.cos(2.0 * bearing), 0.0)
-        return self.with_base(action, (0.0 if abs(away - wanted) < 0.06 else pace, turn))
+        action = self.with_base(action, (0.0 if abs(away - wanted) < 0.06 else pace, turn))
+        return action if is_inside else self.past_door(shelf, action)
+
+    def past_door(self, shelf: Shelf, action: np.ndarray) -> np.ndarray:
+        """The action, or back from the outside of the open door as far as the hand is at it."""
+        share = shelf.behind_door(self.hand_w, self.sim.joint_position(FRIDGE_DOOR))
+        if share == 0.0 or not self.has_room_behind():
+            return action
+        return (1.0 - share) * action + share * self.rest(AWAY)
 
     def draw_out(self, outward: np.ndarray, lift: float) -> np.ndarray:
         """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""

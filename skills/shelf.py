@@ -11,16 +11,17 @@ from rearrange.sim.layout import piece_to_world
 from rearrange.skills.body import world_to_base_axes
 
 # All in the fridge's frame, x out of its front, m.
-BEFORE, BEFORE_SIDE = 1.3, -0.2  # where the base goes if it does not stand well, ...
-BEFORE_SHARE = 0.4  # ... and by how much of the thing's own offset it goes to the side with it
-BESIDE_DOOR, AROUND_DOOR = 0.1, 1.65  # where the open door's side begins, where its tip ends
+BEFORE, BEFORE_SIDE = 1.4, -0.1  # where the base goes if it does not stand well, ...
+BEFORE_SHARE = 0.2  # ... and by how much of the thing's own offset it goes to the side with it
+BESIDE_DOOR, AROUND_DOOR = 0.1, 1.8  # where the open door's side begins, where its tip ends
 FREE_SIDE = 0.2  # further to the side the open door is in the way
-FRONT, OPENING = 0.34, (-0.28, 0.26)  # its front, what is led through
+FRONT, OPENING = 0.34, (-0.24, 0.24)  # its front, what is led through
 INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf holds
-BESIDE_PANEL, BEYOND_TIP = 0.3, 0.16  # a hand nearer to the open door's outside may push it shut
+BESIDE_PANEL, BEYOND_TIP = 0.45, 0.2  # a hand nearer to the open door's outside may push it shut
+GRADUAL = 0.1  # over which that comes and goes
 BESIDE_WALL = 0.3  # a hand nearer to a wall's outside is in the way of a turn
-SWEPT = 0.74  # from the base to the farthest that a resting arm and what it holds come to
-AHEAD, OBLIQUE = (0.9, 1.9), 0.5  # from where it leads straight in, and at what slope
+AHEAD, OBLIQUE = (0.9, 1.9), 0.6  # from where it leads straight in, and at what slope
+SLACK = 0.12  # by which a base that is on its way straight in may be off all of these
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,25 @@ class Shelf:
         """[3] unit, world: out of it."""
         return np.array([np.cos(self.pose[2]), np.sin(self.pose[2]), 0.0])
 
-    def is_ahead(self, base: tuple[float, float, float], point: np.ndarray) -> bool:
-        """Whether the straight way from the base to a point goes in through the opening."""
+    def is_ahead(
+        self, base: tuple[float, float, float], point: np.ndarray, is_coming: bool = False
+    ) -> bool:
+        """Whether the straight way from the base to a point goes in through the opening.
+
+        Args:
+            is_coming: whether it was so a step ago; then it stays so for a little longer.
+        """
+        slack = SLACK if is_coming else 0.0
         turn = world_to_base_axes(self.pose[2])[:2, :2]
         x, y = turn @ (base[0] - self.pose[0], base[1] - self.pose[1])
         px, py = turn @ (np.asarray(point[:2]) - self.pose[:2])
         slope = (y - py) / max(x - px, 0.1)
-        if not AHEAD[0] < x < AHEAD[1] or abs(slope) > OBLIQUE or y > FREE_SIDE:
+        if not AHEAD[0] - slack < x < AHEAD[1] + slack or y > FREE_SIDE + slack:
             return False
-        return OPENING[0] < py + slope * (FRONT - px) < OPENING[1]
+        if abs(slope) > OBLIQUE + slack:
+            return False
+        at_front = py + slope * (FRONT - px)
+        return OPENING[0] - slack / 4 < at_front < OPENING[1] + slack / 4
 
     def holds(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, reaches into it."""
@@ -74,23 +85,17 @@ class Shelf:
         beside = BEFORE_SIDE + BEFORE_SHARE * float(offset)
         return np.array(piece_to_world(self.pose, BEFORE, beside))
 
-    def is_behind_door(
-        self, base: tuple[float, float, float], hand_w: np.ndarray, angle: float
-    ) -> bool:
-        """Whether the hand, or a turn on the spot, may push the open door shut from its outside.
+    def behind_door(self, hand_w: np.ndarray, angle: float) -> float:
+        """How much a hand is where a turn or a step ahead would push the open door shut, 0 to 1.
 
         Args:
             hand_w: [3] m, world.
             angle: of the door, rad.
         """
         turn = world_to_base_axes(self.pose[2])[:2, :2]
-        along = np.array([np.sin(angle), -np.cos(angle)])
-        out = np.array([np.cos(angle), np.sin(angle)])
         hand = turn @ (np.asarray(hand_w[:2]) - self.pose[:2]) - fur.FRIDGE_HINGE
-        stand = turn @ np.subtract(base[:2], self.pose[:2]) - fur.FRIDGE_HINGE
-        length = fur.FRIDGE_DOOR_WIDTH
-        if hand @ along < length + BEYOND_TIP and 0.0 < hand @ out < BESIDE_PANEL:
-            return True
-        nearest = np.clip(stand @ along, 0.0, length) * along
-        is_outside = stand @ out > 0.0 or hand @ out > 0.0
-        return bool(is_outside and np.hypot(*(stand - nearest)) < SWEPT)
+        along = float(hand @ (np.sin(angle), -np.cos(angle)))
+        outside = float(hand @ (np.cos(angle), np.sin(angle)))
+        beyond = fur.FRIDGE_DOOR_WIDTH + BEYOND_TIP - along
+        share = min(beyond, outside + GRADUAL, BESIDE_PANEL - outside) / GRADUAL
+        return float(np.clip(share, 0.0, 1.0))

@@ -192,7 +192,7 @@ class Steering:
         """Along the way to the place; straight back if it is close behind."""
         x, y, yaw = self.sim.base_pose
         behind = wrapped(np.arctan2(self.place[1] - y, self.place[0] - x) + np.pi - yaw)
-        if left < 0.6 and abs(behind) < 1.1:
+        if left < 1.1 and abs(behind) < 1.1:
             pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * behind), 0.0)
             return np.array([-float(pace), turn_for(behind)])
         return self.steer(self.carrot(self.place), left)
