@@ -29,7 +29,8 @@ def solves(env, index, strange_steps=0):
 
 
 # Episodes of the train split, seed 0. Of 200 such episodes the rules solved 94% (pick) and 93%
-# (place), of 40 to 60 100% (navigate, open_drawer), 97% (close_drawer), 98% (open_fridge), 93% (close_fridge).
+# (place), of 40 to 60 100% (navigate, open_drawer), 97% (close_drawer), 98% (open_fridge) and 93%
+# (close_fridge).
 @pytest.mark.parametrize(
     ("task", "least"),
     [
