@@ -115,17 +115,3 @@ def make_guided(
     env = make_gym(index, env_id, num_envs, limited | kwargs)
     is_watched = index % cfg.watch_every == cfg.watch_every - 1
     return GuidedEnv(env, cfg, is_watched)
-
-
-def compile_teacher(env_id: str, num_steps: int = 150) -> None:
-    """Lets the teacher do the beginning of an episode, so that what it compiles is on the disk.
-
-    Workers would else compile it all at once, each for itself, and be taken for hanging ones.
-    """
-    env = make_gym(0, env_id, 1, {"depth": False})
-    env.reset(seed=0)
-    teacher = teacher_for(Body(env.unwrapped.sim), env.unwrapped.episode)
-    for _ in range(num_steps):
-        if any(env.step(np.clip(teacher.act(), -1.0, 1.0))[2:4]):
-            break
-    env.close()

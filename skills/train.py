@@ -20,8 +20,9 @@ from rearrange.cluster.spread import run_spread
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
+from rearrange.skills.compiling import compile_home, compile_teacher
 from rearrange.skills.growing import with_senses
-from rearrange.skills.guided import LABELS, compile_teacher, make_guided
+from rearrange.skills.guided import LABELS, make_guided
 from rearrange.skills.policy import SkillPolicy, build_policy
 from rearrange.skills.recipes import SUITING, recipe
 from rearrange.skills.skill_files import find_skill
@@ -110,7 +111,6 @@ def train(settings: RunCfg, ranks: Ranks) -> int:
     if is_imitation:
         check_imitable(settings)
         identity["method"] = "imitation"
-        compile_teacher(subject.env_id)
         make_env = partial(make_guided, **stream, cfg=settings.guide)
         learner = partial(ImitationLearner, imitation=settings.imitation)
     is_home = find_id(subject.env_id) in TASKS.values()
@@ -129,6 +129,10 @@ def train(settings: RunCfg, ranks: Ranks) -> int:
     except ValueError as error:  # sizes that only meet here, such as a picture too small
         raise UserError(str(error)) from error
     ranks.on_first(lambda: save_config(settings, subject, run_dir))
+    if is_home:
+        compile_home(subject.env_id, subject.kwargs)
+    if is_imitation:
+        compile_teacher(subject.env_id)
     try:
         summary = trainer.run()
     except (NonFinite, TooManyRestarts, RanksLost) as error:
