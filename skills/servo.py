@@ -141,7 +141,7 @@ class Servo(Steering):
         else:  # the arm stays small while it turns: the door is near
             faced = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
             action = self.pose(ARM_REST + faced * (READY - ARM_REST))
-            room = 0.8 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
+            room = 0.5 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
         wanted = IN_SHELF + room
         pace = float(np.clip(2.0 * (away - wanted), -0.5, 0.5)) * max(np.cos(2.0 * bearing), 0.0)
         action = self.with_base(action, (0.0 if abs(away - wanted) < 0.06 else pace, turn))
