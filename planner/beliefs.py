@@ -4,7 +4,7 @@ The start sensors give an object's initial place for ever, as Habitat's do. What
 has done since it knows without seeing the object:
 
     it pulled a drawer open    the object in it came along, as far as the joint sensor says
-    it let the object go       it lies below where the hand was then, at the height of its goal
+    it let the object go       it lies below where the hand was then, at the height of the goal
 
 Nothing is read from the object. A thing that fell, rolled or was knocked over stays lost.
 """
@@ -26,10 +26,10 @@ class Beliefs:
         self._let_go: dict[int, np.ndarray] = {}  # by target: where, [3] m, world
         self._first = {joint: sim.joint_position(joint) for joint in DRAWERS}
 
-    def let_go(self, target: int) -> None:
-        """The hand has just opened over a target's goal."""
+    def let_go(self, target: int, goal: int) -> None:
+        """The hand has just opened with a target, over the goal of one."""
         x, y, _ = self._sim.ee_pos_w
-        self._let_go[target] = np.array([x, y, self._targets[target].goal[2]])
+        self._let_go[target] = np.array([x, y, self._targets[goal].goal[2]])
 
     def taken(self, target: int) -> None:
         """It is in the hand: where it was let go before is of the past."""

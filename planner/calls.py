@@ -26,6 +26,11 @@ class Call(NamedTuple):
     """HAB's name: a target such as `any_targets|0`, its goal `TARGET_any_targets|0`, a handle."""
     line: str
     """The step as people read it."""
+    goal: str = ""
+    """For place: the target at whose goal to place; ``: at the entity's own.
+
+    A hand that is needed is emptied at any goal that can be reached: the fridge may be shut.
+    """
 
     @property
     def is_carrying(self) -> bool:
@@ -42,6 +47,11 @@ class Call(NamedTuple):
         """The target's name, of its goal too."""
         return self.entity.removeprefix(_GOAL)
 
+    @property
+    def destination(self) -> str:
+        """The target at whose goal a place ends."""
+        return self.goal or self.target
+
 
 def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
     """The call of a step; `entities`: PDDL name -> HAB's name, as of `facts.entities`."""
@@ -51,7 +61,8 @@ def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
     if names[0] in fur.MARKERS and skill != "navigate":
         is_drawer = fur.MARKERS[names[0]] in fur.DRAWERS
         skill = f"{skill.split('_')[0]}_{'drawer' if is_drawer else 'fridge'}"
-    return Call(skill, names[0], line)
+    goal = names[1].removeprefix(_GOAL) if skill == "place" else ""
+    return Call(skill, names[0], line, goal)
 
 
 def place_of(sim: Simulation, episode: EpisodeSpec, entity: str) -> np.ndarray:

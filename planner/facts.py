@@ -8,12 +8,14 @@ episode and again whenever a plan has to be checked or made anew.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rearrange.planner.pddl import GroundAction
 from rearrange.planner.plan import format_plan, solve_home
 from rearrange.planner.problems import entity_names, task_problem
 from rearrange.sim import furniture as fur
 from rearrange.sim.simulation import Simulation
-from rearrange.tasks.episode import EpisodeSpec
+from rearrange.tasks.episode import EpisodeSpec, Target
 from rearrange.tasks.episode_files import load_episode
 from rearrange.tasks.predicates import closed, contained, object_at, opened
 
@@ -48,8 +50,8 @@ def observe(sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None) 
         goals[goal_name(target.name)] = fur.MARKER_OF_JOINT[joint] if joint else None
         if sim.held_object == target.object:
             held = target.name
-        elif object_at(sim, target):
-            placed[target.name] = goal_name(target.name)
+        elif (place := _goal_it_lies_at(sim, episode, target)) is not None:
+            placed[target.name] = goal_name(place.name)
     states = {
         marker: "open" if opened(sim, joint) else "closed" if closed(sim, joint) else "between"
         for marker, joint in joints.items()
@@ -59,6 +61,15 @@ def observe(sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None) 
         f"{episode.task}_{episode.split}_{episode.index}", movables, goals, pairs, states,
         held=held, robot_at=robot_at, placed=placed,
     )  # fmt: skip
+
+
+def _goal_it_lies_at(sim: Simulation, episode: EpisodeSpec, target: Target) -> Target | None:
+    """The target whose goal an object lies at: its own, or another where it was put aside."""
+    others = (other for other in episode.targets if other is not target)
+    for place in (target, *others):
+        if object_at(sim, replace(target, goal=place.goal)):
+            return place
+    return None
 
 
 def plan_episode(

@@ -96,6 +96,7 @@ class LearnedSkills:
         if call.skill not in ("pick", "place"):
             return (yield from program)
         target, was_holding = self._names.index(call.target), self._senses.is_holding
+        goal = self._names.index(call.destination)
         self._is_hand_out = True
         while True:
             try:
@@ -105,7 +106,10 @@ class LearnedSkills:
             yield action
             if self._senses.is_holding != was_holding:
                 was_holding = not was_holding
-                (self._beliefs.taken if was_holding else self._beliefs.let_go)(target)
+                if was_holding:
+                    self._beliefs.taken(target)
+                else:
+                    self._beliefs.let_go(target, goal)
 
     def recover(self, call: Call, failures: int) -> Program:
         """The oracle's recovery after an oracle skill, else that by the robot's own sensors."""
@@ -126,8 +130,8 @@ class LearnedSkills:
             if call.entity not in HOME_MARKERS:
                 return None
             return SkillView(call.skill, marker=HOME_MARKERS.index(call.entity))
-        target = self._names.index(call.target)
-        return self._of_target(call.skill, target, call.is_at_goal)
+        name = call.destination if call.skill == "place" else call.target
+        return self._of_target(call.skill, self._names.index(name), call.is_at_goal)
 
     def _of_target(self, skill: str, target: int, is_at_goal: bool) -> View:
         """A skill's view, of a start as it is believed to be by now."""

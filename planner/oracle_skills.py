@@ -51,7 +51,7 @@ class OracleSkills:
             target = self._targets[call.target]
             if call.skill == "pick":
                 return oracle_objects.pick(body, target.object, self._pitches(target))
-            return oracle_place.place(body, target.object, np.array(target.goal))
+            return oracle_place.place(body, target.object, self._goal(call))
         if sim.held_object is not None:
             held = sim.object_kind(sim.held_object).name
             raise RuntimeError(f"{call.skill} planned with {held} in hand")
@@ -76,10 +76,14 @@ class OracleSkills:
             return oracle_objects.plan_pick(self._body, target.object, self._pitches(target))
         if call.skill == "place":
             target = self._targets[call.target]
-            return oracle_place.plan_place(self._body, target.object, np.array(target.goal))
+            return oracle_place.plan_place(self._body, target.object, self._goal(call))
         if call.skill.startswith("open"):
             return oracle_doors.plan_handle(self._body, call.entity)
         return None
+
+    def _goal(self, call: Call) -> np.ndarray:
+        """Where a place ends, [3] m, world."""
+        return np.array(self._targets[call.destination].goal)
 
     def _pitches(self, target: Target) -> tuple[float, ...]:
         """How to approach a target so that it can be set down where it has to go."""

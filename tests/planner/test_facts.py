@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from rearrange.planner.calls import call_of
 from rearrange.planner.facts import (
     entities,
     goal_name,
@@ -243,6 +244,30 @@ def test_a_last_object_still_in_hand_at_its_goal_is_let_go(sim, table):
     sim.snap_object(0)
     move(sim, 0, table.targets[0].goal)
     assert calls(sim, table)[-1] == ("place", BOWL)
+
+
+def test_what_cannot_be_put_into_the_shut_fridge_is_put_aside_and_fetched_again(sim):
+    episode = generate_episode("prepare_groceries", "val", 0, 0)
+    sim.reset(episode.scene)
+    last = episode.targets[2]
+    assert last.goal_container == "fridge_top_door"
+    set_joint(sim, "fridge_top_door", 0.0)
+    for target in episode.targets[:2]:
+        move(sim, target.object, target.goal)
+    sim.snap_object(last.object)
+    steps = plan_episode(sim, episode)
+    names = entities(episode)
+    put_aside = next(c for c in (call_of(step, names) for step in steps) if c.skill == "place")
+    aside = {t.name: t for t in episode.targets}[put_aside.destination]
+    assert put_aside.target == last.name and aside is not last
+    # There it lies, and the plan goes on: open, fetch, place where it belongs.
+    sim.drop()
+    move(sim, last.object, np.add(aside.goal, (0.05, 0.0, 0.0)))
+    rest = [call_of(step, names) for step in plan_episode(sim, episode)]
+    assert [c.skill for c in rest] == [
+        "navigate", "open_fridge", "navigate", "pick", "navigate", "place",
+    ]  # fmt: skip
+    assert rest[-1].destination == last.name
 
 
 def test_plans_for_people_are_numbered_and_have_habs_names():

@@ -8,6 +8,7 @@ import pytest
 from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.eval.runner import WorldCfg, make_world
+from rearrange.planner.calls import Call
 from rearrange.planner.chain_cfg import ChainCfg
 from rearrange.planner.skill_set import load_skill_set, skill_paths
 from rearrange.sim import fetch
@@ -141,6 +142,20 @@ def test_the_robot_backs_out_before_what_follows_pick(folder):
     speeds = [action[8] for action in skills.prepare(call)]
     assert speeds[:BACK_STEPS] == BACK_STEPS * [-0.5] and not any(speeds[BACK_STEPS:])
     assert not any(action[8] for action in skills.prepare(call))  # once is enough
+
+
+def test_place_sees_the_goal_that_the_plan_names(folder):
+    """Where the fridge is shut, what belongs in it is put aside at the goal of something else."""
+    env, agent = world(folder, task="tidy_house")
+    observation, info = env.reset(options={"index": 0})
+    agent.reset(observation, info)
+    agent.act(observation, info)
+    goals = observation["obj_goal_sensor"].reshape(-1, 3)
+    names = [target.name for target in env.episode.targets]
+    for goal in (2, 0):
+        call = Call("place", names[2], "", goal="" if goal == 2 else names[goal])
+        seen = agent._chain._skills._view(call)(observation)
+        np.testing.assert_array_equal(seen["obj_goal_sensor"], goals[goal])
 
 
 # --- the oracle instead ---------------------------------------------------------------------------
