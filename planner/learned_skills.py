@@ -149,13 +149,14 @@ class LearnedSkills:
         """Navigate leads to what lies, or belongs, behind a handle, as in Habitat (hab-spec 5.1).
 
         It was trained on the places of objects and on no handles, and a stop 1.5 m before an object
-        inside is nearer to the handle than a stop 1.5 m before the handle would be.
+        inside is nearer to the handle than a stop 1.5 m before the handle would be. It is the place
+        that counts: what lay there may have been taken away.
         """
         for is_at_goal in (False, True):
             for place, target in enumerate(self._episode.targets):
                 container = target.goal_container if is_at_goal else target.start_container
                 if container == joint:
-                    return self._of_target("navigate", place, is_at_goal)
+                    return SkillView("navigate", place, is_at_goal=is_at_goal)
         return None
 
 

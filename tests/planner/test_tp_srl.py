@@ -158,6 +158,23 @@ def test_place_sees_the_goal_that_the_plan_names(folder):
         np.testing.assert_array_equal(seen["obj_goal_sensor"], goals[goal])
 
 
+def test_the_way_to_the_fridge_stays_when_its_things_are_gone(folder):
+    env, agent = world(folder, task="prepare_groceries")
+    observation, info = env.reset(options={"index": 0})
+    agent.reset(observation, info)
+    agent.act(observation, info)
+    skills = agent._chain._skills
+    call = Call("navigate", "fridge_push_point", "")
+    before = skills._view(call)(observation)
+    skills._beliefs.let_go(0, 0)  # on the counter
+    after = skills._view(call)(observation)
+    inside = observation["obj_start_gps_compass"][:2]
+    for seen in (before, after):
+        np.testing.assert_array_equal(seen["goal_to_agent_gps_compass"], inside)
+    to_it = skills._view(Call("navigate", env.episode.targets[0].name, ""))(observation)
+    assert np.abs(to_it["goal_to_agent_gps_compass"] - inside).max() > 0.1
+
+
 # --- the oracle instead ---------------------------------------------------------------------------
 
 
