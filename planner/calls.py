@@ -27,7 +27,7 @@ class Call(NamedTuple):
     line: str
     """The step as people read it."""
     goal: str = ""
-    """For place: the target at whose goal to place; ``: at the entity's own.
+    """For place: the target at whose goal to place; empty: at the entity's own.
 
     A hand that is needed is emptied at any goal that can be reached: the fridge may be shut.
     """

@@ -35,15 +35,11 @@ def compile_home(env_id: str, kwargs: dict[str, Any] | None = None) -> None:
 
 
 def compile_teacher(env_id: str, num_steps: int = 150) -> None:
-    """Lets the teacher do the beginning of an episode, and ask its way.
-
-    Where an episode begins decides whether the teacher has to ask; the first one may not need to.
-    """
+    """Lets the teacher do the beginning of an episode. Its way is asked by `compile_home`."""
     env = make_gym(0, env_id, 1, {"depth": False})
     env.reset(seed=0)
     world = env.unwrapped
     teacher = teacher_for(Body(world.sim), world.episode)
-    _ask_the_way(world.sim)
     for _ in range(num_steps):
         if any(env.step(np.clip(teacher.act(), -1.0, 1.0))[2:4]):
             break
@@ -51,7 +47,7 @@ def compile_teacher(env_id: str, num_steps: int = 150) -> None:
 
 
 def _ask_the_way(sim: Simulation) -> None:
-    """All that a floor plan can be asked for."""
+    """All that a floor plan can be asked for; the first episode's teacher may not need to."""
     plan = sim.floor_plan()
     if plan.largest < 0:
         return

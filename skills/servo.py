@@ -16,6 +16,7 @@ import numpy as np
 
 from rearrange.sim import fetch
 from rearrange.skills.body import Body, world_to_base_axes
+from rearrange.skills.doors_fridge import JOINT as FRIDGE_DOOR
 from rearrange.skills.kinematics import (
     MAX_BASE_FORWARD,
     MAX_BASE_TURN,
@@ -37,7 +38,6 @@ STUCK_STEPS, BACK_STEPS = 12, 10
 LEAVE_STEPS = 90
 BACK = (-0.5, 0.0)  # base action of backing off
 AWAY = (-1.0, 0.0)  # of backing away from the outside of an open door
-FRIDGE_DOOR = "fridge_top_door"
 STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.

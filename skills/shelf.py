@@ -44,9 +44,8 @@ class Shelf:
             is_coming: whether it was so a step ago; then it stays so for a little longer.
         """
         slack = SLACK if is_coming else 0.0
-        turn = world_to_base_axes(self.pose[2])[:2, :2]
-        x, y = turn @ (base[0] - self.pose[0], base[1] - self.pose[1])
-        px, py = turn @ (np.asarray(point[:2]) - self.pose[:2])
+        x, y = self._from_it(base)
+        px, py = self._from_it(point)
         slope = (y - py) / max(x - px, 0.1)
         if not AHEAD[0] - slack < x < AHEAD[1] + slack or y > FREE_SIDE + slack:
             return False
@@ -57,14 +56,12 @@ class Shelf:
 
     def holds(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, reaches into it."""
-        turn = world_to_base_axes(self.pose[2])[:2, :2]
-        x, y = turn @ (np.asarray(hand_w[:2]) - self.pose[:2])
+        x, y = self._from_it(hand_w)
         return bool(x < INSIDE[0] and abs(y) < INSIDE[1])
 
     def is_beside(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, is at the outside of one of its walls."""
-        turn = world_to_base_axes(self.pose[2])[:2, :2]
-        x, y = turn @ (np.asarray(hand_w[:2]) - self.pose[:2])
+        x, y = self._from_it(hand_w)
         return bool(x < FRONT and INSIDE[1] <= abs(y) < fur.FRIDGE_HALF[1] + BESIDE_WALL)
 
     def before(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
@@ -73,15 +70,13 @@ class Shelf:
         It is away from the side that the open door is on; from that side it leads around the door,
         which the arm would push shut.
         """
-        x, y, yaw = self.pose
-        ahead, side = world_to_base_axes(yaw)[:2, :2] @ (base[0] - x, base[1] - y)
+        ahead, side = self._from_it(base)
         if side > BESIDE_DOOR:
             # Gradually, for where the way out is not free it would turn to and fro at a limit.
             around = np.clip((ahead - AROUND_DOOR) / 0.3 + 1.0, 0.0, 1.0)
             beyond = (1.0 - around) * side - around * BESIDE_DOOR
             return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, float(beyond)))
-        turn = world_to_base_axes(yaw)[:2, :2]
-        _, offset = turn @ (np.asarray(point[:2]) - self.pose[:2])
+        _, offset = self._from_it(point)
         beside = BEFORE_SIDE + BEFORE_SHARE * float(offset)
         return np.array(piece_to_world(self.pose, BEFORE, beside))
 
@@ -92,10 +87,14 @@ class Shelf:
             hand_w: [3] m, world.
             angle: of the door, rad.
         """
-        turn = world_to_base_axes(self.pose[2])[:2, :2]
-        hand = turn @ (np.asarray(hand_w[:2]) - self.pose[:2]) - fur.FRIDGE_HINGE
+        hand = self._from_it(hand_w) - fur.FRIDGE_HINGE
         along = float(hand @ (np.sin(angle), -np.cos(angle)))
         outside = float(hand @ (np.cos(angle), np.sin(angle)))
         beyond = fur.FRIDGE_DOOR_WIDTH + BEYOND_TIP - along
         share = min(beyond, outside + GRADUAL, BESIDE_PANEL - outside) / GRADUAL
         return float(np.clip(share, 0.0, 1.0))
+
+    def _from_it(self, point) -> np.ndarray:
+        """Where a point of the world lies in the fridge's frame, [2] m; heights are left out."""
+        turn = world_to_base_axes(self.pose[2])[:2, :2]
+        return turn @ (np.asarray(point[:2]) - self.pose[:2])
