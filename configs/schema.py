@@ -234,6 +234,9 @@ class BenchTrainersCfg:
     for the small preset."""
     min_batch: int = 4
     """collector.min_batch of our trainer in the home, as the skills are trained."""
+    num_inference_workers: int = 2
+    """collector.num_inference_workers with sleeping environments; a batch of DD-PPO's is always of
+    all environments, and one worker's."""
     camera_size: int = 64
     """Pixels per side of the depth image in the home."""
     peers: str = "auto"
@@ -246,7 +249,7 @@ class BenchTrainersCfg:
     def __post_init__(self) -> None:
         _check(self.what == "trainers", f"unknown bench '{self.what}': {_BENCHES}")
         sizes = ("num_envs", "num_steps", "num_rollouts", "home_rollouts", "camera_size")
-        for name in (*sizes, "repeats", "min_batch"):
+        for name in (*sizes, "repeats", "min_batch", "num_inference_workers"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
         known = ("auto", "float32", "bfloat16")

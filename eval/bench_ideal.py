@@ -8,9 +8,9 @@
     htsrl    as nover, but a rollout is learned from while the next one is collected
     async    nobody ever stops; learning goes on beside
 
-One inference worker takes all requests that wait (at least `min_batch`), and any batch takes the
-same time. The calculation shares no code with the trainer: a discrete-event simulation on the
-very times that `StragglerEnv` sleeps.
+An inference worker takes all requests that wait (at least `min_batch`), and any batch takes the
+same time. The calculation shares no code with the trainer: a discrete-event simulation on the very
+times that `StragglerEnv` sleeps.
 """
 
 from __future__ import annotations
@@ -53,15 +53,24 @@ def ideal_rate(work: Workload) -> float:
 
 
 def calculate(
-    mode: str, work: Workload, num_rollouts: int = 20, warmup_rollouts: int = 1, min_batch: int = 1
+    mode: str,
+    work: Workload,
+    num_rollouts: int = 20,
+    warmup_rollouts: int = 1,
+    min_batch: int = 1,
+    num_inference_workers: int = 1,
 ) -> float:
     """Steps per second of a mode over `num_rollouts` after the warm-up.
 
+    `ddppo` has one inference worker by its nature: each batch is of all environments.
     Raises ValueError for an unknown mode.
     """
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
-    ends = _synchronous(work) if mode == "ddppo" else _asynchronous(mode, work, min_batch)
+    if mode == "ddppo":
+        ends = _synchronous(work)
+    else:
+        ends = _asynchronous(mode, work, min_batch, num_inference_workers)
     times = [0.0] + [next(ends) for _ in range(warmup_rollouts + num_rollouts)]
     return num_rollouts * work.rollout_steps / (times[-1] - times[warmup_rollouts])
 
@@ -95,7 +104,7 @@ def _synchronous(work: Workload) -> Iterator[float]:
         yield now
 
 
-def _asynchronous(mode: str, work: Workload, min_batch: int) -> Iterator[float]:
+def _asynchronous(mode: str, work: Workload, min_batch: int, num_workers: int) -> Iterator[float]:
     """When each rollout has been learned from; `async` and `htsrl` learn while collecting."""
     envs = [EnvTimes(work.straggler, index) for index in range(work.num_envs)]
     is_fixed = mode in ("nover", "htsrl")
@@ -103,6 +112,7 @@ def _asynchronous(mode: str, work: Workload, min_batch: int) -> Iterator[float]:
     waiting = list(range(work.num_envs))  # they ask for an action
     stepping: list[tuple[float, int]] = []  # heap of (end of the step, environment)
     counts = [0] * work.num_envs  # steps of this rollout
+    workers = [0.0] * num_workers  # heap of when each inference worker is free
     now = learned = 0.0
     while True:
         # Requests that came in until now; environments with all their steps are left alone.
@@ -121,10 +131,13 @@ def _asynchronous(mode: str, work: Workload, min_batch: int) -> Iterator[float]:
             yield learned
             continue
         ready = [env for env in waiting if not is_fixed or counts[env] < work.num_steps]
-        if ready and (len(ready) >= min_batch or not stepping):
-            now += work.inference_s
+        is_enough = bool(ready) and (len(ready) >= min_batch or not stepping)
+        if is_enough and workers[0] <= now:
+            answered = now + work.inference_s
+            heapq.heapreplace(workers, answered)
             for env in ready:
-                heapq.heappush(stepping, (now + envs[env].next_s(), env))
+                heapq.heappush(stepping, (answered + envs[env].next_s(), env))
                 waiting.remove(env)
         else:
-            now = max(now, stepping[0][0])
+            coming = [workers[0]] if is_enough else []
+            now = min([*coming, *(end for end, _ in stepping[:1])])

@@ -146,6 +146,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
         make_env = StragglerFactory(work.straggler)
         policy_factory = SleepPolicyFactory(work.inference_s)
         learner_factory = SleepLearnerFactory(work.learning_s)
+        collector = CollectorCfg(num_inference_workers=cfg.num_inference_workers)
         num_rollouts, preload, device = cfg.num_rollouts, "rearrange.ver.straggler", "cpu"
     else:
         kwargs = {"camera_size": cfg.camera_size, "seed": cfg.seed}
@@ -260,7 +261,9 @@ def add_calculated(rates: dict[str, Any], cfg: BenchTrainersCfg) -> None:
     """What each mode can reach in these very rollouts, and the ideal."""
     work, warmup = straggler_workload(cfg), max(1, cfg.warmup_rollouts)
     for mode in rates:
-        rates[mode]["reachable"] = bench_ideal.calculate(mode, work, cfg.num_rollouts, warmup)
+        rates[mode]["reachable"] = bench_ideal.calculate(
+            mode, work, cfg.num_rollouts, warmup, num_inference_workers=cfg.num_inference_workers
+        )
     rates["ideal"] = {"mean": bench_ideal.ideal_rate(work)}
 
 

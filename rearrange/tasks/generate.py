@@ -7,7 +7,8 @@ rest, targets and goals within reach from free floor, robot clear of everything.
 `starts="chain"` is for training alone. It shares out a skill's episodes as the benchmark's tasks
 need them: half of those of Navigate and of the opening skills begin where the skill before them in
 a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills have to take
-over from each other), and half of Pick's and Place's lead into the fridge.
+over from each other), and half of Pick's and Place's lead into the fridge, whose door stands as far
+open as the skill before may have pushed it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from rearrange.tasks.placing import (
 SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
 FRIDGE_DOOR = "fridge_top_door"
 FRIDGE_OPEN = 1.5  # rad, hab-spec 2.5
+FRIDGE_PUSHED = (1.2, 2.3)  # rad, what skills leave it at; the hinge ends at 2.3 (hab-spec 2.3)
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 TASK_NUMBERS = {
@@ -208,8 +210,8 @@ def _easy_draft(
 ) -> _Draft:
     """One object, any receptacle to any, containers open.
 
-    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, the
-    others are drawn as ever.
+    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, with a
+    door that was pushed in half of these; the others are drawn as ever.
 
     HAB opens all drawers. Ours are solid and would keep the robot from the counter, so the fridge
     is open and, of the drawers, the one that holds the object; the counter above an open drawer is
@@ -217,12 +219,15 @@ def _easy_draft(
     """
     start = ("open", "open", "open", "open", "fridge", "drawer")[rng.integers(6)]
     is_into = False
+    is_chain = bool(from_fridge or into_fridge)
     if from_fridge and rng.random() < from_fridge:
         start = "fridge"
     elif into_fridge and rng.random() < into_fridge:
         start, is_into = ("open", "drawer")[int(start == "drawer")], True
     drawer = (SET_TABLE_DRAWER, "drawer_left_top")[rng.integers(2)]
     opening = {FRIDGE_DOOR: FRIDGE_OPEN}
+    if is_chain and (start == "fridge" or is_into) and rng.random() < CHAIN_SHARE:
+        opening[FRIDGE_DOOR] = float(rng.uniform(*FRIDGE_PUSHED))
     if start == "drawer":
         opening[drawer] = DRAWER_OPEN
     draft = _Draft(layout_id, rng, opening)

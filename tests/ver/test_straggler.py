@@ -161,6 +161,14 @@ def test_on_r1_the_modes_stand_as_expected():
     assert np.mean(over_nover) == pytest.approx(1.32, rel=0.08)
 
 
+def test_with_an_inference_worker_for_each_environment_ver_reaches_its_ideal():
+    # What is left of waiting is the first step after learning, which all ask for at once.
+    work = Workload()
+    rates = [calculate("ver", work, 6, num_inference_workers=n) for n in (1, 2, work.num_envs)]
+    assert rates[0] < rates[1] <= rates[2]
+    assert rates[2] == pytest.approx(ideal_rate(work), rel=0.01)
+
+
 def test_waiting_for_large_batches_costs_ver_its_lead():
     work = Workload()
     assert calculate("ver", work, 4, min_batch=10) < 0.9 * calculate("ver", work, 4)
