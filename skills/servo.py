@@ -34,7 +34,8 @@ GAIN = 0.12  # of an error a control step. Labels that are all full speed this w
 # the last millimetre, tell nothing of how far it is, and cannot be learned.
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
-STUCK_STEPS, BACK_STEPS = 12, 10
+STUCK_STEPS = 12
+BACK_WAY, MAX_BACK_STEPS = 0.16, 60  # m to back off, and control steps until it is given up
 LEAVE_STEPS = 90
 BACK = (-0.5, 0.0)  # base action of backing off
 AWAY = (-1.0, 0.0)  # of backing away from the outside of an open door
@@ -52,7 +53,8 @@ class Servo(Steering):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._poses: deque[np.ndarray] = deque(maxlen=STUCK_STEPS)
-        self._back = 0  # control steps that it still backs off
+        self._back = 0  # control steps that it may still back off
+        self._stuck_at = np.zeros(2)  # m, where the base was when it began to
         self._is_coming = False  # straight into a shelf
         self._leave = 0  # control steps that it may still take to leave a shelf
 
@@ -212,17 +214,24 @@ class Servo(Steering):
         return float(np.linalg.norm(self.sim.ee_pos_b - fetch.EE_REST_B)) < NEAR_REST
 
     def is_backing_off(self) -> bool:
-        """Whether to back off; for a while after it has touched something and not moved.
+        """Whether to back off, after it has touched something and not moved, until it is away.
 
         Straight on it will not get any further: the arm has caught on what is beside the way, for
         which the way leaves no room, or is pressed against the front of what it should be over.
+        Until it is away and not for some steps: to a robot that stands there in spite of it two
+        answers in turn would say to stay.
         """
-        self._poses.append(np.concatenate([self.sim.base_pose, self.sim.arm_qpos]))
+        base = np.array(self.sim.base_pose)
+        self._back -= 1
+        if self._back >= 0:
+            if np.hypot(*(base[:2] - self._stuck_at)) > BACK_WAY:
+                self._back = -1
+            return self._back >= 0
+        self._poses.append(np.concatenate([base, self.sim.arm_qpos]))
         is_still = (np.abs(self._poses[-1] - self._poses[0]) < STUCK).all()
         if len(self._poses) == STUCK_STEPS and is_still and self.sim.force_instant > 0.0:
             self._poses.clear()
-            self._back = BACK_STEPS
-        self._back -= 1
+            self._back, self._stuck_at = MAX_BACK_STEPS, base[:2]
         return self._back >= 0
 
     def has_room_behind(self) -> bool:
