@@ -122,6 +122,7 @@ def _asynchronous(mode: str, work: Workload, min_batch: int, num_workers: int) -
             waiting.append(env)
         if sum(counts) >= work.rollout_steps:
             counts = [0] * work.num_envs
+            now = max(now, *workers)  # batches under way end first
             if is_overlapped:
                 # The learner takes one rollout at a time.
                 now = max(now, learned) if is_fixed else now

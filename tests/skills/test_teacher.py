@@ -5,6 +5,7 @@ import pytest
 
 from rearrange.sim import fetch
 from rearrange.skills.body import Body
+from rearrange.skills.servo import BACK
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.steering import point_ahead
 from rearrange.skills.teacher import teacher_for
@@ -59,6 +60,29 @@ def test_the_rules_reach_into_the_fridge_past_its_open_door(task, indices):
 def test_the_rules_answer_in_states_that_they_did_not_bring_about():
     env = make_gym(0, TASKS["open_drawer"], 1, {"depth": False, "split": "train"})
     assert sum(solves(env, index, strange_steps=25) for index in range(4)) >= 3
+
+
+def test_a_robot_that_is_stuck_is_told_to_back_off_until_it_does():
+    env = make_gym(0, TASKS["pick"], 1, {"depth": False, "split": "train"})
+    env.reset(options={"index": 0})
+    sim = env.unwrapped.sim
+    teacher = teacher_for(Body(sim), env.unwrapped.episode)
+    ahead, told = np.zeros(ACTION_SIZE), []
+    ahead[BASE] = (0.3, 0.0)
+    while len(told) < 40:  # it drives on all the same, against what it has met
+        answer = teacher.act()
+        if told or tuple(answer[BASE]) == BACK:
+            told.append(tuple(answer[BASE]))
+        _, _, terminated, truncated, _ = env.step(ahead)
+        assert not (terminated or truncated)
+    assert told == [BACK] * 40
+    stood = np.array(sim.base_pose[:2])
+    for _ in range(30):
+        answer = teacher.act()
+        if tuple(answer[BASE]) != BACK:
+            break
+        env.step(np.clip(answer, -1.0, 1.0))
+    assert 0.1 < np.linalg.norm(np.array(sim.base_pose[:2]) - stood) < 0.25
 
 
 def test_home_tasks_have_no_teacher():

@@ -300,6 +300,9 @@ def test_half_of_chained_picks_and_places_lead_into_the_fridge():
     for spec in places:
         inside = [spec.targets[0].start_container, spec.targets[0].goal_container]
         assert spec.start_holding and inside.count("fridge_top_door") <= 1
+    angles = [spec.scene.joints["fridge_top_door"] for spec in picks + places]
+    pushed = [angle for angle in angles if angle != 1.5]
+    assert 4 <= len(pushed) <= 28 and 1.2 <= min(pushed) < 1.5 < max(pushed) <= 2.3
 
 
 def test_other_tasks_and_the_task_starts_are_as_ever():
