@@ -22,6 +22,10 @@ class PickServo(Servo):
     """Over the object, down to it, up again, rest."""
 
     HOVER = 0.12  # m above the object's top
+    # m below the top, where the hand goes until it holds the object. Who learns this does not see
+    # how flat the object is: a hand that slows down at its top would come to a stand above it.
+    INTO = 0.05
+    OVER_WAY = 0.1  # m that the hand is higher on the way there, clear of armrests and backs
 
     def __init__(self, body: Body, index: int, shelf: Shelf | None = None) -> None:
         super().__init__(body)
@@ -46,13 +50,13 @@ class PickServo(Servo):
         point = sim.object_pos_w(self._index)
         top = point + (0.0, 0.0, sim.object_kind(self._index).half_height)
         if self._shelf is not None:
-            action = self.into(top - (0.0, 0.0, 0.015), HOVER_IN_SHELF, self._shelf)
+            action = self.into(top - (0.0, 0.0, self.INTO), HOVER_IN_SHELF, self._shelf)
             action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.08 else -1.0
             return action
         base, is_near = self.stance(point)
         if not is_near:
-            return self.get_ready(top[2] + self.HOVER, base)
-        action = self.move(self.over(top - (0.0, 0.0, 0.015), self.HOVER))
+            return self.get_ready(top[2] + self.HOVER + self.OVER_WAY, base)
+        action = self.move(self.over(top - (0.0, 0.0, self.INTO), self.HOVER))
         action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.08 else -1.0
         return self.with_base(action, base)
 
