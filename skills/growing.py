@@ -2,15 +2,22 @@
 
     columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
                                                        zeros      zeros   as they were
+    columns of the layer that takes the vectors:     [ as they were | motion, levelled vectors ]
+                                                                      zeros
 
 What is seen costs time to compute, so what can be learned without it is learned first.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from rearrange.skills.levelled import LEVELLED_SIZE
 from rearrange.skills.policy import Embedding
+from rearrange.tasks.odometry import MOTION, MOTION_SIZE
+
+VECTOR_LAYER = "embedding.vector_layer.0.weight"
 
 
 def with_senses(
@@ -25,6 +32,7 @@ def with_senses(
 
     Returns `known` itself if nothing is lacking, or if it is not a policy with fewer senses.
     """
+    known = _with_vectors(known, own, embedding)
     senses = {
         "embedding.encoder.": embedding.picture_size,
         "embedding.scan_layer.": embedding.scan_size,
@@ -53,3 +61,18 @@ def with_senses(
                 at += size
             weights[name][:, at:] = given[:, taken:]
     return weights
+
+
+def _with_vectors(
+    known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """The vectors that stand last are ignored at first; all others are as they were."""
+    given, wanted = known.get(VECTOR_LAYER), own.get(VECTOR_LAYER)
+    if given is None or wanted is None or len(given) != len(wanted):
+        return known
+    num_new = wanted.shape[1] - given.shape[1]
+    of_motion = MOTION_SIZE if MOTION in embedding.vectors else 0
+    of_levelled = LEVELLED_SIZE * len(embedding.to_level)
+    if num_new <= 0 or num_new not in (of_levelled, of_motion + of_levelled):
+        return known
+    return known | {VECTOR_LAYER: torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)}

@@ -23,8 +23,10 @@ from torch import Tensor, nn
 
 from rearrange.skills.distributions import Distribution, action_head
 from rearrange.skills.encoder import DepthEncoder, EncoderCfg
+from rearrange.skills.levelled import LEVELLED_SIZE, levelled, names_to_level
 from rearrange.skills.normalizer import RunningNormalizer, only_own
 from rearrange.skills.recurrent import Memory
+from rearrange.tasks.odometry import MOTION
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.types import Evaluation, Gather, Minibatch, PolicyStep
 
@@ -45,6 +47,8 @@ class PolicyCfg:
     scan_size: int = 64
     """Embedding of all scans together: vectors of more than 32 numbers where there are shorter ones
     too, which they would drown. 0: they are like the others."""
+    has_levelled: bool = False
+    """Vectors of the hand's axes go in in those of the base too, see `levelled.py`."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
     hidden_sizes: list[int] = field(default_factory=lambda: [256])
@@ -141,7 +145,10 @@ class Embedding(nn.Module):
         self.scans = [name for name in self.vectors if math.prod(shapes[name]) > SHORT]
         if not cfg.scan_size or len(self.scans) == len(self.vectors):
             self.scans = []
-        self.vectors = [name for name in self.vectors if name not in self.scans]
+        # What was added to the sensors last stands last, so that older weights can be grown.
+        self.vectors = [name for name in self.vectors if name not in (*self.scans, MOTION)]
+        self.vectors += [MOTION] if MOTION in shapes else []
+        self.to_level = names_to_level(shapes) if cfg.has_levelled else []
         if not shapes:
             raise ValueError("the observation must have at least one entry, got none")
         self.num_choices = tuple(action_spec.num_choices) if action_spec.kind != "box" else ()
@@ -167,6 +174,7 @@ class Embedding(nn.Module):
             self.size += cfg.scan_size
         if self.vectors:
             length = sum(math.prod(shapes[name]) for name in self.vectors)
+            length += LEVELLED_SIZE * len(self.to_level)
             if cfg.normalize_observations:
                 self.normalizer = RunningNormalizer(length)
             if cfg.vector_size:
@@ -199,8 +207,11 @@ class Embedding(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def joined(self, observation: dict[str, Tensor]) -> Tensor:
-        """All vectors but scans one after another, [B, length] float32."""
-        return _joined(observation, self.vectors)
+        """All vectors but scans one after another, and some levelled, [B, length] float32."""
+        joined = _joined(observation, self.vectors)
+        if not self.to_level:
+            return joined
+        return torch.cat([joined, levelled(observation, self.to_level)], dim=-1)
 
     def _stacked(self, observation: dict[str, Tensor]) -> Tensor:
         """The pictures as channels of one, [B, H, W, C], of the size the encoder wants."""

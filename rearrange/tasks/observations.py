@@ -30,6 +30,7 @@ from rearrange.sim.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.home import HOME_MARKERS
+from rearrange.tasks.odometry import MotionSensor
 from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.task import Task
 
@@ -105,7 +106,10 @@ class Sensors:
 
 
 def observation_space(
-    sensors: Sensors, camera_size: int | None, ranges: RangeSensors | None = None
+    sensors: Sensors,
+    camera_size: int | None,
+    ranges: RangeSensors | None = None,
+    motion: MotionSensor | None = None,
 ) -> Dict:
     """The space of observations; without `head_depth` for `camera_size` None."""
     spaces = sensors.spaces()
@@ -113,6 +117,8 @@ def observation_space(
         spaces["head_depth"] = Box(0.0, 1.0, (camera_size, camera_size, 1), np.float32)
     if ranges is not None:
         spaces |= ranges.spaces()
+    if motion is not None:
+        spaces |= motion.spaces()
     return Dict(spaces)
 
 
