@@ -24,15 +24,19 @@ ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are all near the middl
 
 
 class DiagonalGaussian:
-    """Independent Gaussians of mean [B, A] and log-std [A]."""
+    """Independent Gaussians of mean [B, A] and log-std [A].
 
-    def __init__(self, mean: Tensor, log_std: Tensor) -> None:
-        self.mean, self.log_std = mean, log_std
+    `noise` scales the deviations of what is sampled, and of nothing else.
+    """
+
+    def __init__(self, mean: Tensor, log_std: Tensor, noise: float = 1.0) -> None:
+        self.mean, self.log_std, self._noise = mean, log_std, noise
 
     def sample(self) -> Tensor:
         """[B, A], not clipped, without gradient."""
         with torch.no_grad():
-            return torch.addcmul(self.mean, torch.randn_like(self.mean), self.log_std.exp())
+            std = self._noise * self.log_std.exp()
+            return torch.addcmul(self.mean, torch.randn_like(self.mean), std)
 
     def mode(self) -> Tensor:
         """The most likely action, [B, A]."""
@@ -83,7 +87,8 @@ Distribution = DiagonalGaussian | Categoricals
 class GaussianHead(nn.Module):
     """Features [B, H] -> DiagonalGaussian over the box `spec`.
 
-    `initial_means`, one for each dimension, are where the means begin; empty: at 0.
+    `initial_means`, one for each dimension, are where the means begin; empty: at 0. `noise` may be
+    set below 1 by who learns nothing from the samples' probabilities.
     """
 
     def __init__(
@@ -94,6 +99,7 @@ class GaussianHead(nn.Module):
         initial_means: Sequence[float] = (),
     ) -> None:
         super().__init__()
+        self.noise = 1.0
         self.linear = _actor_layer(features, spec.size)
         self.log_std = nn.Parameter(torch.full((spec.size,), float(initial_log_std)))
         # [-1, 1] is the whole range of a bounded dimension; an unbounded one has no such range.
@@ -121,7 +127,8 @@ class GaussianHead(nn.Module):
         mean = self.linear(features)
         squashed = mean.tanh()
         mean = squashed if self.is_bounded else torch.where(self.bounded, squashed, mean)
-        return DiagonalGaussian(mean, self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD))
+        log_std = self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
+        return DiagonalGaussian(mean, log_std, self.noise)
 
 
 class CategoricalHead(nn.Module):
