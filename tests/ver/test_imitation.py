@@ -99,19 +99,3 @@ def test_what_an_earlier_rollout_taught_is_kept_by_the_memory():
 def test_settings_must_make_sense():
     with pytest.raises(ValueError, match="memory_rollouts must be at least 1"):
         ImitationCfg(memory_rollouts=0)
-
-
-def test_it_acts_with_a_share_of_its_deviations_and_keeps_them():
-    policy, _ = make(noise=0.2)
-    place, none = torch.zeros(4000, 2), torch.zeros(4000, A)
-    rest = (none, torch.ones(4000, dtype=torch.bool), torch.zeros(4000, policy.state_size))
-    wanted = policy.actor.log_std.exp()
-    with torch.no_grad():
-        sampled = policy.act({"place": place}, *rest).action
-        torch.testing.assert_close(sampled.std(0), 0.2 * wanted, rtol=0.1, atol=0.0)
-        policy.set_noise(1.0)
-        sampled = policy.act({"place": place}, *rest).action
-        torch.testing.assert_close(sampled.std(0), wanted, rtol=0.1, atol=0.0)
-    torch.testing.assert_close(wanted, torch.full((A,), float(np.exp(-0.5))))  # as it began
-    with pytest.raises(ValueError, match="noise must be within 0 and 1, got 2"):
-        ImitationCfg(noise=2.0)
