@@ -24,19 +24,15 @@ ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are all near the middl
 
 
 class DiagonalGaussian:
-    """Independent Gaussians of mean [B, A] and log-std [A].
+    """Independent Gaussians of mean [B, A] and log-std [A]."""
 
-    `noise` scales the deviations of what is sampled, and of nothing else.
-    """
-
-    def __init__(self, mean: Tensor, log_std: Tensor, noise: float = 1.0) -> None:
-        self.mean, self.log_std, self._noise = mean, log_std, noise
+    def __init__(self, mean: Tensor, log_std: Tensor) -> None:
+        self.mean, self.log_std = mean, log_std
 
     def sample(self) -> Tensor:
         """[B, A], not clipped, without gradient."""
         with torch.no_grad():
-            std = self._noise * self.log_std.exp()
-            return torch.addcmul(self.mean, torch.randn_like(self.mean), std)
+            return torch.addcmul(self.mean, torch.randn_like(self.mean), self.log_std.exp())
 
     def mode(self) -> Tensor:
         """The most likely action, [B, A]."""
@@ -87,8 +83,7 @@ Distribution = DiagonalGaussian | Categoricals
 class GaussianHead(nn.Module):
     """Features [B, H] -> DiagonalGaussian over the box `spec`.
 
-    `initial_means`, one for each dimension, are where the means begin; empty: at 0. `noise` may be
-    set below 1 by who learns nothing from the samples' probabilities.
+    `initial_means`, one for each dimension, are where the means begin; empty: at 0.
     """
 
     def __init__(
@@ -99,7 +94,6 @@ class GaussianHead(nn.Module):
         initial_means: Sequence[float] = (),
     ) -> None:
         super().__init__()
-        self.noise = 1.0
         self.linear = _actor_layer(features, spec.size)
         self.log_std = nn.Parameter(torch.full((spec.size,), float(initial_log_std)))
         # [-1, 1] is the whole range of a bounded dimension; an unbounded one has no such range.
@@ -127,8 +121,7 @@ class GaussianHead(nn.Module):
         mean = self.linear(features)
         squashed = mean.tanh()
         mean = squashed if self.is_bounded else torch.where(self.bounded, squashed, mean)
-        log_std = self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
-        return DiagonalGaussian(mean, log_std, self.noise)
+        return DiagonalGaussian(mean, self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD))
 
 
 class CategoricalHead(nn.Module):

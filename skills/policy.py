@@ -315,10 +315,6 @@ class SkillPolicy(nn.Module):
         distribution, value = self._evaluate(minibatch)
         return distribution.mean, value
 
-    def set_noise(self, noise: float) -> None:
-        """Gaussian policies: what `act` samples has so much of the deviations that are learned."""
-        self.actor.noise = noise
-
     def observe(self, observation: dict[str, Tensor], gather: Gather = only_own) -> None:
         """Merge the ranks' vectors {name: [S, ...]} of a rollout into the running statistics."""
         if self.embedding.normalizer is not None:

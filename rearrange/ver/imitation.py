@@ -7,7 +7,6 @@
 The labels come with the observation, as DAgger (Ross et al. 2011) has it: collected while policy
 and teacher take turns, learned from as one growing heap. The heap forgets after M rollouts, for
 memory's sake. The standard deviations stay as they are: they are for the exploration that follows.
-Meanwhile the policy acts with a fraction of them (`noise`).
 
     loss = 1/B sum_b [ 1/2 sum_a w_ba (mean_ba - label_ba)^2 + value_coef / 2 (V_b - R_b)^2 ]
 
@@ -43,17 +42,12 @@ class ImitationCfg:
     """Weight of the value's error; returns are an order larger than actions."""
     memory_rollouts: int = 100
     """Rollouts that are learned from again."""
-    noise: float = 0.2
-    """Share of its own deviations that the policy acts with meanwhile. At work it takes its most
-    likely actions, and where these come to a stand noise of full size never lets it be seen."""
 
     def __post_init__(self) -> None:
         if self.total_steps < 0:
             raise ValueError(f"total_steps must not be negative, got {self.total_steps}")
         if self.value_coef < 0.0:
             raise ValueError(f"value_coef must not be negative, got {self.value_coef}")
-        if not 0.0 <= self.noise <= 1.0:
-            raise ValueError(f"noise must be within 0 and 1, got {self.noise}")
         if self.memory_rollouts < 1:
             raise ValueError(f"memory_rollouts must be at least 1, got {self.memory_rollouts}")
 
@@ -63,10 +57,6 @@ class Imitable(Policy, Protocol):
 
     def means(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
         """Mean actions [B, A] and values [B], with gradients."""
-        ...
-
-    def set_noise(self, noise: float) -> None:
-        """What it samples has so much of its deviations."""
         ...
 
 
@@ -92,7 +82,6 @@ class ImitationLearner(Learner):
     ) -> None:
         cfg = replace(cfg, entropy=EntropyCfg(learned=False))  # nothing moves the deviations
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
-        policy.set_noise(imitation.noise)
         self._imitation, self._label, self._weight = imitation, label, weight
         self._memory: deque[tuple[RolloutStorage, np.ndarray, np.ndarray]] = deque(
             maxlen=imitation.memory_rollouts
