@@ -18,7 +18,6 @@ from rearrange.errors import UserError
 from rearrange.planner.chain_cfg import ChainCfg
 from rearrange.planner.skill_view import IMAGE, SIGHTS
 from rearrange.skills.trained_skills import FIXED_BASE, find_skill_path, skill_path
-from rearrange.tasks.odometry import MOTION
 from rearrange.tasks.ranges import RANGES
 from rearrange.tasks.registry import HOME_TASKS, make_task
 
@@ -108,7 +107,6 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
     chosen.env_options["depth"] = bool(seeing)
     sensed = {name for policy in chosen.policies.values() for name in policy.observation}
     chosen.env_options["ranges"] = not sensed.isdisjoint(RANGES)
-    chosen.env_options["motion"] = MOTION in sensed
     return chosen
 
 

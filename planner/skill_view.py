@@ -21,12 +21,11 @@ import numpy as np
 
 from rearrange.skills.deployment import COMPASS, Frames
 from rearrange.skills.driving import wrapped
-from rearrange.tasks.odometry import MOTION
 from rearrange.tasks.ranges import RANGES
 from rearrange.tasks.registry import make_task
 
 IMAGE = "head_depth"
-SIGHTS = (IMAGE, *RANGES, MOTION)
+SIGHTS = (IMAGE, *RANGES)
 START = "obj_start_sensor"
 _OF_TARGET = {START: 3, "obj_goal_sensor": 3}
 _OF_MARKER = {"marker_rel_pos": 3, "marker_js": 2}

@@ -2,7 +2,7 @@
 
     columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
                                                        zeros      zeros   as they were
-    columns of the layer that takes the vectors:     [ as they were | motion, levelled vectors ]
+    columns of the layer that takes the vectors:     [ as they were | levelled vectors ]
                                                                       zeros
 
 What is seen costs time to compute, so what can be learned without it is learned first.
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from rearrange.skills.levelled import LEVELLED_SIZE
 from rearrange.skills.policy import Embedding
-from rearrange.tasks.odometry import MOTION, MOTION_SIZE
 
 VECTOR_LAYER = "embedding.vector_layer.0.weight"
 
@@ -66,13 +65,11 @@ def with_senses(
 def _with_vectors(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """The vectors that stand last are ignored at first; all others are as they were."""
+    """The levelled vectors, which stand last, are ignored at first."""
     given, wanted = known.get(VECTOR_LAYER), own.get(VECTOR_LAYER)
     if given is None or wanted is None or len(given) != len(wanted):
         return known
     num_new = wanted.shape[1] - given.shape[1]
-    of_motion = MOTION_SIZE if MOTION in embedding.vectors else 0
-    of_levelled = LEVELLED_SIZE * len(embedding.to_level)
-    if num_new <= 0 or num_new not in (of_levelled, of_motion + of_levelled):
+    if num_new <= 0 or num_new != LEVELLED_SIZE * len(embedding.to_level):
         return known
     return known | {VECTOR_LAYER: torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)}

@@ -26,7 +26,6 @@ from rearrange.skills.encoder import DepthEncoder, EncoderCfg
 from rearrange.skills.levelled import LEVELLED_SIZE, levelled, names_to_level
 from rearrange.skills.normalizer import RunningNormalizer, only_own
 from rearrange.skills.recurrent import Memory
-from rearrange.tasks.odometry import MOTION
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.types import Evaluation, Gather, Minibatch, PolicyStep
 
@@ -145,9 +144,7 @@ class Embedding(nn.Module):
         self.scans = [name for name in self.vectors if math.prod(shapes[name]) > SHORT]
         if not cfg.scan_size or len(self.scans) == len(self.vectors):
             self.scans = []
-        # What was added to the sensors last stands last, so that older weights can be grown.
-        self.vectors = [name for name in self.vectors if name not in (*self.scans, MOTION)]
-        self.vectors += [MOTION] if MOTION in shapes else []
+        self.vectors = [name for name in self.vectors if name not in self.scans]
         self.to_level = names_to_level(shapes) if cfg.has_levelled else []
         if not shapes:
             raise ValueError("the observation must have at least one entry, got none")

@@ -25,7 +25,6 @@ from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.episode_files import load_episode
 from rearrange.tasks.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
-from rearrange.tasks.odometry import MotionSensor
 from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.registry import make_task
 from rearrange.tasks.task import Outcome
@@ -44,7 +43,6 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: pixels per side of `head_depth`.
         depth: without it there is no image, and a step costs a fraction.
         ranges: with `coarse_depth` and `base_scan`, see `ranges`.
-        motion: with `motion`, see `odometry`.
         observation_delay: 0 or 1 control steps.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: instead of the task's own limit.
@@ -67,7 +65,6 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: int = 128,
         depth: bool = True,
         ranges: bool = False,
-        motion: bool = False,
         observation_delay: int = 1,
         action_space: str = "full",
         max_episode_steps: int | None = None,
@@ -99,9 +96,8 @@ class RearrangeEnv(gymnasium.Env):
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space
         self._ranges = RangeSensors(self.sim.model) if ranges else None
-        self._motion = MotionSensor() if motion else None
         self.observation_space = observation_space(
-            self._sensors, camera_size if depth else None, self._ranges, self._motion
+            self._sensors, camera_size if depth else None, self._ranges
         )
         self.render_mode = render_mode
         self.episode: EpisodeSpec | None = None
@@ -143,8 +139,6 @@ class RearrangeEnv(gymnasium.Env):
         self.episode, self._num_steps = episode, 0
         self.task.start(sim, episode)
         self._sensors.start(episode)
-        if self._motion is not None:
-            self._motion.start(sim)
         self._current = self._observe()
         # A copy: with a delay the next step hands out this observation again.
         first = {name: value.copy() for name, value in self._current.items()}
@@ -200,8 +194,6 @@ class RearrangeEnv(gymnasium.Env):
             observation["head_depth"] = self._camera.render(self.sim.data)
         if self._ranges is not None:
             observation |= self._ranges.read(self.sim)
-        if self._motion is not None:
-            observation |= self._motion.read(self.sim)
         return observation
 
     def _info(self, success: bool, failure: str | None, is_stop: bool) -> dict[str, Any]:

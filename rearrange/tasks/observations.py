@@ -30,7 +30,6 @@ from rearrange.sim.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.home import HOME_MARKERS
-from rearrange.tasks.odometry import MotionSensor
 from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.task import Task
 
@@ -106,10 +105,7 @@ class Sensors:
 
 
 def observation_space(
-    sensors: Sensors,
-    camera_size: int | None,
-    ranges: RangeSensors | None = None,
-    motion: MotionSensor | None = None,
+    sensors: Sensors, camera_size: int | None, ranges: RangeSensors | None = None
 ) -> Dict:
     """The space of observations; without `head_depth` for `camera_size` None."""
     spaces = sensors.spaces()
@@ -117,8 +113,6 @@ def observation_space(
         spaces["head_depth"] = Box(0.0, 1.0, (camera_size, camera_size, 1), np.float32)
     if ranges is not None:
         spaces |= ranges.spaces()
-    if motion is not None:
-        spaces |= motion.spaces()
     return Dict(spaces)
 
 

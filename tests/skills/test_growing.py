@@ -78,23 +78,22 @@ def test_weights_that_lack_nothing_are_left_as_they_are():
     assert with_senses(known, policy.state_dict(), policy.embedding) is known
 
 
-def test_the_robots_own_motion_and_levelled_vectors_are_ignored_at_first():
+def test_levelled_vectors_are_ignored_at_first():
     torch.manual_seed(0)
     action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
     before = {
         "joint": spaces.Box(-2.0, 2.0, (7,)), "obj_start_sensor": spaces.Box(-9.0, 9.0, (3,)),
     }  # fmt: skip
-    after = before | {"motion": spaces.Box(-20.0, 20.0, (9,))}
     cfg = PolicyCfg(vector_size=8, lstm_hidden=13, hidden_sizes=[16])
     old = build_policy(observation_spec(spaces.Dict(before)), action, cfg)
     grown_cfg = replace(cfg, has_levelled=True)
-    grown = build_policy(observation_spec(spaces.Dict(after)), action, grown_cfg)
+    grown = build_policy(observation_spec(spaces.Dict(before)), action, grown_cfg)
     grown.load_state_dict(with_senses(old.state_dict(), grown.state_dict(), grown.embedding))
     seen = {"joint": torch.rand(4, 7), "obj_start_sensor": torch.rand(4, 3)}
     rest = (torch.rand(4, 3), torch.zeros(4, dtype=torch.bool), torch.rand(4, old.state_size))
     one = old.act(seen, *rest, deterministic=True)
-    other = grown.act(seen | {"motion": torch.rand(4, 9)}, *rest, deterministic=True)
+    other = grown.act(seen, *rest, deterministic=True)
     torch.testing.assert_close(other.action, one.action)
     other.value.sum().backward()
     layer = grown.embedding.vector_layer[0].weight
-    assert layer.shape[1] == 10 + 9 + 6 and layer.grad[:, 10:].abs().sum() > 0.0
+    assert layer.shape[1] == 10 + 6 and layer.grad[:, 10:].abs().sum() > 0.0
