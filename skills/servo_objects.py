@@ -15,6 +15,7 @@ from rearrange.skills.steering import turn_for
 from rearrange.tasks.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
+INTO_IN_SHELF = 0.015  # m, as PickServo.INTO; deeper, fewer are got out of the fridge
 OUT_OF_SHELF = 0.4  # m from where it was, outwards
 
 
@@ -50,7 +51,7 @@ class PickServo(Servo):
         point = sim.object_pos_w(self._index)
         top = point + (0.0, 0.0, sim.object_kind(self._index).half_height)
         if self._shelf is not None:
-            action = self.into(top - (0.0, 0.0, self.INTO), HOVER_IN_SHELF, self._shelf)
+            action = self.into(top - (0.0, 0.0, INTO_IN_SHELF), HOVER_IN_SHELF, self._shelf)
             action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.08 else -1.0
             return action
         base, is_near = self.stance(point)
