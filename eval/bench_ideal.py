@@ -140,5 +140,4 @@ def _asynchronous(mode: str, work: Workload, min_batch: int, num_workers: int) -
                 heapq.heappush(stepping, (answered + envs[env].next_s(), env))
                 waiting.remove(env)
         else:
-            coming = [workers[0]] if is_enough else []
-            now = min([*coming, *(end for end, _ in stepping[:1])])
+            now = workers[0] if is_enough else stepping[0][0]

@@ -21,12 +21,11 @@ IN_HAND = ("marker_rel_pos", "obj_goal_sensor", "obj_start_sensor")  # of one th
 JOINT = "joint"
 NEAR = 0.1  # m
 LEVELLED_SIZE = 6
-_AXES = [joint.axis.index(1) for joint in fetch.ARM_JOINTS]  # 0: x, 1: y, 2: z
 
 
 def names_to_level(shapes: dict[str, tuple[int, ...]]) -> list[str]:
     """Of the observations those that can be turned: vectors of the hand's axes, with the joints."""
-    if shapes.get(JOINT) != (len(_AXES),):
+    if shapes.get(JOINT) != (len(fetch.ARM_AXES),):
         return []
     return [name for name in IN_HAND if shapes.get(name) == (3,)]
 
@@ -38,8 +37,8 @@ def levelled(observation: dict[str, Tensor], names: list[str]) -> Tensor:
     features = []
     for name in names:
         vector = list(observation[name].float().unbind(-1))
-        for row in range(len(_AXES) - 1, -1, -1):  # from the hand towards the base
-            a, b = ((1, 2), (2, 0), (0, 1))[_AXES[row]]
+        for row in range(len(fetch.ARM_AXES) - 1, -1, -1):  # from the hand towards the base
+            a, b = ((1, 2), (2, 0), (0, 1))[fetch.ARM_AXES[row]]
             c, s = cos[:, row], sin[:, row]
             vector[a], vector[b] = c * vector[a] - s * vector[b], s * vector[a] + c * vector[b]
         turned = torch.stack(vector, dim=-1)

@@ -58,6 +58,7 @@ ARM_JOINTS: tuple[ArmJoint, ...] = (
 )
 ARM_LOWER = np.array([joint.lower for joint in ARM_JOINTS])
 ARM_UPPER = np.array([joint.upper for joint in ARM_JOINTS])
+ARM_AXES = tuple(joint.axis.index(1) for joint in ARM_JOINTS)  # 0: x, 1: y, 2: z
 
 GRIPPER_OFFSET = (0.16645, 0.0, 0.0)  # m, gripper_link in wrist_roll_link
 GRIPPER_MASS = 1.5175  # kg
