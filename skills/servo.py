@@ -34,7 +34,7 @@ GAIN = 0.12  # of an error a control step. Labels that are all full speed this w
 # the last millimetre, tell nothing of how far it is, and cannot be learned.
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
-STUCK_STEPS = 12
+STUCK_STEPS, STALL_STEPS = 12, 40  # of standing still: in touch with something, and without
 BACK_WAY, MAX_BACK_STEPS = 0.16, 60  # m to back off, and control steps until it is given up
 LEAVE_STEPS = 90
 BACK = (-0.5, 0.0)  # base action of backing off
@@ -44,6 +44,7 @@ STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the 
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
 READY = np.array([-0.15, -1.12, 0.50, 0.54, -0.39, 1.30, -0.01])  # rad
 IN_SHELF = 0.87  # m, from the base to what lies in it while the hand is at it
+THERE = 0.2  # m from the place before a shelf
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
 
@@ -52,10 +53,11 @@ class Servo(Steering):
 
     def __init__(self, body: Body) -> None:
         super().__init__(body)
-        self._poses: deque[np.ndarray] = deque(maxlen=STUCK_STEPS)
+        self._poses: deque[np.ndarray] = deque(maxlen=STALL_STEPS)
         self._back = 0  # control steps that it may still back off
         self._stuck_at = np.zeros(2)  # m, where the base was when it began to
         self._is_coming = False  # straight into a shelf
+        self._begins_anew = False  # goes all the way to the place before the shelf
         self._leave = 0  # control steps that it may still take to leave a shelf
 
     def act(self) -> np.ndarray:
@@ -116,7 +118,9 @@ class Servo(Steering):
     ) -> np.ndarray:
         """Into a shelf: faces it, the arm to READY, in with the base, down onto a point.
 
-        From anywhere that leads straight in; only from elsewhere it drives to a place before it.
+        From anywhere that leads straight in; only from elsewhere it drives to a place before it,
+        and from wherever it has come to a stand: whether a spot still leads straight in is hard to
+        see, and who learns it stops where it has been told this as often as that.
         All changes are gradual: where a label jumps, who learns it comes to a stand.
 
         Args:
@@ -131,11 +135,12 @@ class Servo(Steering):
         if shelf.is_beside(self.hand_w) and self.has_room_behind():
             return self.rest(AWAY)
         self._is_coming = is_inside or shelf.is_ahead(base, point, self._is_coming)
-        if not self._is_coming:
+        if not self._is_coming or self._begins_anew:
             if shelf.holds(self.hand_w):  # a turn would sweep the arm through what stands in it
                 return self.draw_out(shelf.outward, 0.0)
             self.place = self.sim.floor_plan().snap(*shelf.before(base, point))
             left = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
+            self._begins_anew &= left > THERE
             return self.past_door(shelf, self.rest(self.steer_back(left)))
         if is_inside:
             step = self.over(point, hover, tip, has_ridge=False)
@@ -172,6 +177,7 @@ class Servo(Steering):
         is_caught = self.is_backing_off()
         if is_caught:
             self._leave = LEAVE_STEPS
+        self._begins_anew |= self._stands_still(STALL_STEPS)
         is_inside = shelf is not None and shelf.holds(self.hand_w)
         self._leave = self._leave - 1 if is_inside else 0
         if self._leave > 0:
@@ -228,11 +234,15 @@ class Servo(Steering):
                 self._back = -1
             return self._back >= 0
         self._poses.append(np.concatenate([base, self.sim.arm_qpos]))
-        is_still = (np.abs(self._poses[-1] - self._poses[0]) < STUCK).all()
-        if len(self._poses) == STUCK_STEPS and is_still and self.sim.force_instant > 0.0:
+        if self._stands_still(STUCK_STEPS) and self.sim.force_instant > 0.0:
             self._poses.clear()
             self._back, self._stuck_at = MAX_BACK_STEPS, base[:2]
         return self._back >= 0
+
+    def _stands_still(self, steps: int) -> bool:
+        if len(self._poses) < steps:
+            return False
+        return bool((np.abs(self._poses[-1] - self._poses[-steps]) < STUCK).all())
 
     def has_room_behind(self) -> bool:
         """Whether the base can go straight back a little."""

@@ -4,6 +4,10 @@ Names and split follow HAB on ReplicaCAD (hab-spec 2.1): `v3_sc{M}_staging_{NN}`
 00..20; train M = 0, 1, 2, validation M = 3, test M = 4. A variation shifts and turns the furniture
 of its macro layout and is kept only when the home works: all drawers and both fridge doors have
 room to open with the robot in front of them, and every receptacle can be reached.
+
+For training there are more, `v3_sc{M}_varied_{NN}` with M of the train split, whose furniture is
+moved and turned several times as far. Three macro layouts are few to learn from what stands around
+a chair or a table.
 """
 
 from __future__ import annotations
@@ -22,8 +26,11 @@ from rearrange.sim.navigation import FloorPlan
 
 SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
 NUM_VARIATIONS = 21
+NUM_VARIED = 100  # of each macro layout of the train split
+VARIED_MOVE, VARIED_TURN = 3.0, 4.0  # times a piece's own bounds
 BOUNDS = (0.0, 0.0, 9.0, 7.0)  # m, inside of the outer walls
 _WALL = 0.05  # m, half thickness
+MAX_TRIES = 200
 
 # piece: (x, y, yaw in degrees, along, across, turn): the last three bound its jitter: m along its
 # own y, m along its own x, degrees. Furniture with its back to a wall does not move across.
@@ -141,6 +148,15 @@ def layout_ids(split: str) -> tuple[str, ...]:
     )
 
 
+def varied_layout_ids() -> tuple[str, ...]:
+    """Names of the apartments that are for training alone."""
+    return tuple(
+        f"v3_sc{macro}_varied_{number:02d}"
+        for macro in SPLITS["train"]
+        for number in range(NUM_VARIED)
+    )
+
+
 def piece_to_world(pose: tuple[float, float, float], x: float, y: float) -> tuple[float, float]:
     """A point of a piece's frame on the floor, in the world, m."""
     c, s = np.cos(pose[2]), np.sin(pose[2])
@@ -160,26 +176,30 @@ def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
 @lru_cache(maxsize=128)
 def _found(layout_id: str) -> tuple[Layout, dict[str, np.ndarray]]:
     known = {name for split in SPLITS for name in layout_ids(split)}
-    if layout_id not in known:
+    is_varied = layout_id in varied_layout_ids()
+    if layout_id not in known and not is_varied:
         raise UserError(
             f"layout must be named v3_sc0_staging_00 .. v3_sc4_staging_20; got {layout_id!r}"
         )
     macro, variation = int(layout_id[5]), int(layout_id[-2:])
-    rng = np.random.default_rng([macro, variation, 7])
-    for _ in range(200):
-        layout = _sample(layout_id, macro, rng)
+    rng = np.random.default_rng([macro, variation, 7, 1] if is_varied else [macro, variation, 7])
+    move, turn = (VARIED_MOVE, VARIED_TURN) if is_varied else (1.0, 1.0)
+    for _ in range(MAX_TRIES):
+        layout = _sample(layout_id, macro, rng, move, turn)
         spots = _workable_spots(layout)
         if spots is not None:
             return layout, spots
     raise RuntimeError(f"no workable variation of macro layout {macro} found for {layout_id}")
 
 
-def _sample(layout_id: str, macro: int, rng: np.random.Generator) -> Layout:
+def _sample(
+    layout_id: str, macro: int, rng: np.random.Generator, moves: float, turns: float
+) -> Layout:
     pieces = {}
     for name, (x, y, yaw_deg, along, across, turn) in _MACROS[macro].items():
         jitter = rng.uniform(-1, 1, 3)
-        pose = (x, y, float(np.deg2rad(yaw_deg + turn * jitter[2])))
-        x, y = piece_to_world(pose, across * jitter[1], along * jitter[0])
+        pose = (x, y, float(np.deg2rad(yaw_deg + turns * turn * jitter[2])))
+        x, y = piece_to_world(pose, moves * across * jitter[1], moves * along * jitter[0])
         pieces[name] = (x, y, pose[2])
     x0, y0, x1, y1 = BOUNDS
     walls = [

@@ -8,7 +8,8 @@ rest, targets and goals within reach from free floor, robot clear of everything.
 need them: half of those of Navigate and of the opening skills begin where the skill before them in
 a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills have to take
 over from each other), and half of Pick's and Place's lead into the fridge, whose door stands as far
-open as the skill before may have pushed it.
+open as the skill before may have pushed it. `starts="varied"` is the same in more apartments, whose
+furniture stands in many more ways.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
-from rearrange.sim.layout import Receptacle, layout_ids, make_layout, piece_to_world
+from rearrange.sim.layout import (
+    Receptacle,
+    layout_ids,
+    make_layout,
+    piece_to_world,
+    varied_layout_ids,
+)
 from rearrange.sim.objects import HAB2_KINDS, KINDS
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.tasks.episode import EpisodeSpec, Target
@@ -58,7 +65,7 @@ MAX_TRIES = 60
 # decide.
 MAX_WAY = 2.6  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
-STARTS = ("task", "chain")
+STARTS = ("task", "chain", "varied")
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 
@@ -75,7 +82,8 @@ def generate_episode(
     Args:
         starts: one of `STARTS`.
 
-    Raises UserError for an unknown task, split or kind of starts or a negative seed or index.
+    Raises UserError for an unknown task, split or kind of starts, a negative seed or index, and
+    for varied starts in another split than train.
     """
     if starts not in STARTS:
         raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
@@ -85,9 +93,15 @@ def generate_episode(
     if seed < 0 or index < 0:
         raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
     numbers = [TASK_NUMBERS[task], SPLIT_NUMBERS[split], seed, index]
-    is_chain = starts == "chain" and task in _CHAINED
-    rng = np.random.default_rng([*numbers, 1] if is_chain else numbers)
-    make = _CHAINED[task] if is_chain else _MAKERS[task]
+    make = _MAKERS[task] if starts == "task" else _CHAINED.get(task, _MAKERS[task])
+    if starts == "varied":
+        if split != "train":
+            raise UserError(f"starts=varied is for training: split must be train, got {split!r}")
+        ids += varied_layout_ids()
+        numbers.append(2)
+    elif make is not _MAKERS[task]:
+        numbers.append(1)
+    rng = np.random.default_rng(numbers)
     for _ in range(MAX_TRIES):
         layout_id = ids[rng.integers(len(ids))]
         try:

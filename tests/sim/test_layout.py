@@ -11,9 +11,17 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.sim import furniture as fur
-from rearrange.sim.layout import SPLITS, floor_plan, layout_ids, make_layout, reachable_spots
+from rearrange.sim.layout import (
+    SPLITS,
+    floor_plan,
+    layout_ids,
+    make_layout,
+    reachable_spots,
+    varied_layout_ids,
+)
 
 ALL = [name for split in SPLITS for name in layout_ids(split)]
+VARIED = varied_layout_ids()[::15]
 
 
 def fingerprint() -> str:
@@ -77,15 +85,27 @@ def test_an_unknown_apartment_is_refused():
         layout_ids("dev")
 
 
+def test_training_has_many_more_apartments_that_are_none_of_the_benchmarks():
+    assert len(set(varied_layout_ids())) == 300 and not set(varied_layout_ids()) & set(ALL)
+    assert {name[:6] for name in varied_layout_ids()} == {name[:6] for name in layout_ids("train")}
+    turns = {name: [] for name in ("own", "varied")}
+    for kind, names in (("own", layout_ids("train")), ("varied", VARIED)):
+        for name in names:
+            first = make_layout(name[:6] + "_staging_00").pieces
+            off = [make_layout(name).pieces[i][2] - first[i][2] for i in ("chair_1", "chair_2")]
+            turns[kind] += list(np.degrees(np.abs(off)))
+    assert max(turns["own"]) < 24.01 and max(turns["varied"]) > 36.0
+
+
 def test_every_home_has_habs_twelve_receptacles_and_the_other_drawers():
-    for name in ALL:
+    for name in [*ALL, *VARIED]:
         kinds = [r.kind for r in make_layout(name).receptacles]
         assert (kinds.count("open"), kinds.count("fridge"), kinds.count("drawer")) == (8, 1, 7)
 
 
 def test_furniture_stands_apart_and_inside(sim):
     """Corners of every footprint, in every apartment, lie in the bounds and in no other one."""
-    for name in ALL:
+    for name in [*ALL, *VARIED]:
         layout = make_layout(name)
         x0, y0, x1, y1 = layout.bounds
         obstacles = layout.obstacles[: len(layout.pieces)]
@@ -103,7 +123,7 @@ def test_furniture_stands_apart_and_inside(sim):
 
 
 def test_every_receptacle_of_every_home_is_reached_from_free_floor():
-    for name in ALL:
+    for name in [*ALL, *VARIED]:
         layout = make_layout(name)
         plan = floor_plan(layout, {})
         for receptacle in layout.receptacles:
@@ -112,7 +132,7 @@ def test_every_receptacle_of_every_home_is_reached_from_free_floor():
 
 def test_free_floor_is_one_piece():
     """At least 97% of it belongs to one island: nobody starts in a trap."""
-    for name in ALL:
+    for name in [*ALL, *VARIED]:
         plan = floor_plan(make_layout(name), {})
         assert (plan.labels == plan.largest).sum() > 0.97 * plan.free.sum(), name
 
