@@ -33,6 +33,7 @@ DAMPING = 0.04
 GAIN = 0.12  # of an error a control step. Labels that are all full speed this way or that, down to
 # the last millimetre, tell nothing of how far it is, and cannot be learned.
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
+SLOPE = 1.6  # of the funnel that the hand comes down in
 OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
 STUCK_STEPS, STALL_STEPS = 12, 40  # of standing still: in touch with something, and without
 BACK_WAY, MAX_BACK_STEPS = 0.16, 60  # m to back off, and control steps until it is given up
@@ -94,19 +95,21 @@ class Servo(Steering):
         return self.move(gain * (target_w - self.hand_w), **how)
 
     def over(
-        self, point: np.ndarray, hover: float, tip: np.ndarray | None = None, has_ridge=True
-    ) -> np.ndarray:
+        self, point: np.ndarray, hover: float, tip: np.ndarray | None = None, has_ridge=True,
+        slope: float = SLOPE,
+    ) -> np.ndarray:  # fmt: skip
         """The hand down onto a point in a funnel: the farther beside it the higher, [3] m step.
 
         Args:
             tip: what is to come to the point if it is not the hand.
             has_ridge: whether to keep above what stands in between.
+            slope: of the funnel, m up a m to the side.
         """
         off = point - (self.hand_w if tip is None else tip)
         beside = float(np.hypot(off[0], off[1]))
         if has_ridge and beside > 0.1:  # over a chair's back
             hover = max(hover, self.ridge(point - off, point) + OVER_RIDGE - float(point[2]))
-        rise = off[2] + float(np.clip(1.6 * (beside - 0.02), 0.0, hover))
+        rise = off[2] + float(np.clip(slope * (beside - 0.02), 0.0, hover))
         aside = np.array([off[0], off[1], 0.0])
         step = aside * min(GAIN, 0.5 * HAND_SPEED / max(beside, 1e-9))
         if rise > 0.05:
@@ -114,8 +117,9 @@ class Servo(Steering):
         return step + (0.0, 0.0, float(np.clip(GAIN * rise, -HAND_SPEED, HAND_SPEED)))
 
     def into(
-        self, point: np.ndarray, hover: float, shelf: Shelf, tip: np.ndarray | None = None
-    ) -> np.ndarray:
+        self, point: np.ndarray, hover: float, shelf: Shelf, tip: np.ndarray | None = None,
+        slope: float = SLOPE,
+    ) -> np.ndarray:  # fmt: skip
         """Into a shelf: faces it, the arm to READY, in with the base, down onto a point.
 
         From anywhere that leads straight in; only from elsewhere it drives to a place before it,
@@ -124,7 +128,7 @@ class Servo(Steering):
         All changes are gradual: where a label jumps, who learns it comes to a stand.
 
         Args:
-            tip: what is to come to the point if it is not the hand.
+            tip, slope: see `over`.
         """
         off = (self.hand_w if tip is None else tip) - point
         along = float(off @ shelf.outward)
@@ -143,7 +147,7 @@ class Servo(Steering):
             self._begins_anew &= left > THERE
             return self.past_door(shelf, self.rest(self.steer_back(left)))
         if is_inside:
-            step = self.over(point, hover, tip, has_ridge=False)
+            step = self.over(point, hover, tip, has_ridge=False, slope=slope)
             action, room = self.move(step, preferred=READY, posture_gain=0.05), 0.0
         else:  # the arm stays small while it turns: the door is near
             faced = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))

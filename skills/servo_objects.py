@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rearrange.sim.objects import HAB2_KINDS, KINDS
 from rearrange.skills.body import Body
 from rearrange.skills.driving import wrapped
 from rearrange.skills.oracle_objects import PITCHES, pick_hands
@@ -15,18 +16,22 @@ from rearrange.skills.steering import turn_for
 from rearrange.tasks.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
-INTO_IN_SHELF = 0.015  # m, as PickServo.INTO; deeper, fewer are got out of the fridge
 OUT_OF_SHELF = 0.4  # m from where it was, outwards
+TALLEST = max(KINDS[name].half_height for name in HAB2_KINDS)  # m, above an object's centre
 
 
 class PickServo(Servo):
-    """Over the object, down to it, up again, rest."""
+    """Over the object, straight down until it is held, up again, rest.
 
-    HOVER = 0.12  # m above the object's top
-    # m below the top, where the hand goes until it holds the object. Who learns this does not see
-    # how flat the object is: a hand that slows down at its top would come to a stand above it.
-    INTO = 0.05
-    OVER_WAY = 0.1  # m that the hand is higher on the way there, clear of armrests and backs
+    Nothing goes by how tall the object is, which who learns this cannot see. Labels that did were
+    averaged: the hand came to a stand above what is flat and beside what is tall.
+    """
+
+    CLEAR = 0.04  # m above the tallest object's top, until the hand is over its centre
+    STEEP = 6.0  # what it comes down in is nearly a shaft: a tall object's edge is 3 cm away
+    INTO, INTO_IN_SHELF = 0.035, 0.0  # m below the centre, where the hand goes until it holds
+    HOVER = 0.2  # m above the centre on the way there, clear of armrests and backs
+    GRIP_BESIDE, GRIP_ABOVE = 0.06, 0.06  # m from the centre and above the tallest top
 
     def __init__(self, body: Body, index: int, shelf: Shelf | None = None) -> None:
         super().__init__(body)
@@ -49,24 +54,29 @@ class PickServo(Servo):
         if sim.is_holding:
             return self.rest()
         point = sim.object_pos_w(self._index)
-        top = point + (0.0, 0.0, sim.object_kind(self._index).half_height)
+        base = None
         if self._shelf is not None:
-            action = self.into(top - (0.0, 0.0, INTO_IN_SHELF), HOVER_IN_SHELF, self._shelf)
-            action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.08 else -1.0
-            return action
-        base, is_near = self.stance(point)
-        if not is_near:
-            return self.get_ready(top[2] + self.HOVER + self.OVER_WAY, base)
-        action = self.move(self.over(top - (0.0, 0.0, self.INTO), self.HOVER))
-        action[GRIP] = 1.0 if np.linalg.norm(self.hand_w - top) < 0.08 else -1.0
+            aim, hover = self._shaft(point, self.INTO_IN_SHELF)
+            action = self.into(aim, hover, self._shelf, slope=self.STEEP)
+        else:
+            base, is_near = self.stance(point)
+            if not is_near:
+                return self.get_ready(point[2] + TALLEST + self.HOVER, base)
+            action = self.move(self.over(*self._shaft(point, self.INTO), slope=self.STEEP))
+        off = self.hand_w - point
+        is_over = np.hypot(off[0], off[1]) < self.GRIP_BESIDE
+        action[GRIP] = 1.0 if is_over and off[2] < TALLEST + self.GRIP_ABOVE else -1.0
         return self.with_base(action, base)
+
+    def _shaft(self, point: np.ndarray, into: float) -> tuple[np.ndarray, float]:
+        """Where it leads to, [3] m world, and from how far above."""
+        return point - (0.0, 0.0, into), TALLEST + self.CLEAR + into
 
     def _carry_home(self) -> np.ndarray:
         hand = self.hand_w
         if self._shelf is not None:
             if float((hand - self._start) @ self._shelf.outward) < OUT_OF_SHELF:
-                kind = self.sim.object_kind(self._index)
-                lift = GAIN * (self._start[2] + kind.half_height + 0.04 - hand[2])
+                lift = GAIN * (self._start[2] + TALLEST + 0.04 - hand[2])
                 return self.draw_out(self._shelf.outward, lift)
             return self.rest((-0.3, 0.0))
         return self.home(self._start, 0.14)
