@@ -150,8 +150,9 @@ class Servo(Steering):
             step = self.over(point, hover, tip, has_ridge=False, slope=slope)
             action, room = self.move(step, preferred=READY, posture_gain=0.05), 0.0
         else:  # the arm stays small while it turns: the door is near
-            faced = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
-            action = self.pose(ARM_REST + faced * (READY - ARM_REST))
+            ready = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
+            ready = min(ready, shelf.readiness(base))
+            action = self.pose(ARM_REST + ready * (READY - ARM_REST))
             room = 0.5 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
         wanted = IN_SHELF + room
         pace = float(np.clip(2.0 * (away - wanted), -0.5, 0.5)) * max(np.cos(2.0 * bearing), 0.0)

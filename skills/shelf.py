@@ -21,6 +21,7 @@ BESIDE_PANEL, BEYOND_TIP = 0.45, 0.2  # a hand nearer to the open door's outside
 GRADUAL = 0.1  # over which that comes and goes
 BESIDE_WALL = 0.3  # a hand nearer to a wall's outside is in the way of a turn
 AHEAD, OBLIQUE = (0.9, 1.9), 0.6  # from where it leads straight in, and at what slope
+NEARER = 0.35  # within the far limit of this, from where on the arm is got ready all the way
 SLACK = 0.12  # by which a base that is on its way straight in may be off all of these
 
 
@@ -53,6 +54,14 @@ class Shelf:
             return False
         at_front = py + slope * (FRONT - px)
         return OPENING[0] - slack / 4 < at_front < OPENING[1] + slack / 4
+
+    def readiness(self, base: tuple[float, float, float]) -> float:
+        """How far the arm should be ready to reach in, 0 at the far limit of `is_ahead` to 1.
+
+        Where that limit is is hard to see. What the arm is told on both sides of it has to be the
+        same, else who learns it comes to a stand there.
+        """
+        return float(np.clip((AHEAD[1] - self._from_it(base)[0]) / NEARER, 0.0, 1.0))
 
     def holds(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, reaches into it."""
