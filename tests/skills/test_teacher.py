@@ -5,7 +5,7 @@ import pytest
 
 from rearrange.sim import fetch
 from rearrange.skills.body import Body
-from rearrange.skills.servo import BACK
+from rearrange.skills.servo import BACK, STALL_STEPS
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.steering import point_ahead
 from rearrange.skills.teacher import teacher_for
@@ -29,8 +29,8 @@ def solves(env, index, strange_steps=0):
     return False
 
 
-# Episodes of the train split, seed 0. Of 200 such episodes the rules solved 94% (pick) and 93%
-# (place), of 40 to 60 100% (navigate, open_drawer), 97% (close_drawer), 98% (open_fridge) and 93%
+# Episodes of the train split. Of 160 such episodes the rules solved 99% (pick), of 200 93% (place),
+# of 40 to 60 100% (navigate, open_drawer), 97% (close_drawer), 98% (open_fridge) and 93%
 # (close_fridge).
 @pytest.mark.parametrize(
     ("task", "least"),
@@ -83,6 +83,62 @@ def test_a_robot_that_is_stuck_is_told_to_back_off_until_it_does():
             break
         env.step(np.clip(answer, -1.0, 1.0))
     assert 0.1 < np.linalg.norm(np.array(sim.base_pose[:2]) - stood) < 0.25
+
+
+def test_the_hand_comes_in_above_the_tallest_object_whatever_it_is_to_pick():
+    """A policy does not see how tall the object is: one way has to do for all of them."""
+    env = make_gym(0, TASKS["pick"], 1, {"depth": False, "split": "train"})
+    sim, heights = env.unwrapped.sim, []
+    for index in range(12):
+        env.reset(options={"index": index})
+        episode = env.unwrapped.episode
+        target = episode.targets[0]
+        if target.start_container is not None:
+            continue
+        teacher = teacher_for(Body(sim), episode)
+        for _ in range(300):
+            env.step(np.clip(teacher.act(), -1.0, 1.0))
+            if sim.is_holding:
+                break
+            off = teacher.hand_w - sim.object_pos_w(target.object)
+            # The tallest thing's top is 0.105 m above its centre, and at most 8 cm to a side.
+            if 0.05 < np.hypot(off[0], off[1]) < 0.15:
+                assert off[2] > 0.105, index
+        if sim.held_object == target.object:
+            heights.append(sim.object_kind(target.object).half_height)
+    assert len(heights) >= 6 and min(heights) < 0.02 and max(heights) > 0.08
+
+
+def test_before_the_fridge_a_robot_that_came_to_a_stand_begins_anew():
+    env = make_gym(0, TASKS["pick"], 1, {"depth": False, "split": "train", "starts": "chain"})
+    sim = env.unwrapped.sim
+    index = next(i for i in range(20) if _is_in_fridge(env, i))
+    env.reset(options={"index": index})
+    teacher = teacher_for(Body(sim), env.unwrapped.episode)
+    fridge = np.array(sim.layout.pieces["fridge"])
+    out = np.array([np.cos(fridge[2]), np.sin(fridge[2])])
+
+    def ahead():
+        return float((np.array(sim.base_pose[:2]) - fridge[:2]) @ out)
+
+    def follow():
+        action = np.clip(teacher.act(), -1.0, 1.0)
+        env.step(action)
+        return action[BASE][0]
+
+    assert any(follow() and ahead() > 1.25 for _ in range(200))  # before it
+    assert any(follow() > 0.1 and ahead() < 1.15 for _ in range(100))  # on its way in
+    for _ in range(STALL_STEPS + 20):  # it comes to rest first
+        answer = teacher.act()[BASE][0]
+        env.step(np.zeros(ACTION_SIZE))
+    assert answer < -0.1
+    assert any(follow() < 0.0 and ahead() > 1.2 for _ in range(60))  # to the place before it
+    assert any(follow() > 0.1 and ahead() < 1.15 for _ in range(100))  # and in again
+
+
+def _is_in_fridge(env, index):
+    env.reset(options={"index": index})
+    return env.unwrapped.episode.targets[0].start_container == "fridge_top_door"
 
 
 def test_home_tasks_have_no_teacher():
