@@ -45,7 +45,7 @@ STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the 
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
 READY = np.array([-0.15, -1.12, 0.50, 0.54, -0.39, 1.30, -0.01])  # rad
 IN_SHELF = 0.87  # m, from the base to what lies in it while the hand is at it
-THERE = 0.2  # m from the place before a shelf
+RETREAT = 1.6  # m from what lies in a shelf, as far as it goes back from where it stood still
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
 
@@ -58,7 +58,7 @@ class Servo(Steering):
         self._back = 0  # control steps that it may still back off
         self._stuck_at = np.zeros(2)  # m, where the base was when it began to
         self._is_coming = False  # straight into a shelf
-        self._begins_anew = False  # goes all the way to the place before the shelf
+        self._retreat = 0  # control steps that it may still go back before a shelf
         self._leave = 0  # control steps that it may still take to leave a shelf
 
     def act(self) -> np.ndarray:
@@ -122,10 +122,10 @@ class Servo(Steering):
     ) -> np.ndarray:  # fmt: skip
         """Into a shelf: faces it, the arm to READY, in with the base, down onto a point.
 
-        From anywhere that leads straight in; only from elsewhere it drives to a place before it,
-        and from wherever it has come to a stand: whether a spot still leads straight in is hard to
-        see, and who learns it stops where it has been told this as often as that.
-        All changes are gradual: where a label jumps, who learns it comes to a stand.
+        From anywhere that leads straight in; only from elsewhere it drives to a place before it.
+        All changes are gradual: where a label jumps, who learns it comes to a stand. Where it has
+        come to one it is told to go back a little, and nothing else than before: who is told now
+        this, now that of the arm as well does neither.
 
         Args:
             tip, slope: see `over`.
@@ -139,12 +139,11 @@ class Servo(Steering):
         if shelf.is_beside(self.hand_w) and self.has_room_behind():
             return self.rest(AWAY)
         self._is_coming = is_inside or shelf.is_ahead(base, point, self._is_coming)
-        if not self._is_coming or self._begins_anew:
+        if not self._is_coming:
             if shelf.holds(self.hand_w):  # a turn would sweep the arm through what stands in it
                 return self.draw_out(shelf.outward, 0.0)
             self.place = self.sim.floor_plan().snap(*shelf.before(base, point))
             left = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
-            self._begins_anew &= left > THERE
             return self.past_door(shelf, self.rest(self.steer_back(left)))
         if is_inside:
             step = self.over(point, hover, tip, has_ridge=False, slope=slope)
@@ -156,8 +155,16 @@ class Servo(Steering):
             room = 0.5 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
         wanted = IN_SHELF + room
         pace = float(np.clip(2.0 * (away - wanted), -0.5, 0.5)) * max(np.cos(2.0 * bearing), 0.0)
-        action = self.with_base(action, (0.0 if abs(away - wanted) < 0.06 else pace, turn))
+        pace = 0.0 if abs(away - wanted) < 0.06 else pace
+        if self._retreats(away):
+            pace = BACK[0]
+        action = self.with_base(action, (pace, turn))
         return action if is_inside else self.past_door(shelf, action)
+
+    def _retreats(self, away: float) -> bool:
+        """Whether to go on going back from where it stood still, `away` m from the thing."""
+        self._retreat = max(self._retreat - 1, 0) if away < RETREAT else 0
+        return self._retreat > 0
 
     def past_door(self, shelf: Shelf, action: np.ndarray) -> np.ndarray:
         """The action, or back from the outside of the open door as far as the hand is at it."""
@@ -182,7 +189,9 @@ class Servo(Steering):
         is_caught = self.is_backing_off()
         if is_caught:
             self._leave = LEAVE_STEPS
-        self._begins_anew |= self._stands_still(STALL_STEPS)
+        if self._stands_still(STALL_STEPS):
+            self._poses.clear()
+            self._retreat = MAX_BACK_STEPS
         is_inside = shelf is not None and shelf.holds(self.hand_w)
         self._leave = self._leave - 1 if is_inside else 0
         if self._leave > 0:
