@@ -30,7 +30,7 @@ class PickServo(Servo):
     CLEAR = 0.04  # m above the tallest object's top, until the hand is over its centre
     STEEP = 6.0  # what it comes down in is nearly a shaft: a tall object's edge is 3 cm away
     INTO, INTO_IN_SHELF = 0.035, 0.0  # m below the centre, where the hand goes until it holds
-    HOVER = 0.2  # m above the centre on the way there, clear of armrests and backs
+    HOVER = 0.2  # m above the tallest top on the way there, clear of armrests and backs
     GRIP_BESIDE, GRIP_ABOVE = 0.06, 0.06  # m from the centre and above the tallest top
 
     def __init__(self, body: Body, index: int, shelf: Shelf | None = None) -> None:
