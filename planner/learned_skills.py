@@ -28,9 +28,10 @@ from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.home import HOME_MARKERS
 from rearrange.tasks.registry import make_task
 
-# Of 200 validation episodes each, 98 in 100 of those that worked were over by then; what has not
-# worked by then is better begun anew. What opens has to drive further here than in its own task.
-LIMITS = {"pick": 200, "place": 240, "open_drawer": 300, "open_fridge": 300}  # control steps
+# What opens has to drive further here than in its own task. Pick and Place may use all of theirs:
+# nine in ten of those that work in the fridge take up to 270 steps, around its open door. One that
+# stands still is over sooner.
+LIMITS = {"pick": 400, "place": 400, "open_drawer": 300, "open_fridge": 300}  # control steps
 View = Callable[[Observation], Observation]
 
 

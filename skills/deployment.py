@@ -37,10 +37,18 @@ MAX_STOP_DISTANCE = 2.0  # m, navigate may not stop further away (VER paper, app
 ARM_RESET_LIMIT = 50  # control steps, hab-spec 5.1
 ARM_RESET_DONE = 0.05  # rad, the largest difference of a joint, hab-spec 5.1
 COMPASS = "goal_to_agent_gps_compass"
-STILL_STEPS, STILL = 60, np.array([0.08, 0.15])  # m and rad by which less than moved is standing
-# Control steps without coming nearer by so many m, after which a skill has stalled. A way around
-# furniture may lead away from the goal, at 1 m/s for no longer than this.
-PATIENCE = {"navigate": (180, 0.1), "pick": (100, 0.02), "place": (100, 0.02)}
+# What tells whether a skill stands still: by less than so much moved within STILL_STEPS.
+STILL_STEPS, STILL_HAND = 60, 0.05  # control steps; m of each coordinate
+WATCHED = {
+    "navigate": (COMPASS,),
+    "pick": ("obj_start_sensor", "relative_resting_position"),
+    "place": ("obj_goal_sensor", "relative_resting_position"),
+}
+STILL_BASE = (0.08, 0.15)  # m and rad, of the compass
+# Control steps without coming nearer by so many m, after which Navigate has stalled. A way around
+# furniture may lead away from the goal, at 1 m/s for no longer than this. The hand's way around an
+# open door takes most of an episode: Pick and Place have their time limits instead.
+PATIENCE, NEARER = 180, 0.1
 STUCK = "stuck"
 _ENDS_BY_STOP = ("navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge")
 
@@ -112,7 +120,7 @@ def run_policy(
     progress = Progress(skill)
     while not _has_ended(skill, senses):
         seen = view(senses.seen)
-        if progress.has_stalled(seen, senses.is_holding):
+        if progress.has_stalled(seen):
             return STUCK
         action = policy.act(seen)
         if action[STOP] > 0.0 and _may_stop(skill, seen):
@@ -128,37 +136,29 @@ class Progress:
     """Whether what a skill sees still tells of something being done."""
 
     def __init__(self, skill: str) -> None:
-        self._skill = skill
-        self._patience = PATIENCE.get(skill)
+        self._watched = WATCHED.get(skill, ())
+        self._still = STILL_BASE if skill == "navigate" else STILL_HAND
+        self._is_driving = skill == "navigate"
         self._recent: deque[np.ndarray] = deque(maxlen=STILL_STEPS)
-        self._best, self._since, self._was_holding = np.inf, 0, False
+        self._best, self._since = np.inf, 0
 
-    def has_stalled(self, seen: Observation, is_holding: bool) -> bool:
+    def has_stalled(self, seen: Observation) -> bool:
         """To be called once a control step."""
-        if self._patience is None:
+        if not self._watched:
             return False
-        if is_holding != self._was_holding:
-            self._was_holding, self._best = is_holding, np.inf
-        limit, nearer = self._patience
-        distance = self._distance(seen, is_holding)
-        self._since += 1
-        if distance < self._best - nearer:
-            self._best, self._since = distance, 0
-        return self._since > limit or (self._skill == "navigate" and self._is_still(seen[COMPASS]))
+        return self._stands_still(seen) or (self._is_driving and self._comes_no_nearer(seen))
 
-    def _distance(self, seen: Observation, is_holding: bool) -> float:
-        """What is to become less: of the way, of the hand to its target, of the hand to rest."""
-        if self._skill == "navigate":
-            return float(seen[COMPASS][0])
-        is_reaching = is_holding == (self._skill == "place")
-        target = "obj_goal_sensor" if self._skill == "place" else "obj_start_sensor"
-        name = target if is_reaching else "relative_resting_position"
-        return float(np.linalg.norm(seen[name]))
-
-    def _is_still(self, compass: np.ndarray) -> bool:
-        self._recent.append(compass.copy())
+    def _stands_still(self, seen: Observation) -> bool:
+        self._recent.append(np.concatenate([seen[name] for name in self._watched]))
         spread = np.ptp(np.stack(self._recent), axis=0)
-        return len(self._recent) == STILL_STEPS and bool((spread < STILL).all())
+        return len(self._recent) == STILL_STEPS and bool((spread < self._still).all())
+
+    def _comes_no_nearer(self, seen: Observation) -> bool:
+        distance = float(seen[COMPASS][0])
+        self._since += 1
+        if distance < self._best - NEARER:
+            self._best, self._since = distance, 0
+        return self._since > PATIENCE
 
 
 def _has_ended(skill: str, senses: Senses) -> bool:

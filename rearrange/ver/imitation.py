@@ -10,6 +10,8 @@ memory's sake. The standard deviations stay as they are: they are for the explor
 
     loss = 1/B sum_b [ 1/2 sum_a w_ba (mean_ba - label_ba)^2 + value_coef / 2 (V_b - R_b)^2 ]
 
+With huber_delta = d, |mean_ba - label_ba| - d / 2 stands for the halved square beyond d, and the
+square by 2 d within.
 R_b are the returns of whoever moved the robot: a start for the critic, no more.
 B: steps of a minibatch, A: action dimensions.
 """
@@ -25,6 +27,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from rearrange.ver.distributed import ALONE, Ranks
 from rearrange.ver.entropy import EntropyCfg
@@ -42,6 +45,8 @@ class ImitationCfg:
     """Weight of the value's error; returns are an order larger than actions."""
     memory_rollouts: int = 100
     """Rollouts that are learned from again."""
+    huber_delta: float = 0.0
+    """Error beyond which it is its size that counts and not its square (Huber 1964); 0: never."""
 
     def __post_init__(self) -> None:
         if self.total_steps < 0:
@@ -50,6 +55,8 @@ class ImitationCfg:
             raise ValueError(f"value_coef must not be negative, got {self.value_coef}")
         if self.memory_rollouts < 1:
             raise ValueError(f"memory_rollouts must be at least 1, got {self.memory_rollouts}")
+        if self.huber_delta < 0.0:
+            raise ValueError(f"huber_delta must not be negative, got {self.huber_delta}")
 
 
 class Imitable(Policy, Protocol):
@@ -126,7 +133,7 @@ class ImitationLearner(Learner):
         mean, value = self.policy.means(minibatch)
         error = weight * (mean - label).square()
         log_prob = -0.5 * error.sum(-1)  # of the label, for deviations of 1, without its constant
-        action_loss = -log_prob.mean()
+        action_loss = self._action_loss(mean, label, weight)
         value_loss = 0.5 * (value - minibatch.returns).square().mean()
         with torch.no_grad():
             is_sure = weight > 0.0
@@ -140,3 +147,15 @@ class ImitationLearner(Learner):
             }
         loss = action_loss + self._imitation.value_coef * value_loss
         return loss, stats, Evaluation(log_prob, torch.zeros_like(value), value)
+
+    def _action_loss(self, mean: Tensor, label: Tensor, weight: Tensor) -> Tensor:
+        """Weighted errors of [B, A], summed over A, mean over B.
+
+        Where alike observations have labels of two kinds, the least square is in between them, and
+        a robot told to go on or to go back stands still; the least size is with the more frequent.
+        """
+        delta = self._imitation.huber_delta
+        if delta == 0.0:
+            return 0.5 * (weight * (mean - label).square()).sum(-1).mean()
+        error = functional.huber_loss(mean, label, reduction="none", delta=delta) / delta
+        return (weight * error).sum(-1).mean()

@@ -80,7 +80,7 @@ def way(distances, bearings=None):
     for count, distance in enumerate(distances):
         bearing = 0.1 * count if bearings is None else bearings[count]
         compass = {"goal_to_agent_gps_compass": np.array([distance, bearing], np.float32)}
-        if progress.has_stalled(compass, False):
+        if progress.has_stalled(compass):
             return count
     return None
 
@@ -95,17 +95,27 @@ def test_navigate_gives_up_where_it_stands_still_and_only_there():
     assert way(around) is None  # a way around a table leads away at first
 
 
-def test_pick_gives_up_when_its_hand_comes_no_nearer():
-    def seen(to_object, to_rest):
-        vectors = {"obj_start_sensor": to_object, "relative_resting_position": to_rest}
-        return {name: np.array([0.0, 0.0, v], np.float32) for name, v in vectors.items()}
+@pytest.mark.parametrize("skill, sensor", [("pick", "obj_start"), ("place", "obj_goal")])
+def test_pick_and_place_give_up_where_they_stand_still_and_only_there(skill, sensor):
+    def until(target, rest):
+        """After how many steps it is told to give up; the sensors show these vectors, [T, 3]."""
+        progress = Progress(skill)
+        for count, (to_target, to_rest) in enumerate(zip(target, rest, strict=True)):
+            seen = {f"{sensor}_sensor": to_target, "relative_resting_position": to_rest}
+            if progress.has_stalled(seen):
+                return count
+        return None
 
-    progress = Progress("pick")
-    assert not any(progress.has_stalled(seen(v, 9.0), False) for v in np.linspace(1.5, 0.2, 150))
-    assert not any(progress.has_stalled(seen(0.2, v), True) for v in np.linspace(0.8, 0.3, 100))
-    stalls = [progress.has_stalled(seen(0.2, 0.3), True) for _ in range(101)]
-    assert not any(stalls[:90]) and stalls[-1]
-    assert not any(Progress("open_drawer").has_stalled({}, False) for _ in range(500))
+    still = np.zeros((300, 3), np.float32)
+    turning = 1.5 * np.stack([np.cos(np.arange(300) / 30), np.sin(np.arange(300) / 30)] * 2)[:3].T
+    assert until(still, still) == 59
+    assert until(turning, still) is None  # the base drives around a door, comes no nearer
+    assert until(still, turning) is None  # the hand alone moves
+    assert until(np.concatenate([turning[:100], still[:100]]), still[:200]) == 159
+
+
+def test_what_opens_and_closes_is_not_watched():
+    assert not any(Progress("open_drawer").has_stalled({}) for _ in range(500))
 
 
 def test_pick_ends_when_it_holds_something_at_rest():

@@ -22,14 +22,14 @@ ACTION = action_spec(spaces.Box(-1.0, 1.0, (A,)))
 TEACHER = np.array([[0.4, -0.3], [0.2, 0.5], [-0.5, 0.1]])  # label = TEACHER place
 
 
-def rollout(policy, rng, side=0):
+def rollout(policy, rng, side=0, label_of=lambda place: place @ TEACHER.T):
     """Steps of E environments; the last slot's labels count for nothing. side: 0 any, +-1 half."""
     storage = RolloutStorage(S, E, ALL, ACTION, policy.state_size, CPU)
     rows = storage.allocate(S)
     place = rng.uniform(-1.0, 1.0, (S, 2))
     if side:
         place[:, 0] = side * np.abs(place[:, 0])
-    label = place @ TEACHER.T
+    label = label_of(place)
     label[:, 2] = rng.choice([-1.0, 1.0], S)
     weight = np.tile([1.0, 2.0, 0.0], (S, 1))
     for name, values in (("place", place), ("oracle_action", label), ("oracle_weight", weight)):
@@ -96,6 +96,38 @@ def test_what_an_earlier_rollout_taught_is_kept_by_the_memory():
     assert left[40] < 0.7 * left[1]
 
 
+def test_labels_of_two_kinds_are_averaged_by_squares_and_decided_by_huber():
+    rng = np.random.default_rng(3)
+    learned = {}
+    for delta in (0.0, 0.05):
+        policy, learner = make(huber_delta=delta)
+        for _ in range(150):  # go on in two steps of three, go back in the third, wherever it is
+            learner.update(
+                rollout(policy, rng, label_of=lambda place: np.repeat(
+                    rng.choice([0.8, -0.8], (len(place), 1), p=[2 / 3, 1 / 3]), A, axis=1
+                ))
+            )  # fmt: skip
+        seen = {"place": torch.zeros(1, 2)}
+        first = torch.zeros(1, dtype=torch.bool)
+        with torch.no_grad():
+            step = policy.act(seen, torch.zeros(1, A), first, torch.zeros(1, 0), deterministic=True)
+        learned[delta] = step.action[0, :2].numpy()
+    assert learned[0.0] == pytest.approx(0.8 / 3, abs=0.15)  # the mean of the labels
+    assert learned[0.05] == pytest.approx(0.8, abs=0.1)  # their median
+
+
+@pytest.mark.parametrize("error", [0.03, 0.2, -1.4])
+def test_huber_loss_goes_with_the_size_of_large_errors_and_with_the_square_of_small(error):
+    _, learner = make(huber_delta=0.1)
+    loss = learner._action_loss(
+        torch.full((4, A), error), torch.zeros(4, A), torch.tensor([1.0, 2.0, 0.0])
+    )
+    per_slot = abs(error) - 0.05 if abs(error) > 0.1 else 5.0 * error**2
+    assert float(loss) == pytest.approx(3.0 * per_slot, rel=1e-5)
+
+
 def test_settings_must_make_sense():
+    with pytest.raises(ValueError, match="huber_delta must not be negative"):
+        ImitationCfg(huber_delta=-0.1)
     with pytest.raises(ValueError, match="memory_rollouts must be at least 1"):
         ImitationCfg(memory_rollouts=0)
