@@ -8,8 +8,9 @@ rest, targets and goals within reach from free floor, robot clear of everything.
 need them: half of those of Navigate and of the opening skills begin where the skill before them in
 a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills have to take
 over from each other), and half of Pick's and Place's lead into the fridge, whose door stands as far
-open as the skill before may have pushed it. `starts="varied"` is the same, in the train split also
-in more apartments, whose furniture stands in many more ways.
+open as the skill before may have pushed it; in half of those of opening the fridge it is ajar.
+`starts="varied"` is the same, in the train split also in more apartments, whose furniture stands in
+many more ways.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
 FRIDGE_DOOR = "fridge_top_door"
 FRIDGE_OPEN = 1.5  # rad, hab-spec 2.5
 FRIDGE_PUSHED = (1.2, 2.3)  # rad, what skills leave it at; the hinge ends at 2.3 (hab-spec 2.3)
+FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it counts as open at 1.17
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 TASK_NUMBERS = {
@@ -313,6 +315,8 @@ def _articulated_skill(task, split, seed, index, layout_id, rng, chain_share=0.0
         opening[joint] = float(
             rng.uniform(0.4, 0.5) if is_drawer else rng.uniform(np.pi / 4, 2 * np.pi / 3)
         )
+    elif chain_share and not is_drawer and rng.random() < chain_share:
+        opening[joint] = float(rng.uniform(*FRIDGE_AJAR))
     draft = _Draft(layout_id, rng, opening)
     layout = draft.layout
     kinds = ["024_bowl", "013_apple"] if is_drawer else HAB2_KINDS

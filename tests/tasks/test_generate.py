@@ -291,6 +291,16 @@ def test_some_chained_openings_begin_where_navigate_stops(task):
     assert outside >= 4
 
 
+def test_half_of_chained_fridges_to_open_are_ajar():
+    angles = [
+        dict(spec.scene.joints).get("fridge_top_door", 0.0) for spec in chained("open_fridge", 24)
+    ]
+    ajar = [angle for angle in angles if angle > 0.0]
+    assert 4 <= len(ajar) <= 20  # mean 12; 3.3 deviations of slack
+    assert max(ajar) < 1.17  # which would count as open
+    assert not any(dict(spec.scene.joints) for spec in chained("open_drawer"))
+
+
 def test_half_of_chained_picks_and_places_lead_into_the_fridge():
     picks, places = chained("pick", 24), chained("place", 24)
     # half, and of the others 1 pick in 6 (mean 14 of 24) and 1 place in 6; 3.3 deviations of slack
