@@ -5,9 +5,10 @@ Names and split follow HAB on ReplicaCAD (hab-spec 2.1): `v3_sc{M}_staging_{NN}`
 of its macro layout and is kept only when the home works: all drawers and both fridge doors have
 room to open with the robot in front of them, and every receptacle can be reached.
 
-For training there are more, `v3_sc{M}_varied_{NN}` with M of the train split, whose furniture is
-moved and turned several times as far. Three macro layouts are few to learn from what stands around
-a chair or a table.
+For training there are more, M of the train split: `v3_sc{M}_varied_{NN}`, whose furniture is moved
+and turned several times as far, and `v3_sc{M}_arranged_{NN}`, where all but the kitchen stands
+anywhere (`sim/arrangement.py`). Three macro layouts are few to learn from what stands around a
+chair or a table.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from numba import njit
 from rearrange.errors import UserError
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
+from rearrange.sim.arrangement import KITCHEN, arranged
 from rearrange.sim.navigation import FloorPlan
 
 SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
 NUM_VARIATIONS = 21
-NUM_VARIED = 100  # of each macro layout of the train split
+NUM_VARIED = 100  # of each macro layout of the train split, and as many that are arranged
 VARIED_MOVE, VARIED_TURN = 3.0, 4.0  # times a piece's own bounds
 BOUNDS = (0.0, 0.0, 9.0, 7.0)  # m, inside of the outer walls
 _WALL = 0.05  # m, half thickness
@@ -151,7 +153,8 @@ def layout_ids(split: str) -> tuple[str, ...]:
 def varied_layout_ids() -> tuple[str, ...]:
     """Names of the apartments that are for training alone."""
     return tuple(
-        f"v3_sc{macro}_varied_{number:02d}"
+        f"v3_sc{macro}_{kind}_{number:02d}"
+        for kind in ("varied", "arranged")
         for macro in SPLITS["train"]
         for number in range(NUM_VARIED)
     )
@@ -173,28 +176,29 @@ def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
     return _found(layout_id)[1]
 
 
-@lru_cache(maxsize=512)  # all there are: 7 MiB, and 5 ms to make one of those that are varied
+@lru_cache(maxsize=1024)  # all there are: 14 MiB
 def _found(layout_id: str) -> tuple[Layout, dict[str, np.ndarray]]:
     known = {name for split in SPLITS for name in layout_ids(split)}
-    is_varied = layout_id in varied_layout_ids()
-    if layout_id not in known and not is_varied:
+    if layout_id not in known and layout_id not in varied_layout_ids():
         raise UserError(
             f"layout must be named v3_sc0_staging_00 .. v3_sc4_staging_20; got {layout_id!r}"
         )
-    macro, variation = int(layout_id[5]), int(layout_id[-2:])
-    rng = np.random.default_rng([macro, variation, 7, 1] if is_varied else [macro, variation, 7])
-    move, turn = (VARIED_MOVE, VARIED_TURN) if is_varied else (1.0, 1.0)
+    macro, kind, variation = int(layout_id[5]), layout_id.split("_")[2], int(layout_id[-2:])
+    streams = {"staging": [], "varied": [1], "arranged": [2]}
+    rng = np.random.default_rng([macro, variation, 7, *streams[kind]])
+    move, turn = (VARIED_MOVE, VARIED_TURN) if kind == "varied" else (1.0, 1.0)
     for _ in range(MAX_TRIES):
-        layout = _sample(layout_id, macro, rng, move, turn)
-        spots = _workable_spots(layout)
+        layout = _sample(layout_id, macro, rng, move, turn, kind == "arranged")
+        spots = None if layout is None else _workable_spots(layout)
         if spots is not None:
             return layout, spots
     raise RuntimeError(f"no workable variation of macro layout {macro} found for {layout_id}")
 
 
 def _sample(
-    layout_id: str, macro: int, rng: np.random.Generator, moves: float, turns: float
-) -> Layout:
+    layout_id: str, macro: int, rng: np.random.Generator, moves: float, turns: float,
+    is_arranged: bool,
+) -> Layout | None:  # fmt: skip
     pieces = {}
     for name, (x, y, yaw_deg, along, across, turn) in _MACROS[macro].items():
         jitter = rng.uniform(-1, 1, 3)
@@ -212,6 +216,11 @@ def _sample(
         walls.append(
             ((ax + bx) / 2, (ay + by) / 2, abs(bx - ax) / 2 + _WALL, abs(by - ay) / 2 + _WALL, 0.0)
         )
+    if is_arranged:
+        kitchen = {name: pieces[name] for name in KITCHEN}
+        pieces = arranged(kitchen, np.array(walls), BOUNDS, rng)
+        if pieces is None:
+            return None
     receptacles = []
     for name, pose in pieces.items():
         for s in fur.PIECES[name].surfaces:
