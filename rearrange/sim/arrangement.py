@@ -17,7 +17,7 @@ from rearrange.sim import furniture as fur
 Pose = tuple[float, float, float]  # x, y, yaw of a piece: m, rad, world
 KITCHEN = ("counter", "fridge", "island")
 WALL_SHARE = 0.5  # of the other pieces that stand at an outer wall
-WALL_GAP = 0.03  # m behind these
+WALL_GAP = 0.06  # m behind these; walls keep GAP like all else
 SLANT = 15.0  # degrees that a piece is turned by beyond a right angle, at most
 GAP = 0.05  # m between pieces
 TRIES = 40  # for each piece
@@ -56,7 +56,7 @@ def arranged(
                 break
         else:
             return None
-    return {name: poses[name] for name in fur.PIECES}
+    return poses
 
 
 def footprint(name: str, pose: Pose) -> tuple[float, ...]:
@@ -95,8 +95,9 @@ def _overlap(a: Sequence[float], b: Sequence[float]) -> bool:
     """Whether two rectangles come nearer than GAP: no side's normal separates them."""
     corners = _corners(a), _corners(b)
     for yaw in (a[4], b[4]):
-        for axis in (np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])):
-            first, second = (c @ axis for c in corners)
+        c, s = np.cos(yaw), np.sin(yaw)
+        for axis in ((c, s), (-s, c)):
+            first, second = (points @ axis for points in corners)
             if first.min() - second.max() > GAP or second.min() - first.max() > GAP:
                 return False
     return True

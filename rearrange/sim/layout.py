@@ -33,6 +33,7 @@ VARIED_MOVE, VARIED_TURN = 3.0, 4.0  # times a piece's own bounds
 BOUNDS = (0.0, 0.0, 9.0, 7.0)  # m, inside of the outer walls
 _WALL = 0.05  # m, half thickness
 MAX_TRIES = 200
+MIN_ISLAND = 0.85  # of the free floor that the robot gets to
 
 # piece: (x, y, yaw in degrees, along, across, turn): the last three bound its jitter: m along its
 # own y, m along its own x, degrees. Furniture with its back to a wall does not move across.
@@ -218,9 +219,10 @@ def _sample(
         )
     if is_arranged:
         kitchen = {name: pieces[name] for name in KITCHEN}
-        pieces = arranged(kitchen, np.array(walls), BOUNDS, rng)
-        if pieces is None:
+        found = arranged(kitchen, np.array(walls), BOUNDS, rng)
+        if found is None:
             return None
+        pieces = {name: found[name] for name in pieces}
     receptacles = []
     for name, pose in pieces.items():
         for s in fur.PIECES[name].surfaces:
@@ -337,6 +339,8 @@ def _workable_spots(layout: Layout) -> dict[str, np.ndarray] | None:
         ):
             return None
     plan = FloorPlan(layout.bounds, layout.obstacles)
+    if (plan.labels == plan.largest).sum() < MIN_ISLAND * plan.free.sum():
+        return None
     spots = {}
     for receptacle in layout.receptacles:
         spots[receptacle.name] = reachable_spots(layout, plan, receptacle)

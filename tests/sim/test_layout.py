@@ -86,10 +86,11 @@ def test_an_unknown_apartment_is_refused():
 
 
 def test_training_has_many_more_apartments_that_are_none_of_the_benchmarks():
-    assert len(set(varied_layout_ids())) == 300 and not set(varied_layout_ids()) & set(ALL)
+    assert len(set(varied_layout_ids())) == 600 and not set(varied_layout_ids()) & set(ALL)
     assert {name[:6] for name in varied_layout_ids()} == {name[:6] for name in layout_ids("train")}
     turns = {name: [] for name in ("own", "varied")}
-    for kind, names in (("own", layout_ids("train")), ("varied", VARIED)):
+    moved = [name for name in VARIED if "_varied_" in name]
+    for kind, names in (("own", layout_ids("train")), ("varied", moved)):
         for name in names:
             first = make_layout(name[:6] + "_staging_00").pieces
             off = [make_layout(name).pieces[i][2] - first[i][2] for i in ("chair_1", "chair_2")]
@@ -131,10 +132,11 @@ def test_every_receptacle_of_every_home_is_reached_from_free_floor():
 
 
 def test_free_floor_is_one_piece():
-    """At least 97% of it belongs to one island: nobody starts in a trap."""
+    """At least 97% of it belongs to one island, 85% where furniture stands anywhere."""
     for name in [*ALL, *VARIED]:
         plan = floor_plan(make_layout(name), {})
-        assert (plan.labels == plan.largest).sum() > 0.97 * plan.free.sum(), name
+        share = 0.85 if "_arranged_" in name else 0.97
+        assert (plan.labels == plan.largest).sum() > share * plan.free.sum(), name
 
 
 def far_from_kitchen(layout) -> tuple[float, float, float]:
