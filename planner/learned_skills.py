@@ -31,7 +31,7 @@ from rearrange.tasks.registry import make_task
 # Control steps, more than the skills' own tasks give: what opens has to drive further here, and one
 # in ten of the Picks and Places in the fridge, around its open door, takes more than 270. A Pick or
 # Place that stands still is over sooner.
-LIMITS = {"pick": 400, "place": 400, "open_drawer": 300, "open_fridge": 400}
+LIMITS = {"pick": 400, "place": 400, "open_drawer": 300, "open_fridge": 300}
 View = Callable[[Observation], Observation]
 
 
