@@ -358,6 +358,8 @@ class ExportSkillCfg:
     """The folder of a `train-skill` run; its newest whole checkpoint is taken."""
     output: str = MISSING
     """The file, ending in .safetensors; `skills=FOLDER` finds it by its name, NAME.safetensors."""
+    average: list[str] = field(default_factory=list)
+    """Further runs or skill files of the same skill whose weights are averaged with the run's."""
     max_megabytes: float = 6.0
     """A larger file is refused: skills are to be shipped with the package."""
 

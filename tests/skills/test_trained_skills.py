@@ -79,3 +79,23 @@ def test_what_cannot_be_exported_is_one_line(run_dir, tmp_path, capsys):
     assert "no checkpoint" in fails(capsys, *words, f"run={tmp_path}")
     assert "must end in" in fails(capsys, "export-skill", f"run={run_dir}", "output=pick.zip")
     assert not path.exists()
+
+
+def test_the_mean_of_trainings_is_that_of_each_weight(make_skill, run_dir, tmp_path, capsys):
+    other = make_skill("pick")
+    other.weights = {name: 3.0 * weight + 1.0 for name, weight in other.weights.items()}
+    write_skill(other, tmp_path / "other.safetensors")
+    path = tmp_path / "mean.safetensors"
+    words = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'other.safetensors'}]"]
+    assert cli.main([*words, f"output={path}"]) == 0
+    back = read_skill(path)
+    for name, weight in make_skill("pick").weights.items():
+        torch.testing.assert_close(back.weights[name].float(), 2 * weight + 0.5, atol=3e-3, rtol=0)
+    assert [origin.get("steps") for origin in back.origin["mean_of"]][0] == 640
+    capsys.readouterr()
+    write_skill(make_skill("place"), tmp_path / "place.safetensors")
+    words = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'place.safetensors'}]"]
+    assert "of another skill or network" in fails(
+        capsys, *words, f"output={tmp_path / 'x'}.safetensors"
+    )
+    assert not (tmp_path / "x.safetensors").exists()
