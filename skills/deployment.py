@@ -137,8 +137,8 @@ class Progress:
 
     def __init__(self, skill: str) -> None:
         self._watched = WATCHED.get(skill, ())
-        self._still = STILL_BASE if skill == "navigate" else STILL_HAND
         self._is_driving = skill == "navigate"
+        self._still = STILL_BASE if self._is_driving else STILL_HAND
         self._recent: deque[np.ndarray] = deque(maxlen=STILL_STEPS)
         self._best, self._since = np.inf, 0
 
@@ -150,8 +150,10 @@ class Progress:
 
     def _stands_still(self, seen: Observation) -> bool:
         self._recent.append(np.concatenate([seen[name] for name in self._watched]))
+        if len(self._recent) < STILL_STEPS:
+            return False
         spread = np.ptp(np.stack(self._recent), axis=0)
-        return len(self._recent) == STILL_STEPS and bool((spread < self._still).all())
+        return bool((spread < self._still).all())
 
     def _comes_no_nearer(self, seen: Observation) -> bool:
         distance = float(seen[COMPASS][0])

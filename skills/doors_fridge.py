@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from rearrange.sim import furniture as fur
-from rearrange.sim.layout import piece_to_world
+from rearrange.sim.furniture import piece_to_world
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.body import Body
 from rearrange.skills.doors_lead import (

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable
 import numpy as np
 
 from rearrange.sim import furniture as fur
-from rearrange.sim.layout import piece_to_world
+from rearrange.sim.furniture import piece_to_world
 from rearrange.sim.simulation import Simulation
 from rearrange.skills import doors_drawers, doors_fridge
 from rearrange.skills.body import Body, world_to_base_axes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearrange.sim import furniture as fur
-from rearrange.sim.layout import piece_to_world
+from rearrange.sim.furniture import piece_to_world
 from rearrange.skills.body import world_to_base_axes
 
 # All in the fridge's frame, x out of its front, m.

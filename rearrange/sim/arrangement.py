@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rearrange.sim import furniture as fur
+from rearrange.sim.furniture import footprint, piece_to_world
 
 Pose = tuple[float, float, float]  # x, y, yaw of a piece: m, rad, world
 KITCHEN = ("counter", "fridge", "island")
@@ -42,7 +43,7 @@ def arranged(
     poses = dict(kitchen)
     taken = [*walls, *(footprint(name, pose) for name, pose in kitchen.items())]
     for name, (x0, x1, y0, y1) in KEPT_FREE.items():
-        x, y = _from_frame(kitchen[name], (x0 + x1) / 2, (y0 + y1) / 2)
+        x, y = piece_to_world(kitchen[name], (x0 + x1) / 2, (y0 + y1) / 2)
         taken.append((x, y, (x1 - x0) / 2, (y1 - y0) / 2, kitchen[name][2]))
     others = [name for name in fur.PIECES if name not in kitchen]
     # Large ones first, while there is room.
@@ -59,11 +60,6 @@ def arranged(
     return poses
 
 
-def footprint(name: str, pose: Pose) -> tuple[float, ...]:
-    """What a piece covers of the floor: centre x, y, half x, y, yaw."""
-    return (pose[0], pose[1], *fur.PIECES[name].half, pose[2])
-
-
 def _drawn(name: str, bounds: tuple[float, float, float, float], rng: np.random.Generator) -> Pose:
     x0, y0, x1, y1 = bounds
     x, y = float(rng.uniform(x0, x1)), float(rng.uniform(y0, y1))
@@ -75,15 +71,10 @@ def _drawn(name: str, bounds: tuple[float, float, float, float], rng: np.random.
     return ((x0 + off, y, yaw), (x, y0 + off, yaw), (x1 - off, y, yaw), (x, y1 - off, yaw))[quarter]
 
 
-def _from_frame(pose: Pose, x: float, y: float) -> tuple[float, float]:
-    c, s = np.cos(pose[2]), np.sin(pose[2])
-    return pose[0] + c * x - s * y, pose[1] + s * x + c * y
-
-
 def _corners(rectangle: Sequence[float]) -> np.ndarray:
     x, y, hx, hy, yaw = rectangle
     ends = [(hx, hy), (hx, -hy), (-hx, -hy), (-hx, hy)]
-    return np.array([_from_frame((x, y, yaw), *end) for end in ends])
+    return np.array([piece_to_world((x, y, yaw), *end) for end in ends])
 
 
 def _is_inside(rectangle: Sequence[float], bounds: tuple[float, float, float, float]) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 WOOD = (0.62, 0.47, 0.33)
 DARK_WOOD = (0.38, 0.28, 0.21)
 WHITE = (0.86, 0.86, 0.84)
@@ -246,3 +248,14 @@ MARKERS: dict[str, str] = {
 """Marker (grasp point) -> articulated joint (hab-spec 2.3). Set Table uses cab_push_point_5."""
 ARTICULATED_JOINTS: tuple[str, ...] = (*DRAWERS, *FRIDGE_DOORS)
 MARKER_OF_JOINT: dict[str, str] = {joint: marker for marker, joint in MARKERS.items()}
+
+
+def piece_to_world(pose: tuple[float, float, float], x: float, y: float) -> tuple[float, float]:
+    """A point of a piece's frame on the floor, in the world, m."""
+    c, s = np.cos(pose[2]), np.sin(pose[2])
+    return float(pose[0] + c * x - s * y), float(pose[1] + s * x + c * y)
+
+
+def footprint(name: str, pose: tuple[float, float, float]) -> tuple[float, ...]:
+    """What a piece covers of the floor: centre x, y, half x, y, yaw: m, rad, world."""
+    return (pose[0], pose[1], *PIECES[name].half, pose[2])

@@ -24,6 +24,7 @@ from rearrange.errors import UserError
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
 from rearrange.sim.arrangement import KITCHEN, arranged
+from rearrange.sim.furniture import piece_to_world
 from rearrange.sim.navigation import FloorPlan
 
 SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
@@ -161,12 +162,6 @@ def varied_layout_ids() -> tuple[str, ...]:
     )
 
 
-def piece_to_world(pose: tuple[float, float, float], x: float, y: float) -> tuple[float, float]:
-    """A point of a piece's frame on the floor, in the world, m."""
-    c, s = np.cos(pose[2]), np.sin(pose[2])
-    return float(pose[0] + c * x - s * y), float(pose[1] + s * x + c * y)
-
-
 def make_layout(layout_id: str) -> Layout:
     """The apartment called `layout_id`; the same numbers at every call and in every process."""
     return _found(layout_id)[0]
@@ -282,11 +277,7 @@ def _open_part(layout: Layout, joint: str, opening: float) -> list[tuple[float, 
 def _points_clear(layout: Layout, own: str, points: np.ndarray) -> bool:
     """Whether no wall and no furniture but `own` covers any of the points [N, 2] of own's frame."""
     pose = layout.pieces[own]
-    others = [
-        (x, y, *fur.PIECES[name].half, yaw)
-        for name, (x, y, yaw) in layout.pieces.items()
-        if name != own
-    ]
+    others = [fur.footprint(name, at) for name, at in layout.pieces.items() if name != own]
     return _is_clear(points, np.array(pose), np.concatenate([np.array(others), layout.walls]))
 
 

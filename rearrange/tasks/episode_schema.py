@@ -18,7 +18,8 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
-from rearrange.sim.layout import SPLITS, Layout, layout_ids, make_layout, piece_to_world
+from rearrange.sim.furniture import piece_to_world
+from rearrange.sim.layout import SPLITS, Layout, layout_ids, make_layout
 from rearrange.sim.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.tasks.episode import EpisodeSpec, Target

@@ -23,11 +23,11 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
+from rearrange.sim.furniture import piece_to_world
 from rearrange.sim.layout import (
     Receptacle,
     layout_ids,
     make_layout,
-    piece_to_world,
     varied_layout_ids,
 )
 from rearrange.sim.objects import HAB2_KINDS, KINDS

@@ -133,7 +133,9 @@ class ImitationLearner(Learner):
         mean, value = self.policy.means(minibatch)
         error = weight * (mean - label).square()
         log_prob = -0.5 * error.sum(-1)  # of the label, for deviations of 1, without its constant
-        action_loss = self._action_loss(mean, label, weight)
+        action_loss = -log_prob.mean()
+        if self._imitation.huber_delta > 0.0:
+            action_loss = self._huber_loss(mean, label, weight)
         value_loss = 0.5 * (value - minibatch.returns).square().mean()
         with torch.no_grad():
             is_sure = weight > 0.0
@@ -148,14 +150,12 @@ class ImitationLearner(Learner):
         loss = action_loss + self._imitation.value_coef * value_loss
         return loss, stats, Evaluation(log_prob, torch.zeros_like(value), value)
 
-    def _action_loss(self, mean: Tensor, label: Tensor, weight: Tensor) -> Tensor:
+    def _huber_loss(self, mean: Tensor, label: Tensor, weight: Tensor) -> Tensor:
         """Weighted errors of [B, A], summed over A, mean over B.
 
         Where alike observations have labels of two kinds, the least square is in between them, and
         a robot told to go on or to go back stands still; the least size is with the more frequent.
         """
         delta = self._imitation.huber_delta
-        if delta == 0.0:
-            return 0.5 * (weight * (mean - label).square()).sum(-1).mean()
         error = functional.huber_loss(mean, label, reduction="none", delta=delta) / delta
         return (weight * error).sum(-1).mean()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rearrange.sim import furniture as fur
-from rearrange.sim.arrangement import GAP, KITCHEN, arranged, footprint
+from rearrange.sim.arrangement import GAP, KITCHEN, arranged
+from rearrange.sim.furniture import footprint
 from rearrange.sim.layout import BOUNDS, layout_ids, make_layout, varied_layout_ids
 
 ARRANGED = [name for name in varied_layout_ids() if "_arranged_" in name]

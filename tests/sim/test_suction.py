@@ -8,7 +8,8 @@ import pytest
 
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
-from rearrange.sim.layout import make_layout, piece_to_world
+from rearrange.sim.furniture import piece_to_world
+from rearrange.sim.layout import make_layout
 from rearrange.sim.suction import HOLD_THRESHOLD
 
 LAYOUT = "v3_sc0_staging_00"

@@ -7,7 +7,7 @@ door, 0.68 wide, is at (0.32, 0.34). At pi/2 the door points straight out.
 import numpy as np
 import pytest
 
-from rearrange.sim.layout import piece_to_world
+from rearrange.sim.furniture import piece_to_world
 from rearrange.skills.shelf import Shelf
 
 POSES = [(0.0, 0.0, 0.0), (3.0, -2.0, 2.2)]

@@ -119,7 +119,7 @@ def test_labels_of_two_kinds_are_averaged_by_squares_and_decided_by_huber():
 @pytest.mark.parametrize("error", [0.03, 0.2, -1.4])
 def test_huber_loss_goes_with_the_size_of_large_errors_and_with_the_square_of_small(error):
     _, learner = make(huber_delta=0.1)
-    loss = learner._action_loss(
+    loss = learner._huber_loss(
         torch.full((4, A), error), torch.zeros(4, A), torch.tensor([1.0, 2.0, 0.0])
     )
     per_slot = abs(error) - 0.05 if abs(error) > 0.1 else 5.0 * error**2
