@@ -36,7 +36,7 @@ REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, 
 _RESETS = 3  # so many observations in a row that are not finite mean a broken environment
 
 # The policy answers all environments at once: while it works, no environment takes its core. 16
-# workers of niceness 10 together still have more weight than one process of 0; of 19 a fifth.
+# workers of niceness 10 together still have more weight than one process of 0; of 19 a quarter.
 WORKER_NICENESS = 19
 
 MakeEnv = Callable[[int], gymnasium.Env]

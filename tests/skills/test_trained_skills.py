@@ -91,7 +91,7 @@ def test_the_mean_of_trainings_is_that_of_each_weight(make_skill, run_dir, tmp_p
     back = read_skill(path)
     for name, weight in make_skill("pick").weights.items():
         torch.testing.assert_close(back.weights[name].float(), 2 * weight + 0.5, atol=3e-3, rtol=0)
-    assert [origin.get("steps") for origin in back.origin["mean_of"]][0] == 640
+    assert back.origin["mean_of"][0]["steps"] == 640
     capsys.readouterr()
     write_skill(make_skill("place"), tmp_path / "place.safetensors")
     words = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'place.safetensors'}]"]
