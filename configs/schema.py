@@ -234,6 +234,9 @@ class BenchTrainersCfg:
     for the small preset."""
     min_batch: int = 4
     """collector.min_batch of our trainer in the home, as the skills are trained."""
+    envs_per_worker: int = 0
+    """workers.envs_per_worker of our trainer in the home, as the skills are trained: 0 leaves two
+    processes to each core. An environment that sleeps has a process of its own."""
     num_inference_workers: int = 2
     """collector.num_inference_workers with sleeping environments; a batch of DD-PPO's is always of
     all environments, and one worker's."""
@@ -255,7 +258,7 @@ class BenchTrainersCfg:
         known = ("auto", "float32", "bfloat16")
         is_known = self.precision in known
         _check(is_known, f"precision must be one of {', '.join(known)}; got {self.precision}")
-        for name in ("warmup_rollouts", "seed"):
+        for name in ("warmup_rollouts", "seed", "envs_per_worker"):
             value = getattr(self, name)
             _check(value >= 0, f"{name} must not be negative, got {value}")
 

@@ -131,6 +131,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     from rearrange.tasks.gym_factory import make_gym
     from rearrange.ver.collector import CollectorCfg
     from rearrange.ver.metrics import METRICS_FILE, read_metrics
+    from rearrange.ver.pool import PoolCfg
     from rearrange.ver.straggler import StragglerFactory
     from rearrange.ver.trainer import Trainer
     from rearrange.ver.trainer_cfg import TrainerCfg
@@ -140,7 +141,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     if (run_dir / METRICS_FILE).exists():
         raise UserError(f"{run_dir} holds another run already: choose another keep_dir")
     learner_factory: Any = Learner
-    collector = CollectorCfg()
+    collector, workers = CollectorCfg(), PoolCfg()
     if name == STRAGGLER:
         work = straggler_workload(cfg)
         make_env = StragglerFactory(work.straggler)
@@ -153,13 +154,14 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
         make_env = partial(make_gym, env_id=SKILL_TASKS[name], num_envs=cfg.num_envs, kwargs=kwargs)
         policy_factory = partial(build_policy, cfg=home_policy(cfg, name))
         collector = CollectorCfg(min_batch=min(cfg.min_batch, cfg.num_envs))
+        workers = PoolCfg(envs_per_worker=cfg.envs_per_worker)
         num_rollouts, preload, device = cfg.home_rollouts, "rearrange.tasks.env", cfg.device
     rollout_steps = cfg.num_envs * cfg.num_steps
     warmup = max(1, cfg.warmup_rollouts)  # the first one holds the start of the processes
     trainer_cfg = TrainerCfg(
         mode=mode, total_steps=(warmup + num_rollouts) * rollout_steps, num_envs=cfg.num_envs,
         num_steps=cfg.num_steps, seed=cfg.seed, device=device, checkpoint_interval_s=NEVER_S,
-        collector=collector,
+        collector=collector, workers=workers,
     )  # fmt: skip
     trainer = Trainer(
         make_env, policy_factory, trainer_cfg, run_dir,

@@ -48,6 +48,7 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
     # Rollouts and minibatches of a 2-core machine: several small steps on each step collected.
     "ver": (
         "num_envs=16",
+        "workers.envs_per_worker=0",
         "num_steps=128",
         "collector.min_batch=4",
         "policy.precision=bfloat16",

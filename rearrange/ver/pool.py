@@ -19,7 +19,7 @@ import threading
 import time
 import types
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
 
 import numpy as np
@@ -39,6 +39,7 @@ from rearrange.ver.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.stop_signals import signals_blocked
 
 log = logging.getLogger(__name__)
+_PER_CORE = 2  # processes: one more than cores can run fills in while another waits for its action
 _CHECK_EVERY_S = 0.25  # between looks for silent workers
 _KILL_PATIENCE_S = 5.0  # the kernel may need a while to end a process that waits for a disk
 
@@ -46,7 +47,8 @@ _KILL_PATIENCE_S = 5.0  # the kernel may need a while to end a process that wait
 @dataclass(kw_only=True)
 class PoolCfg:
     envs_per_worker: int = 1
-    """Environments stepped by one process, one after another."""
+    """Environments stepped by one process, one after another; 0: as many as leave two processes to
+    each core. For environments that compute all the time; those that wait want a process each."""
     step_timeout_s: float = 20.0
     """A worker that owes a step for so long counts as hung and is replaced."""
     start_timeout_s: float = 120.0
@@ -55,13 +57,19 @@ class PoolCfg:
     """So many workers are replaced in a run; one more ends the training, with its work saved."""
 
     def __post_init__(self) -> None:
-        if self.envs_per_worker < 1:
-            raise ValueError(f"envs_per_worker must be at least 1, got {self.envs_per_worker}")
+        if self.envs_per_worker < 0:
+            raise ValueError(f"envs_per_worker must not be negative, got {self.envs_per_worker}")
         if self.max_restarts < 0:
             raise ValueError(f"max_restarts must not be negative, got {self.max_restarts}")
         for name in ("step_timeout_s", "start_timeout_s"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+    def sized(self, num_envs: int, num_cores: int) -> PoolCfg:
+        """With the number of environments of a process on so many cores."""
+        if self.envs_per_worker:
+            return self
+        return replace(self, envs_per_worker=max(1, num_envs // (_PER_CORE * num_cores)))
 
 
 @dataclass

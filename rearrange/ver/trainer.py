@@ -278,8 +278,12 @@ class Trainer:
         if not any(len(spec.shape) == 3 for spec in self._layout.observation.values()):
             return 1  # small layers are done before a second thread has woken up
         # Collecting beside it has a thread of its own.
-        cores = num_cores() // self.ranks.place.local_world_size
-        return max(1, cores - (self._turns != "in turn"))
+        return max(1, self._cores - (self._turns != "in turn"))
+
+    @property
+    def _cores(self) -> int:
+        """Of this machine, for this rank."""
+        return max(1, num_cores() // self.ranks.place.local_world_size)
 
     # --- environments --------------------------------------------------------------------------
 
@@ -296,8 +300,9 @@ class Trainer:
         is_fresh = self._resumed is None
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)
+        workers = cfg.workers.sized(cfg.num_envs, self._cores)
         return self._pool_factory(
-            self._make_env, self._layout, worker_cfg, numbers, is_fresh, cfg.workers, self._preload
+            self._make_env, self._layout, worker_cfg, numbers, is_fresh, workers, self._preload
         )
 
     def _start(self, pool, collector: Collector, storage: RolloutStorage) -> Snapshot:

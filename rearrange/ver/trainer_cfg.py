@@ -48,7 +48,7 @@ class TrainerCfg:
     total_steps: int = 1_000_000
     """Environment steps to learn from, of all ranks together."""
     num_envs: int = 16
-    """Environments, each stepped by a worker process (N); of several ranks each has so many."""
+    """Environments, stepped by worker processes (N); of several ranks each has so many."""
     num_steps: int = 128
     """Steps of a rollout for each environment, on average (T)."""
     seed: int = 0
