@@ -36,37 +36,26 @@ class Norm(nn.GroupNorm):
 
 
 class MatrixConv(nn.Module):
-    """A 3x3 convolution without bias on 2x2 maps that stand one after another in memory.
-
-    Without gradients the matrix is kept until the weight changes, which torch counts for every
-    change in place; a change from another process is not counted.
-    """
+    """A 3x3 convolution without bias on 2x2 maps that stand one after another in memory."""
 
     def __init__(self, channels: int, wider: int) -> None:
         super().__init__()
         # [ky, kx, ci, co]: the blocks of the matrix lie together, so that putting it up is cheap
         self.weight = nn.Parameter(torch.empty(3, 3, channels, wider))
-        self._kept: tuple[tuple, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.multiplied(x, _matrix(self.weight.to(x.dtype)))
+
+    def matrix(self, dtype: torch.dtype) -> Tensor:
+        """M of the module's docstring, [4 ci, 4 co], without gradient."""
+        return _matrix(self.weight.detach().to(dtype))
+
+    @staticmethod
+    def multiplied(x: Tensor, matrix: Tensor) -> Tensor:
+        """The convolution by its matrix."""
         batch, channels, h, w = x.shape
-        y = x.permute(0, 2, 3, 1).reshape(-1, 4 * channels) @ self._matrix(x.dtype)
+        y = x.permute(0, 2, 3, 1).reshape(-1, 4 * channels) @ matrix
         return y.view(batch, h, w, -1).permute(0, 3, 1, 2)
-
-    def _matrix(self, dtype: torch.dtype) -> Tensor:
-        """M of the module's docstring, [4 ci, 4 co]."""
-        weight = self.weight
-        if torch.is_grad_enabled() or torch.compiler.is_compiling() or weight.is_inference():
-            self._kept = None
-            return _matrix(weight.to(dtype))
-        stamp = (weight.data_ptr(), weight._version, weight.device, dtype)
-        kept = self._kept
-        if kept is None or kept[0] != stamp:
-            self._kept = kept = (stamp, _matrix(weight.to(dtype)))
-        return kept[1]
-
-    def __getstate__(self) -> dict:
-        return {**self.__dict__, "_kept": None}  # copies put up their own
 
 
 def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> nn.Module:

@@ -28,6 +28,7 @@ from rearrange.skills.convolutions import (
     interleaved,
     is_matrix,
 )
+from rearrange.skills.straight_encoder import StraightEncoder
 
 PATCH = 4  # pixels a side of one patch of the stem (ConvNeXt: 4)
 BLOCKS = 2  # a stage, as ResNet18
@@ -122,7 +123,12 @@ class Downsample(nn.Module):
         self.conv = Conv(channels, wider, 2, stride=2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.conv(_padded(self.norm(x), 2))
+        return self.conv(self.padded(self.norm(x)))
+
+    @staticmethod
+    def padded(x: Tensor) -> Tensor:
+        """Zeros up to an even height and width."""
+        return _padded(x, 2)
 
 
 class DepthEncoder(nn.Module):
@@ -167,6 +173,10 @@ class DepthEncoder(nn.Module):
         nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)
         nn.init.zeros_(self.linear.bias)
         self.to(memory_format=torch.channels_last)
+        self._straight: StraightEncoder | None = None
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_straight": None}  # a copy has weights of its own
 
     def sized(self, picture: Tensor) -> Tensor:
         """[B, H, W, C] -> [B, h, w, C] float, averaged down to the size the network works on."""
@@ -180,6 +190,8 @@ class DepthEncoder(nn.Module):
     def forward(self, picture: Tensor) -> Tensor:
         # A view: in memory the channels stay last, as the layers want them.
         x = self.sized(picture).permute(0, 3, 1, 2)
+        if self._is_straight(x):
+            return self._straight(_padded(x, PATCH))
         if x.device.type == "cpu" and len(x) > CHUNK:
             x = torch.cat([self._fine_features(part) for part in x.split(CHUNK)])
         else:
@@ -187,6 +199,18 @@ class DepthEncoder(nn.Module):
         x = F.relu(self.compress_norm(self.compress(self.coarse(x))), inplace=True)
         x = x.permute(0, 2, 3, 1).reshape(len(x), -1)
         return F.relu(self.linear(x.float()), inplace=True)
+
+    def _is_straight(self, x: Tensor) -> bool:
+        """Whether to do without modules, which is then prepared for."""
+        if torch.compiler.is_compiling() or torch.is_grad_enabled():
+            return False
+        if x.device.type == "cpu" and len(x) > CHUNK:
+            return False
+        if self.linear.weight.is_inference():  # its changes are not counted
+            return False
+        if self._straight is None or not self._straight.is_of(self):
+            self._straight = StraightEncoder(self)
+        return True
 
     def _fine_features(self, x: Tensor) -> Tensor:
         # The stem stays in float32: bfloat16 would round the far half of the depths to 1/256.

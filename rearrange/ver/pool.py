@@ -34,7 +34,7 @@ from rearrange.ver.environment_worker import (
     WorkerCfg,
     run_environment_worker,
 )
-from rearrange.ver.machine import one_thread
+from rearrange.ver.machine import num_cores, one_thread
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.stop_signals import signals_blocked
 
@@ -65,11 +65,11 @@ class PoolCfg:
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
 
-    def sized(self, num_envs: int, num_cores: int) -> PoolCfg:
-        """With the number of environments of a process on so many cores."""
+    def sized(self, num_envs: int, cores: int) -> PoolCfg:
+        """With the number of environments of a process, chosen for so many cores."""
         if self.envs_per_worker:
             return self
-        return replace(self, envs_per_worker=max(1, num_envs // (_PER_CORE * num_cores)))
+        return replace(self, envs_per_worker=max(1, num_envs // (_PER_CORE * cores)))
 
 
 @dataclass
@@ -165,7 +165,7 @@ class WorkerPool:
     ) -> None:
         self.num_envs, self.restarts = layout.num_envs, 0
         self._make_env, self._layout, self._worker_cfg = make_env, layout, cfg
-        self._cfg, self._is_fresh = pool_cfg, is_fresh
+        self._cfg, self._is_fresh = pool_cfg.sized(self.num_envs, num_cores()), is_fresh
         self._numbers = episode_numbers.astype(np.int64).copy()
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([__name__, *preload])

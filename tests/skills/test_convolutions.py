@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -40,39 +38,3 @@ def test_interleaving_puts_every_second_position_together_and_back():
 def test_other_maps_take_an_ordinary_convolution():
     for height, width, dilation in ((4, 4, 1), (2, 4, 1), (8, 8, 2), (1, 1, 1)):
         assert isinstance(conv3(3, 3, height, width, dilation), Conv)
-
-
-def test_kept_matrix_follows_the_weight():
-    """An optimiser's step, load_state_dict and plain writing in place all count."""
-    torch.manual_seed(1)
-    conv, x = conv3(3, 3, 2, 2, 1), torch.randn(2, 3, 2, 2)
-    optimizer = torch.optim.Adam(conv.parameters(), lr=0.1)
-
-    def agrees() -> bool:
-        with torch.inference_mode():
-            kept = conv(x)
-        return torch.allclose(kept, F.conv2d(x, conv.weight.permute(3, 2, 0, 1), padding=1))
-
-    assert agrees()
-    for _ in range(2):
-        optimizer.zero_grad()
-        conv(x).square().sum().backward()
-        assert agrees()
-        optimizer.step()
-        assert agrees()
-    conv.load_state_dict({"weight": torch.randn(3, 3, 3, 3)})
-    assert agrees()
-    with torch.no_grad():
-        conv.weight.mul_(2.0)
-    assert agrees()
-
-
-def test_copy_goes_its_own_way():
-    conv, x = conv3(3, 3, 2, 2, 1), torch.randn(2, 3, 2, 2)
-    with torch.inference_mode():
-        before = conv(x)
-    other = copy.deepcopy(conv)
-    with torch.no_grad():
-        other.weight.zero_()
-        assert other(x).abs().max() == 0
-        assert torch.equal(conv(x), before)

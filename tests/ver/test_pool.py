@@ -200,6 +200,26 @@ def test_a_worker_of_several_environments_has_the_time_for_each(pools):
     assert pool.restarts == 0
 
 
+def test_with_a_killed_worker_all_its_environments_begin_anew(pools):
+    pool = started(pools(envs_per_worker=2))
+    pool.send([0, 1])
+    receive(pool, [0, 1])
+    os.kill(pool.pids[0], signal.SIGKILL)
+    receive(pool, [0, 1])
+    assert [fault.envs for fault in pool.take_faults()] == [[0, 1]]
+    assert pool.slots.is_start[:2].all()
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "cores", "expected"),
+    [(16, 2, 4), (16, 1, 8), (16, 8, 1), (16, 64, 1), (1, 1, 1), (7, 2, 1), (9, 2, 2)],
+)
+def test_as_many_environments_as_leave_two_processes_to_a_core(num_envs, cores, expected):
+    sized = PoolCfg(envs_per_worker=0, max_restarts=3).sized(num_envs, cores)
+    assert sized == PoolCfg(envs_per_worker=expected, max_restarts=3)
+    assert PoolCfg(envs_per_worker=5).sized(num_envs, cores).envs_per_worker == 5
+
+
 def test_nothing_is_left_behind_also_by_workers_that_do_not_listen(pools):
     started(pools()).close()  # what stays: the server of all pools
     files, shared = num_pipes(), shared_memory_files()
