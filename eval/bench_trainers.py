@@ -222,14 +222,15 @@ def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
 def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
     """The network's settings: the preset as skills are trained with it on this kind of machine."""
     from rearrange.skills.policy import PRESETS
-    from rearrange.skills.recipes import first_means
+    from rearrange.skills.recipes import STOP_LOG_STD, first_means
 
     policy = PRESETS[cfg.policy]
     precision = cfg.precision
     if precision == "auto":
         precision = "bfloat16" if cfg.policy == "small" else policy.precision
     means = first_means(task, "full")  # else a fresh policy's episodes end at once
-    return replace(policy, precision=precision, initial_means=means)
+    log_std = STOP_LOG_STD if means else policy.initial_log_std
+    return replace(policy, precision=precision, initial_means=means, initial_log_std=log_std)
 
 
 def measure_peer(cfg: BenchTrainersCfg, name: str) -> dict[str, Any]:

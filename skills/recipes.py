@@ -11,6 +11,7 @@ from rearrange.tasks.actions import STOP, action_slots
 from rearrange.tasks.registry import TASK_OF_ID, make_task
 
 STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
+STOP_LOG_STD = -1.0  # of its actions where there is one: stop is called in one step of 140
 
 SUITING: dict[str, tuple[str, ...]] = {
     # as the paper: rewards and observations of the home have sensible sizes
@@ -108,7 +109,7 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
     else:
         if means := first_means(TASK_OF_ID[settings.skill.env], settings.action_space):
-            words += ("policy.initial_log_std=-1.0", f"policy.initial_means={means}")
+            words += (f"policy.initial_log_std={STOP_LOG_STD}", f"policy.initial_means={means}")
         words += (*settings.skill.recipe,)
     return ("policy=small", *words)
 
