@@ -44,11 +44,11 @@ class MatrixConv(nn.Module):
         self.weight = nn.Parameter(torch.empty(3, 3, channels, wider))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.multiplied(x, _matrix(self.weight.to(x.dtype)))
+        return self.multiplied(x, self.matrix(x.dtype))
 
     def matrix(self, dtype: torch.dtype) -> Tensor:
-        """M of the module's docstring, [4 ci, 4 co], without gradient."""
-        return _matrix(self.weight.detach().to(dtype))
+        """M of the module's docstring, [4 ci, 4 co]."""
+        return _matrix(self.weight.to(dtype))
 
     @staticmethod
     def multiplied(x: Tensor, matrix: Tensor) -> Tensor:

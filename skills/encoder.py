@@ -190,9 +190,11 @@ class DepthEncoder(nn.Module):
     def forward(self, picture: Tensor) -> Tensor:
         # A view: in memory the channels stay last, as the layers want them.
         x = self.sized(picture).permute(0, 3, 1, 2)
-        if self._is_straight(x):
-            return self._straight(_padded(x, PATCH))
-        if x.device.type == "cpu" and len(x) > CHUNK:
+        is_large = x.device.type == "cpu" and len(x) > CHUNK
+        straight = None if is_large else self._straightened()
+        if straight is not None:
+            return straight(_padded(x, PATCH))
+        if is_large:
             x = torch.cat([self._fine_features(part) for part in x.split(CHUNK)])
         else:
             x = self._fine_features(x)
@@ -200,17 +202,15 @@ class DepthEncoder(nn.Module):
         x = x.permute(0, 2, 3, 1).reshape(len(x), -1)
         return F.relu(self.linear(x.float()), inplace=True)
 
-    def _is_straight(self, x: Tensor) -> bool:
-        """Whether to do without modules, which is then prepared for."""
+    def _straightened(self) -> StraightEncoder | None:
+        """This encoder without its modules, as it is now; None where they are needed."""
         if torch.compiler.is_compiling() or torch.is_grad_enabled():
-            return False
-        if x.device.type == "cpu" and len(x) > CHUNK:
-            return False
+            return None
         if self.linear.weight.is_inference():  # its changes are not counted
-            return False
+            return None
         if self._straight is None or not self._straight.is_of(self):
             self._straight = StraightEncoder(self)
-        return True
+        return self._straight
 
     def _fine_features(self, x: Tensor) -> Tensor:
         # The stem stays in float32: bfloat16 would round the far half of the depths to 1/256.

@@ -20,22 +20,25 @@ Step = Callable[[Tensor], Tensor]
 
 
 class StraightEncoder:
-    """A DepthEncoder with the weights that it has now, which must not be made in inference mode:
-    their changes torch does not count."""
+    """A DepthEncoder with the weights that it has now, made and called without gradients.
+
+    They must not have been made in inference mode: their changes torch does not count.
+    """
 
     def __init__(self, encoder: nn.Module) -> None:
-        self._stamp = _stamp(encoder)
-        dtype = encoder.dtype
-        self._first = [_conv(encoder.stem, torch.float32), _norm(encoder.stem_norm, torch.float32)]
-        self._dtype = dtype
-        self._steps: list[Step] = []
+        self._stamp, dtype = _stamp(encoder), encoder.dtype
+        self._steps: list[Step] = [
+            _conv(encoder.stem, torch.float32),
+            _norm(encoder.stem_norm, torch.float32),
+            lambda x: x.to(dtype),
+        ]
         for part in [*encoder.fine, *encoder.coarse]:
             if hasattr(part, "blocks"):
                 self._steps.append(_stage(part, dtype))
             else:
                 self._steps += [_norm(part.norm, dtype), part.padded, _conv(part.conv, dtype)]
         self._steps += [_conv(encoder.compress, dtype), _norm(encoder.compress_norm, dtype)]
-        self._last = encoder.linear.weight.detach(), encoder.linear.bias.detach()
+        self._last = encoder.linear.weight, encoder.linear.bias
 
     def is_of(self, encoder: nn.Module) -> bool:
         """Whether the encoder's weights are still those it had: torch counts changes in place."""
@@ -43,9 +46,6 @@ class StraightEncoder:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Sized and padded pictures [B, C, h, w], channels last in memory -> [B, feature_size]."""
-        for step in self._first:
-            x = step(x)
-        x = x.to(self._dtype)
         for step in self._steps:
             x = step(x)
         x = x.relu_().permute(0, 2, 3, 1).reshape(len(x), -1)
@@ -60,14 +60,14 @@ def _conv(conv: Conv | MatrixConv, dtype: torch.dtype) -> Step:
     if isinstance(conv, MatrixConv):
         matrix = conv.matrix(dtype)
         return lambda x: conv.multiplied(x, matrix)
-    weight = conv.weight.detach().to(dtype)
-    bias = None if conv.bias is None else conv.bias.detach().to(dtype)
+    weight = conv.weight.to(dtype)
+    bias = None if conv.bias is None else conv.bias.to(dtype)
     sizes = conv.stride, conv.padding, conv.dilation
     return lambda x: torch.conv2d(x, weight, bias, *sizes)
 
 
 def _norm(norm: Norm, dtype: torch.dtype) -> Step:
-    weight, bias = norm.weight.detach().to(dtype), norm.bias.detach().to(dtype)
+    weight, bias = norm.weight.to(dtype), norm.bias.to(dtype)
     groups, eps = norm.num_groups, norm.eps
     return lambda x: torch.group_norm(x, groups, weight, bias, eps)
 

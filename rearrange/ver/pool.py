@@ -34,7 +34,7 @@ from rearrange.ver.environment_worker import (
     WorkerCfg,
     run_environment_worker,
 )
-from rearrange.ver.machine import num_cores, one_thread
+from rearrange.ver.machine import one_thread
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.stop_signals import signals_blocked
 
@@ -160,12 +160,12 @@ class WorkerPool:
         cfg: WorkerCfg,
         episode_numbers: np.ndarray,
         is_fresh: bool,
-        pool_cfg: PoolCfg,
+        pool_cfg: PoolCfg,  # `sized`
         preload: tuple[str, ...] = (),
     ) -> None:
         self.num_envs, self.restarts = layout.num_envs, 0
         self._make_env, self._layout, self._worker_cfg = make_env, layout, cfg
-        self._cfg, self._is_fresh = pool_cfg.sized(self.num_envs, num_cores()), is_fresh
+        self._cfg, self._is_fresh = pool_cfg, is_fresh
         self._numbers = episode_numbers.astype(np.int64).copy()
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([__name__, *preload])

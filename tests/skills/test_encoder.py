@@ -7,25 +7,17 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from tiny_encoder import TINY, perturbed
 
 from rearrange.skills.convolutions import MatrixConv
 from rearrange.skills.encoder import CHUNK, DepthEncoder, EncoderCfg
 from rearrange.skills.policy import PRESETS
 
 SMALL, PAPER = PRESETS["small"].encoder, PRESETS["paper"].encoder
-TINY = EncoderCfg(base_width=4, compressed_size=32, feature_size=16)
 
 
 def count(module: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
-
-
-def perturbed(encoder: DepthEncoder) -> DepthEncoder:
-    """All biases and norms off their starting values, so that each of them counts."""
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return encoder
 
 
 def plain(encoder: DepthEncoder, picture: torch.Tensor, cfg: EncoderCfg) -> torch.Tensor:

@@ -6,21 +6,10 @@ import copy
 
 import pytest
 import torch
+from tiny_encoder import TINY, perturbed
 
 from rearrange.skills.encoder import CHUNK, DepthEncoder, EncoderCfg
-
-TINY = EncoderCfg(base_width=4, compressed_size=32, feature_size=16)
-PAPER = EncoderCfg(
-    base_width=32, image_size=128, compressed_size=2048, feature_size=512, norm_groups=16
-)
-
-
-def perturbed(encoder: DepthEncoder) -> DepthEncoder:
-    """All biases and norms off their starting values, so that each of them counts."""
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return encoder
+from rearrange.skills.policy import PRESETS
 
 
 def agrees(encoder: DepthEncoder, picture: torch.Tensor) -> bool:
@@ -40,7 +29,7 @@ def agrees(encoder: DepthEncoder, picture: torch.Tensor) -> bool:
         ((64, 64), EncoderCfg(dilation=1)),
         ((48, 100), TINY),  # padded on its way down
         ((9, 13), TINY),
-        ((128, 128), PAPER),
+        ((128, 128), PRESETS["paper"].encoder),
     ],
 )
 def test_the_same_numbers(size, cfg, dtype):
