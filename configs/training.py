@@ -65,6 +65,8 @@ class SkillCfg:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """What its environment is made with but in VER from fresh weights, which has the paper's
     sensors; words on the command line count more."""
+    fresh_kwargs: dict[str, Any] = field(default_factory=dict)
+    """The same for VER from fresh weights, with the `small` network."""
     recipe: list[str] = field(default_factory=list)
     """Settings that make the skill by VER alone, with the `small` network on a 2-core machine."""
     imitation: list[str] = field(default_factory=list)

@@ -46,8 +46,8 @@ class RearrangeEnv(gymnasium.Env):
         observation_delay: 0 or 1 control steps.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: instead of the task's own limit.
-        starts: "chain" spreads where episodes begin, "varied" the apartments too: for training,
-            see `generate`.
+        starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
+            of them begin within reach: for training, see `generate`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, each episode once.
         render_mode: None or "rgb_array".

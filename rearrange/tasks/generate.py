@@ -10,7 +10,9 @@ a plan ends, half of Navigate's with an object in hand (VER paper, section 6: sk
 over from each other), and half of Pick's and Place's lead into the fridge, whose door stands as far
 open as the skill before may have pushed it; in half of those of opening the fridge it is ajar.
 `starts="varied"` is the same, in the train split also in more apartments, whose furniture stands in
-many more ways.
+many more ways. `starts="reach"` is for who begins with nothing: in half of Pick's and Place's
+episodes the robot already stands where arm and hand suffice (a start-state curriculum, as in
+Florensa et al. 2017).
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ TASK_NUMBERS = {
     "pick": 11, "place": 12, "open_drawer": 13, "close_drawer": 14, "open_fridge": 15,
     "close_fridge": 16,
 }  # fmt: skip
+STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
 MIN_CARRY = 1.0  # m between a target's start and goal
 NUM_OBJECTS = 30
 MAX_TRIES = 60
@@ -67,9 +70,10 @@ MAX_TRIES = 60
 # decide.
 MAX_WAY = 2.6  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
-STARTS = ("task", "chain", "varied")
+STARTS = ("task", "chain", "varied", "reach")
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
+REACH_SHARE = 0.5  # of episodes that begin there
 
 
 class _Retry(Exception):
@@ -94,13 +98,11 @@ def generate_episode(
     if seed < 0 or index < 0:
         raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
     numbers = [TASK_NUMBERS[task], SPLIT_NUMBERS[split], seed, index]
-    make = _MAKERS[task] if starts == "task" else _CHAINED.get(task, _MAKERS[task])
-    if starts == "varied":
-        if split == "train":
-            ids += varied_layout_ids()
-        numbers.append(2)
-    elif make is not _MAKERS[task]:
-        numbers.append(1)
+    make = _CURRICULA.get(starts, {}).get(task, _MAKERS[task])
+    if starts == "varied" and split == "train":
+        ids += varied_layout_ids()
+    if starts == "varied" or make is not _MAKERS[task]:
+        numbers.append(STREAM_NUMBERS[starts])
     rng = np.random.default_rng(numbers)
     for _ in range(MAX_TRIES):
         layout_id = ids[rng.integers(len(ids))]
@@ -266,6 +268,7 @@ def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 def _object_skill(
     task, split, seed, index, layout_id, rng,
     holding_share=HOLDING_SHARE, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
+    reach_share=0.0,
 ) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home."""
     draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
@@ -280,6 +283,9 @@ def _object_skill(
         return base if distance > 3.0 else None
 
     cells = cells_within_way(plan, point, 2.0, MAX_WAY)
+    if reach_share and rng.random() < reach_share:
+        away = np.hypot(*(cells - np.asarray(point)[:2]).T)
+        cells = cells[(away > WORKING[0]) & (away < WORKING[1])]
     if not len(cells):
         raise _Retry
 
@@ -366,5 +372,11 @@ _CHAINED = {
     "place": partial(_object_skill, into_fridge=CHAIN_SHARE),
     "open_drawer": partial(_articulated_skill, chain_share=CHAIN_SHARE),
     "open_fridge": partial(_articulated_skill, chain_share=CHAIN_SHARE),
+}
+_IN_REACH = partial(_object_skill, reach_share=REACH_SHARE)
+_CURRICULA = {
+    "chain": _CHAINED,
+    "varied": _CHAINED,
+    "reach": {"pick": _IN_REACH, "place": _IN_REACH},
 }
 assert all(kind in KINDS for kind in HAB2_KINDS)

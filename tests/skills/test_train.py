@@ -138,6 +138,21 @@ def test_a_skills_environment_follows_the_network_and_the_words():
     assert what_to_train(cfg).kwargs["camera_size"] == 32
 
 
+@pytest.mark.parametrize(
+    "words, starts",
+    [
+        ([], "reach"),
+        (["policy=small"], "reach"),
+        (["policy=paper"], None),
+        (["env_kwargs.starts=task"], "task"),
+        (["method=imitation"], "varied"),
+        (["warm_start=runs/a"], "varied"),
+    ],
+)
+def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, starts):
+    assert what_to_train(load("train-skill", ["pick", *words])).kwargs.get("starts") == starts
+
+
 def test_the_same_words_find_the_same_folder():
     def folder(verb, *words):
         cfg = load(verb, list(words))

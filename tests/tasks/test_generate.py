@@ -318,8 +318,24 @@ def test_half_of_chained_picks_and_places_lead_into_the_fridge():
 def test_other_tasks_and_the_task_starts_are_as_ever():
     for task in ("close_drawer", "tidy_house"):
         assert generate_episode(task, "val", 0, 2, "chain") == generate_episode(task, "val", 0, 2)
-    with pytest.raises(UserError, match="starts must be one of task, chain, varied; got 'far'"):
+        assert generate_episode(task, "val", 0, 2, "reach") == generate_episode(task, "val", 0, 2)
+    known = "task, chain, varied, reach"
+    with pytest.raises(UserError, match=f"starts must be one of {known}; got 'far'"):
         generate_episode("navigate", "val", 0, 0, "far")
+
+
+@pytest.mark.parametrize("task", ["pick", "place"])
+def test_half_of_the_episodes_of_a_beginner_start_within_reach(task):
+    def near(starts: str) -> int:
+        count = 0
+        for i in range(40):
+            spec = generate_episode(task, "train", 3, i, starts)
+            point = spec.targets[0].goal if task == "place" else spec.targets[0].start
+            count += np.hypot(*np.subtract(point[:2], spec.scene.base[:2])) < 0.95
+        return count
+
+    # half, and of the others as many as ever: by area a fifth; 3.3 deviations of slack
+    assert near("task") <= 16 and near("reach") >= 14
 
 
 def test_varied_starts_are_chained_ones_in_more_apartments():
