@@ -204,7 +204,10 @@ class DepthEncoder(nn.Module):
 
     def _straightened(self) -> StraightEncoder | None:
         """This encoder without its modules, as it is now; None where they are needed."""
-        if torch.compiler.is_compiling() or torch.is_grad_enabled():
+        if torch.compiler.is_compiling():
+            return None
+        if torch.is_grad_enabled():
+            self._straight = None  # who learns may change the weights in ways that torch misses
             return None
         if self.linear.weight.is_inference():  # its changes are not counted
             return None

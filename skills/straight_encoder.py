@@ -41,7 +41,10 @@ class StraightEncoder:
         self._last = encoder.linear.weight, encoder.linear.bias
 
     def is_of(self, encoder: nn.Module) -> bool:
-        """Whether the encoder's weights are still those it had: torch counts changes in place."""
+        """Whether the encoder's weights are still those it had: torch counts changes in place.
+
+        All but those by fused optimisers.
+        """
         return self._stamp == _stamp(encoder)
 
     def __call__(self, x: Tensor) -> Tensor:

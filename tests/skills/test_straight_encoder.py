@@ -52,6 +52,22 @@ def test_runs_without_modules_only_without_gradients_and_for_few_pictures():
     assert len(called) == 3
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_follows_a_fused_optimiser(dtype):
+    """Whose steps torch does not count: only acting, learning, acting."""
+    torch.manual_seed(1)
+    encoder = perturbed(DepthEncoder(32, 32, 1, TINY, dtype))
+    picture = torch.rand(2, 32, 32, 1)
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=0.1, fused=True)
+    for _ in range(2):
+        with torch.inference_mode():
+            encoder(picture)
+        optimizer.zero_grad()
+        encoder(picture).square().sum().backward()
+        optimizer.step()
+        assert agrees(encoder, picture)
+
+
 def test_follows_the_weights():
     """An optimiser's step, load_state_dict, plain writing in place and moving all count."""
     torch.manual_seed(1)
