@@ -207,7 +207,7 @@ class DepthEncoder(nn.Module):
         if torch.compiler.is_compiling():
             return None
         if torch.is_grad_enabled():
-            self._straight = None  # who learns may change the weights in ways that torch misses
+            self._straight = None  # a fused optimiser may follow, whose steps torch does not count
             return None
         if self.linear.weight.is_inference():  # its changes are not counted
             return None

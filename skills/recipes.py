@@ -10,7 +10,7 @@ from rearrange.configs.training import TrainSkillCfg
 from rearrange.tasks.actions import STOP, action_slots
 from rearrange.tasks.registry import TASK_OF_ID, make_task
 
-SIZED_FOR_RECIPES = ("auto", "small")  # presets that recipes are for
+RECIPE_PRESETS = ("auto", "small")  # networks that recipes are for
 STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
 STOP_LOG_STD = -1.0  # of its actions where there is one: stop is called in one step of 140
 
@@ -96,7 +96,7 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
 
 def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     """The skill's recipe, which is for the `small` network; others learn as the paper says."""
-    if settings.policy.name not in SIZED_FOR_RECIPES:
+    if settings.policy.name not in RECIPE_PRESETS:
         return ()
     words = SKILL_RECIPES["ver"]
     is_blind = settings.env_kwargs.get("depth") is False

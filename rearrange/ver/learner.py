@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.graph import increment_version
 
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import ALONE, Ranks
@@ -209,7 +208,6 @@ class Learner:
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
             return self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
         self.optimizer.step()
-        increment_version(self.parameters)  # fused, it does not count as a change by itself
         self._num_applied += 1
         if self.cfg.entropy.learned and not self._critic_only:
             self.entropy_optimizer.step()
