@@ -188,6 +188,8 @@ class DepthEncoder(nn.Module):
         return x.permute(0, 2, 3, 1)
 
     def forward(self, picture: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            self._straight = None  # a fused optimiser may follow, whose steps torch does not count
         # A view: in memory the channels stay last, as the layers want them.
         x = self.sized(picture).permute(0, 3, 1, 2)
         is_large = x.device.type == "cpu" and len(x) > CHUNK
@@ -204,10 +206,7 @@ class DepthEncoder(nn.Module):
 
     def _straightened(self) -> StraightEncoder | None:
         """This encoder without its modules, as it is now; None where they are needed."""
-        if torch.compiler.is_compiling():
-            return None
-        if torch.is_grad_enabled():
-            self._straight = None  # a fused optimiser may follow, whose steps torch does not count
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return None
         if self.linear.weight.is_inference():  # its changes are not counted
             return None

@@ -113,6 +113,8 @@ class Learner:
                     break
                 figures = self._step(storage, part)
                 after_step()
+                # 0 bar what was carried over, if who acted had the weights that are learned.
+                stats["ppo/first_kl"] = stats["ppo/first_kl"] or [figures.get("ppo/approx_kl", 0.0)]
                 for name, value in figures.items():
                     stats[name].append(value)
                 kls.append(figures.get("ppo/approx_kl", 0.0))

@@ -243,8 +243,10 @@ def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
     assert "method must be one of" in fails(capsys, *words, "method=magic")
 
 
-def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path):
+@pytest.mark.parametrize("chunk", [4, 256])  # pictures; minibatches are larger, and smaller
+def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatch, chunk):
     """The first step of an update finds the probabilities that were stored, bar the rounding."""
+    monkeypatch.setattr("rearrange.skills.encoder.CHUNK", chunk)
     words = ["train-skill", "close_drawer", *TINY, *SLIGHT, "env_kwargs.depth=true"]
     words += ["ppo.num_epochs=1", "ppo.num_minibatches=1", "ppo.learning_rate=0.01"]
     words += ["camera_size=32", "policy.encoder.output_gain=1", "total_steps=256"]
@@ -253,6 +255,7 @@ def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path):
     assert len(lines) == 4
     for line in lines:
         assert 0.998 < line["ppo/ratio_min"] <= line["ppo/ratio_max"] < 1.002
+        assert line["ppo/first_kl"] < 1e-6
 
 
 def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path):
