@@ -206,7 +206,7 @@ class DepthEncoder(nn.Module):
 
     def _straightened(self) -> StraightEncoder | None:
         """This encoder without its modules, as it is now; None where they are needed."""
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or torch.is_grad_enabled():
             return None
         if self.linear.weight.is_inference():  # its changes are not counted
             return None

@@ -113,13 +113,14 @@ class Learner:
                     break
                 figures = self._step(storage, part)
                 after_step()
-                # 0 bar what was carried over, if who acted had the weights that are learned.
-                stats["ppo/first_kl"] = stats["ppo/first_kl"] or [figures.get("ppo/approx_kl", 0.0)]
                 for name, value in figures.items():
                     stats[name].append(value)
                 kls.append(figures.get("ppo/approx_kl", 0.0))
             if should_cut() or (cfg.target_kl and np.mean(kls) > cfg.target_kl):
                 break
+        if divergences := stats.get("ppo/approx_kl"):
+            # 0 bar what was carried over, if who acted had the weights that are learned.
+            stats["ppo/first_kl"] = divergences[:1]
         fresh = order[~storage.is_stale[order]]
         index = torch.from_numpy(fresh).to(self.device)
         seen = {name: array[index] for name, array in storage.observation.items()}
