@@ -23,13 +23,22 @@ STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def finished_summary(run_dir: Path, total_steps: int) -> dict[str, Any] | None:
-    """The summary of a run that reached its steps and was not stopped, else None."""
+    """The summary of a run that reached its steps and was not stopped, else None.
+
+    Raises UserError for a file that a training has not written.
+    """
     path = run_dir / SUMMARY_FILE
     if not path.exists():
         return None
-    summary = strict_json(path.read_text(encoding="utf-8"))
-    is_whole = summary.get("stopped_by") is None and summary["total_steps"] >= total_steps
-    return summary if is_whole and summary["episode_return"] is not None else None
+    try:
+        summary = strict_json(path.read_text(encoding="utf-8"))
+        is_whole = summary.get("stopped_by") is None and summary["total_steps"] >= total_steps
+        return summary if is_whole and summary["episode_return"] is not None else None
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} must be the summary of a training, and is not ({type(error).__name__}: "
+            f"{error}); remove {run_dir} to train it anew"
+        ) from error
 
 
 def train(command: list[str], run_dir: Path) -> int:

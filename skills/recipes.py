@@ -99,12 +99,11 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     if settings.policy.name not in RECIPE_PRESETS:
         return ()
     words = SKILL_RECIPES["ver"]
-    is_blind = settings.env_kwargs.get("depth") is False
     if settings.method == "imitation":
         words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
         if settings.serial:
             words += ("overlap=false",)
-    elif settings.warm_start is not None and is_blind:
+    elif is_blind_ver(settings):
         words += (*SKILL_RECIPES["blind"], *settings.skill.blind)
     elif settings.warm_start is not None:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
@@ -113,6 +112,12 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
             words += (f"policy.initial_log_std={STOP_LOG_STD}", f"policy.initial_means={means}")
         words += (*settings.skill.recipe,)
     return ("policy=small", *words)
+
+
+def is_blind_ver(settings: TrainSkillCfg) -> bool:
+    """Whether it is VER without pictures from weights that can do something already."""
+    is_without_pictures = settings.env_kwargs.get("depth") is False
+    return settings.method == "ver" and settings.warm_start is not None and is_without_pictures
 
 
 def first_means(task: str, action_space: str) -> list[float]:

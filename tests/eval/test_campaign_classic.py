@@ -7,7 +7,8 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.eval import campaign_classic
 from rearrange.eval.campaign_classic import CampaignCfg, parse
-from rearrange.eval.campaigns import first_reached, with_interval
+from rearrange.eval.campaigns import finished_summary, first_reached, with_interval
+from rearrange.ver.files import write_whole_file
 
 RETURNS = {"serial": 500.0, "ver": 480.0, "ddppo": 490.0}
 
@@ -26,7 +27,8 @@ def leave_run(one, episode_return, stopped_by=None):
         "total_steps": one.total_steps, "wall_time_s": 1.0, "versions": {},
         "stopped_by": stopped_by,
     }  # fmt: skip
-    (one.run_dir / "summary.json").write_text(json.dumps(summary))
+    # As a training does it: other runs' summaries are read meanwhile.
+    write_whole_file(one.run_dir / "summary.json", json.dumps(summary).encode())
 
 
 def test_interval_is_students():
@@ -72,6 +74,14 @@ def test_a_bar_that_was_reached_once_counts_though_the_end_does_not_keep_it(tmp_
     row = campaign_classic.write_report([one], tmp_path)["rows"][0]
     assert row["reached"] == [one.total_steps]
     assert "| 480.0 | 480.0 | 100000 |" in (tmp_path / "campaign.md").read_text()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"total_steps": "100"}', "\xff"])
+def test_a_summary_that_no_training_wrote_is_named(tmp_path, text):
+    (tmp_path / "summary.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"summary\.json must be the summary of a training"):
+        finished_summary(tmp_path, 100)
+    assert finished_summary(tmp_path / "none", 100) is None
 
 
 def test_words_are_read_or_refused(tmp_path):

@@ -153,6 +153,23 @@ def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, st
     assert what_to_train(load("train-skill", ["pick", *words])).kwargs.get("starts") == starts
 
 
+@pytest.mark.parametrize(
+    "words, probability",
+    [
+        ([], None),
+        (["env_kwargs.depth=false"], None),
+        (["warm_start=runs/a"], None),
+        (["method=imitation", "warm_start=runs/a", "env_kwargs.depth=false"], None),
+        (["warm_start=runs/a", "env_kwargs.depth=false"], 0.7),
+        (["policy=paper", "warm_start=runs/a", "env_kwargs.depth=false"], None),
+        (["warm_start=a", "env_kwargs.depth=false", "env_kwargs.repeat_failed=0"], 0),
+    ],
+)
+def test_pick_repeats_what_failed_where_it_goes_on_without_pictures(words, probability):
+    kwargs = what_to_train(load("train-skill", ["pick", *words])).kwargs
+    assert kwargs.get("repeat_failed") == probability
+
+
 def test_the_same_words_find_the_same_folder():
     def folder(verb, *words):
         cfg = load(verb, list(words))
