@@ -125,10 +125,10 @@ def test_failed_episodes_are_given_again_as_often_as_asked():
 def test_only_what_failed_is_given_again():
     env = make_env("navigate", "val", depth=False, repeat_failed=1)
     assert [env.reset()[1]["episode_index"] for _ in range(2)] == [0, 1]  # not begun, not failed
-    goal = env.episode
+    failed = env.episode
     env.step(np.append(np.zeros(10), 1.0))  # stops without success
     first, info = env.reset()
-    assert env.episode is goal and not info["success"]
+    assert env.episode is failed and not info["success"]
     assert equal(first, make_env("navigate", "val", depth=False).reset(options={"index": 1})[0])
     env.step(REST)
     env.is_success = True
