@@ -115,9 +115,12 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
 
 
 def is_blind_ver(settings: TrainSkillCfg) -> bool:
-    """Whether it is VER without pictures from weights that can do something already."""
-    is_without_pictures = settings.env_kwargs.get("depth") is False
-    return settings.method == "ver" and settings.warm_start is not None and is_without_pictures
+    """Whether it is VER without pictures from weights that can do something already.
+
+    As a stage of imitation_ver too.
+    """
+    is_ver = settings.method != "imitation" and settings.warm_start is not None
+    return is_ver and settings.env_kwargs.get("depth") is False
 
 
 def first_means(task: str, action_space: str) -> list[float]:

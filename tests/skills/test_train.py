@@ -161,13 +161,19 @@ def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, st
         (["warm_start=runs/a"], None),
         (["method=imitation", "warm_start=runs/a", "env_kwargs.depth=false"], None),
         (["warm_start=runs/a", "env_kwargs.depth=false"], 0.7),
+        # how imitation_ver asks for its last stage, without pictures and with them
+        (["method=imitation_ver", "warm_start=runs/a", "env_kwargs.depth=false"], 0.7),
+        (["method=imitation_ver", "warm_start=runs/a"], None),
         (["policy=paper", "warm_start=runs/a", "env_kwargs.depth=false"], None),
         (["warm_start=a", "env_kwargs.depth=false", "env_kwargs.repeat_failed=0"], 0),
     ],
 )
 def test_pick_repeats_what_failed_where_it_goes_on_without_pictures(words, probability):
-    kwargs = what_to_train(load("train-skill", ["pick", *words])).kwargs
-    assert kwargs.get("repeat_failed") == probability
+    cfg = load("train-skill", ["pick", *words])
+    subject = what_to_train(cfg)
+    assert subject.kwargs.get("repeat_failed") == probability
+    # with the settings that go with it
+    assert (with_suiting(cfg, subject).returns.gamma == 0.998) == (probability is not None)
 
 
 def test_the_same_words_find_the_same_folder():
