@@ -67,8 +67,6 @@ class SkillCfg:
     sensors; words on the command line count more."""
     fresh_kwargs: dict[str, Any] = field(default_factory=dict)
     """The same for VER from fresh weights, with the `small` network."""
-    blind_kwargs: dict[str, Any] = field(default_factory=dict)
-    """Besides `env_kwargs` for VER without pictures, from weights, with the `small` network."""
     recipe: list[str] = field(default_factory=list)
     """Settings that make the skill by VER alone, with the `small` network on a 2-core machine."""
     imitation: list[str] = field(default_factory=list)

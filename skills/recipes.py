@@ -99,11 +99,12 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     if settings.policy.name not in RECIPE_PRESETS:
         return ()
     words = SKILL_RECIPES["ver"]
+    is_blind = settings.env_kwargs.get("depth") is False
     if settings.method == "imitation":
         words += (*SKILL_RECIPES["imitation"], *settings.skill.imitation)
         if settings.serial:
             words += ("overlap=false",)
-    elif is_blind_ver(settings):
+    elif settings.warm_start is not None and is_blind:
         words += (*SKILL_RECIPES["blind"], *settings.skill.blind)
     elif settings.warm_start is not None:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
@@ -112,15 +113,6 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
             words += (f"policy.initial_log_std={STOP_LOG_STD}", f"policy.initial_means={means}")
         words += (*settings.skill.recipe,)
     return ("policy=small", *words)
-
-
-def is_blind_ver(settings: TrainSkillCfg) -> bool:
-    """Whether it is VER without pictures from weights that can do something already.
-
-    As a stage of imitation_ver too.
-    """
-    is_ver = settings.method != "imitation" and settings.warm_start is not None
-    return is_ver and settings.env_kwargs.get("depth") is False
 
 
 def first_means(task: str, action_space: str) -> list[float]:

@@ -24,7 +24,7 @@ from rearrange.skills.compiling import compile_home, compile_teacher
 from rearrange.skills.growing import with_senses
 from rearrange.skills.guided import LABELS, make_guided
 from rearrange.skills.policy import SkillPolicy, build_policy
-from rearrange.skills.recipes import RECIPE_PRESETS, SUITING, is_blind_ver, recipe
+from rearrange.skills.recipes import RECIPE_PRESETS, SUITING, recipe
 from rearrange.skills.skill_files import find_skill
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
@@ -221,8 +221,6 @@ def what_to_train(settings: RunCfg) -> Subject:
     }
     if settings.method != "ver" or settings.warm_start is not None:
         kwargs |= settings.skill.env_kwargs
-        if is_blind_ver(settings) and settings.policy.name in RECIPE_PRESETS:
-            kwargs |= settings.skill.blind_kwargs
     elif settings.policy.name in RECIPE_PRESETS:
         kwargs |= settings.skill.fresh_kwargs
     return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)

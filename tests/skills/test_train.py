@@ -154,26 +154,20 @@ def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, st
 
 
 @pytest.mark.parametrize(
-    "words, probability",
+    "words, num_steps",
     [
-        ([], None),
-        (["env_kwargs.depth=false"], None),
-        (["warm_start=runs/a"], None),
-        (["method=imitation", "warm_start=runs/a", "env_kwargs.depth=false"], None),
-        (["warm_start=runs/a", "env_kwargs.depth=false"], 0.7),
+        (["warm_start=runs/a", "env_kwargs.depth=false"], 512),
+        (["warm_start=runs/a"], 128),
         # how imitation_ver asks for its last stage, without pictures and with them
-        (["method=imitation_ver", "warm_start=runs/a", "env_kwargs.depth=false"], 0.7),
-        (["method=imitation_ver", "warm_start=runs/a"], None),
-        (["policy=paper", "warm_start=runs/a", "env_kwargs.depth=false"], None),
-        (["warm_start=a", "env_kwargs.depth=false", "env_kwargs.repeat_failed=0"], 0),
+        (["method=imitation_ver", "warm_start=runs/a", "env_kwargs.depth=false"], 512),
+        (["method=imitation_ver", "warm_start=runs/a"], 128),
+        (["method=imitation", "warm_start=runs/a", "env_kwargs.depth=false"], 128),
+        (["env_kwargs.depth=false"], 128),
     ],
 )
-def test_pick_repeats_what_failed_where_it_goes_on_without_pictures(words, probability):
+def test_ver_from_weights_and_without_pictures_has_large_rollouts(words, num_steps):
     cfg = load("train-skill", ["pick", *words])
-    subject = what_to_train(cfg)
-    assert subject.kwargs.get("repeat_failed") == probability
-    # with the settings that go with it
-    assert (with_suiting(cfg, subject).returns.gamma == 0.998) == (probability is not None)
+    assert with_suiting(cfg, what_to_train(cfg)).num_steps == num_steps
 
 
 def test_the_same_words_find_the_same_folder():
