@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -31,6 +33,7 @@ from rearrange.tasks.registry import TASKS
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import Ranks, RanksLost, joined
 from rearrange.ver.files import write_whole_file
+from rearrange.ver.folder_lock import LOCK_FILE, hold_folder
 from rearrange.ver.imitation import ImitationLearner
 from rearrange.ver.learner import Learner
 from rearrange.ver.pool import TooManyRestarts
@@ -74,7 +77,12 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
     stage's folder is the run's own, those before it lie in it.
     """
     run_dir = run_folder(settings, what_to_train(settings))
-    ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
+    with held(run_dir, ranks):
+        ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
+        return _train_stages(settings, ranks, run_dir)
+
+
+def _train_stages(settings: TrainSkillCfg, ranks: Ranks, run_dir: Path) -> int:
     free = ("method=", "total_steps=", "run_dir=", "resume=")
     given = [word for word in settings.given if not word.startswith(free)]
     stages = [(run_dir / "imitation", settings.imitation.total_steps, ["method=imitation"])]
@@ -90,14 +98,28 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
     last = ["resume=auto", f"run_dir={run_dir}", f"warm_start={stages[-1][0]}"]
     if not settings.eyes:
         last.append("env_kwargs.depth=false")
-    return train(load("train-skill", [*settings.given, *last]), ranks)
+    return _train_in(run_dir, load("train-skill", [*settings.given, *last]), ranks)
 
 
 def train(settings: RunCfg, ranks: Ranks) -> int:
     """One stage: trains, prints a short table and returns the exit code. Raises as `run`."""
+    run_dir = run_folder(settings, what_to_train(settings))
+    with held(run_dir, ranks):
+        return _train_in(run_dir, settings, ranks)
+
+
+@contextmanager
+def held(run_dir: Path, ranks: Ranks) -> Iterator[None]:
+    """Rank 0 holds the run's folder, so that no other training writes there. Raises UserError."""
+    with ExitStack() as stack:
+        ranks.on_first(lambda: stack.enter_context(hold_folder(run_dir)) and None)
+        yield
+
+
+def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks) -> int:
+    """Trains in a folder that is held."""
     subject = what_to_train(settings)
     settings = with_suiting(settings, subject)
-    run_dir = run_folder(settings, subject)
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
     identity = {
         "env": subject.env_id,
@@ -252,8 +274,8 @@ def run_folder(settings: RunCfg, subject: Subject) -> Path:
 def check_run_folder(run_dir: Path, resume: str) -> None:
     """Raises UserError if the folder cannot be one, or holds something that would be mixed in."""
     try:
-        is_used = run_dir.exists() and any(run_dir.iterdir())
-    except NotADirectoryError as error:
+        is_used = run_dir.exists() and any(file.name != LOCK_FILE for file in run_dir.iterdir())
+    except NotADirectoryError as error:  # also looked at without holding it, see `run`
         raise UserError(f"run_dir must be a folder, {run_dir} is a file") from error
     except OSError as error:
         raise UserError(f"cannot use run_dir {run_dir}: {error.strerror}") from error

@@ -19,6 +19,8 @@ from rearrange.skills.recipes import SUITING
 from rearrange.skills.skill_files import find_skill
 from rearrange.skills.train import first_policy, run_folder, what_to_train, with_suiting
 from rearrange.tasks.gym_factory import read_spaces
+from rearrange.ver import folder_lock
+from rearrange.ver.folder_lock import hold_folder
 from rearrange.ver.spaces import action_spec, observation_spec
 
 SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads=1"]
@@ -41,7 +43,8 @@ def fails(capsys, *words):
     return captured.err
 
 
-def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path):
+def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock, "LEAVING_S", 0.0)
     run_dir = tmp_path / "run"
     words = ["train", "env=CartPole-v1", *SMALL, f"run_dir={run_dir}"]
     out = works(capsys, *words, "total_steps=1024")
@@ -53,6 +56,9 @@ def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path):
     assert (config["env"], config["policy"]["name"]) == ("CartPole-v1", "mlp_lstm")
     assert config["num_envs"] == 4 and config["ppo"]["learning_rate"] == 1e-3
 
+    with hold_folder(run_dir):
+        line = fails(capsys, *words, "resume=auto")
+    assert f"{run_dir} is in use by process {os.getpid()}, since" in line
     assert "is not empty: resume=auto goes on" in fails(capsys, *words)
     other = [word.replace("CartPole-v1", "Acrobot-v1") for word in words]
     assert "'CartPole-v1', here it is 'Acrobot-v1'" in fails(capsys, *other, "resume=auto")
