@@ -230,8 +230,8 @@ class BenchTrainersCfg:
     policy: str = "small"
     """The network's preset in the home."""
     precision: str = "auto"
-    """Of our encoder in the home: float32, bfloat16, or auto, as the skills are trained: bfloat16
-    for the small preset."""
+    """Of our encoder in the home: float32, bfloat16, or auto, as the skills are trained: for the
+    small preset bfloat16 where the processor has it."""
     min_batch: int = 4
     """collector.min_batch of our trainer in the home, as the skills are trained."""
     envs_per_worker: int = 0

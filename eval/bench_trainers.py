@@ -227,7 +227,7 @@ def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
     policy = PRESETS[cfg.policy]
     precision = cfg.precision
     if precision == "auto":
-        precision = "bfloat16" if cfg.policy == "small" else policy.precision
+        precision = "auto" if cfg.policy == "small" else policy.precision
     means = first_means(task, "full")  # else a fresh policy's episodes end at once
     log_std = STOP_LOG_STD if means else policy.initial_log_std
     return replace(policy, precision=precision, initial_means=means, initial_log_std=log_std)

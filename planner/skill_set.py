@@ -18,7 +18,7 @@ from rearrange.errors import UserError
 from rearrange.planner.chain_cfg import ChainCfg
 from rearrange.planner.skill_view import IMAGE, SIGHTS
 from rearrange.skills.trained_skills import FIXED_BASE, find_skill_path, skill_path
-from rearrange.tasks.ranges import RANGES
+from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH
 from rearrange.tasks.registry import HOME_TASKS, make_task
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
             chosen.env_options[name] = next(iter(values.values()))
     chosen.env_options["depth"] = bool(seeing)
     sensed = {name for policy in chosen.policies.values() for name in policy.observation}
-    chosen.env_options["ranges"] = not sensed.isdisjoint(RANGES)
+    chosen.env_options["ranges"] = BASE_SCAN in sensed or (COARSE_DEPTH in sensed and CAMERA_ONLY)
     return chosen
 
 

@@ -1,7 +1,8 @@
 """The skill policy: one network from observation, previous action and memory to action and value.
 
     pictures  -- DepthEncoder ------------------+
-    scans     -- two small layers --------------+
+         \\-- nearest surface of each cell --+    |
+    scans     -- two small layers ----------+---+
     vectors   -- normalise -- linear, activation --> MLP -- LSTM --> action distribution
     previous action -- linear, activation ------+               \\-> value
 
@@ -24,7 +25,9 @@ from torch import Tensor, nn
 from rearrange.skills.distributions import Distribution, action_head
 from rearrange.skills.encoder import DepthEncoder, EncoderCfg
 from rearrange.skills.levelled import LEVELLED_SIZE, levelled, names_to_level
+from rearrange.skills.nearest import nearest_cells
 from rearrange.skills.normalizer import RunningNormalizer, only_own
+from rearrange.skills.precision import PRECISIONS, fastest_dtype
 from rearrange.skills.recurrent import Memory
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.types import Evaluation, Gather, Minibatch, PolicyStep
@@ -32,7 +35,6 @@ from rearrange.ver.types import Evaluation, Gather, Minibatch, PolicyStep
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 SHORT = 32  # numbers; a vector of more is a scan
 SCAN_WIDTH = 2  # width of the scans' first layer, in embedding sizes
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(kw_only=True)
@@ -46,6 +48,9 @@ class PolicyCfg:
     scan_size: int = 64
     """Embedding of all scans together: vectors of more than 32 numbers where there are shorter ones
     too, which they would drown. 0: they are like the others."""
+    nearest_cells: int = 0
+    """Cells a side of a picture whose nearest surface goes in as a scan, beside what the encoder
+    makes of it, see `nearest.py`. 0: none."""
     has_levelled: bool = False
     """Vectors of the hand's axes go in in those of the base too, see `levelled.py`."""
     prev_action_size: int = 32
@@ -67,7 +72,8 @@ class PolicyCfg:
     normalize_observations: bool = False
     """Vector observations by their running mean and standard deviation."""
     precision: str = "float32"
-    """Of the encoder's stages: float32 or bfloat16. Weights and all the rest are float32."""
+    """Of the encoder's stages: float32, bfloat16, or auto, bfloat16 where the processor computes in
+    it. Weights and all the rest are float32."""
     compile: bool = False
     """Compile the encoder by torch.compile. Not for a CPU: minutes of compiling, and slower."""
 
@@ -77,9 +83,13 @@ class PolicyCfg:
                 raise ValueError(
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
-        for name in ("vector_size", "scan_size", "prev_action_size", "lstm_layers"):
+        for name in (
+            "vector_size", "scan_size", "nearest_cells", "prev_action_size", "lstm_layers",
+        ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if self.nearest_cells and not self.scan_size:
+            raise ValueError("nearest_cells go in as a scan and need a scan_size above 0, got 0")
         if self.lstm_layers and self.lstm_hidden < 1:
             raise ValueError(f"lstm_hidden must be at least 1, got {self.lstm_hidden}")
         if any(size < 1 for size in self.hidden_sizes):
@@ -149,18 +159,25 @@ class Embedding(nn.Module):
         if not shapes:
             raise ValueError("the observation must have at least one entry, got none")
         self.num_choices = tuple(action_spec.num_choices) if action_spec.kind != "box" else ()
-        self.size = self.picture_size = self.scan_size = 0
+        self.size = self.picture_size = self.scan_size = self.num_cells = 0
         self.encoder = self.normalizer = self.vector_layer = self.prev_action_layer = None
         self.scan_layer = None
         if self.pictures:
             height, width = (min(shapes[name][axis] for name in self.pictures) for axis in (0, 1))
             channels = sum(shapes[name][2] for name in self.pictures)
-            dtype = PRECISIONS[cfg.precision]
+            dtype = PRECISIONS[cfg.precision] or fastest_dtype()
             self.encoder = DepthEncoder(height, width, channels, cfg.encoder, dtype)
             self.picture_size = cfg.encoder.feature_size
             self.size += self.picture_size
-        if self.scans:
+            self.num_cells = cfg.nearest_cells
+            if self.num_cells > min(height, width):
+                raise ValueError(
+                    f"nearest_cells must be at most the picture's {min(height, width)} pixels a "
+                    f"side, got {self.num_cells}"
+                )
+        if self.scans or self.num_cells:
             length = sum(math.prod(shapes[name]) for name in self.scans)
+            length += self.num_cells**2 * sum(shapes[name][2] for name in self.pictures)
             self.scan_layer = nn.Sequential(
                 _layer(length, SCAN_WIDTH * cfg.scan_size, cfg.activation),
                 _layer(SCAN_WIDTH * cfg.scan_size, cfg.scan_size, cfg.activation),
@@ -188,8 +205,8 @@ class Embedding(nn.Module):
         parts = []
         if self.encoder is not None:
             parts.append(self.encoder(self._stacked(observation)))
-        if self.scans:
-            parts.append(self.scan_layer(_joined(observation, self.scans)))
+        if self.scan_layer is not None:
+            parts.append(self.scan_layer(self._scanned(observation)))
         if self.vectors:
             x = self.joined(observation)
             if self.normalizer is not None:
@@ -209,6 +226,13 @@ class Embedding(nn.Module):
         if not self.to_level:
             return joined
         return torch.cat([joined, levelled(observation, self.to_level)], dim=-1)
+
+    def _scanned(self, observation: dict[str, Tensor]) -> Tensor:
+        """All scans one after another, and the pictures' cells, [B, length] float32."""
+        parts = [observation[name].flatten(1).float() for name in self.scans]
+        if self.num_cells:
+            parts += [nearest_cells(observation[name], self.num_cells) for name in self.pictures]
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def _stacked(self, observation: dict[str, Tensor]) -> Tensor:
         """The pictures as channels of one, [B, H, W, C], of the size the encoder wants."""

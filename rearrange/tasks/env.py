@@ -25,7 +25,7 @@ from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.episode_files import load_episode
 from rearrange.tasks.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
-from rearrange.tasks.ranges import RangeSensors
+from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.registry import make_task
 from rearrange.tasks.task import Outcome
 
@@ -42,7 +42,7 @@ class RearrangeEnv(gymnasium.Env):
         seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index.
         camera_size: pixels per side of `head_depth`.
         depth: without it there is no image, and a step costs a fraction.
-        ranges: with `coarse_depth` and `base_scan`, see `ranges`.
+        ranges: True: with `coarse_depth` and `base_scan`, see `ranges`; "camera": with the former.
         observation_delay: 0 or 1 control steps.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: instead of the task's own limit.
@@ -67,7 +67,7 @@ class RearrangeEnv(gymnasium.Env):
         *,
         camera_size: int = 128,
         depth: bool = True,
-        ranges: bool = False,
+        ranges: bool | str = False,
         observation_delay: int = 1,
         action_space: str = "full",
         max_episode_steps: int | None = None,
@@ -84,6 +84,8 @@ class RearrangeEnv(gymnasium.Env):
             raise UserError(f"observation_delay must be 0 or 1, got {observation_delay!r}")
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
+        if ranges not in (False, True, CAMERA_ONLY):
+            raise UserError(f"ranges must be false, true or {CAMERA_ONLY!r}, got {ranges!r}")
         self.split, self.observation_delay = split, observation_delay
         if starts not in STARTS:
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
@@ -100,7 +102,7 @@ class RearrangeEnv(gymnasium.Env):
         self.sim = Simulation()
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space
-        self._ranges = RangeSensors(self.sim.model) if ranges else None
+        self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
         self.observation_space = observation_space(
             self._sensors, camera_size if depth else None, self._ranges
         )

@@ -29,6 +29,7 @@ from rearrange.sim.simulation import Simulation
 
 COARSE_DEPTH, BASE_SCAN = "coarse_depth", "base_scan"
 RANGES = (COARSE_DEPTH, BASE_SCAN)
+CAMERA_ONLY = "camera"  # `ranges=camera`: what the head camera shows, without the laser scanner
 CELLS = 16  # a side
 CELL = 4  # pixels a side of a cell
 MAX_RANGE = 10.0  # m
@@ -38,27 +39,26 @@ SECTOR_RAD = math.radians(fetch.LASER_FOV_DEG) / SECTORS
 
 
 class RangeSensors:
-    """Reads `coarse_depth` and `base_scan`."""
+    """Reads `coarse_depth` and, unless it is left out, `base_scan`."""
 
-    def __init__(self, model) -> None:
+    def __init__(self, model, has_laser: bool = True) -> None:
         self._camera = DepthCamera(model, "head", CELLS * CELL, MAX_RANGE)
-        self._laser = LaserScanner(model)
+        self._laser = LaserScanner(model) if has_laser else None
 
     def spaces(self) -> dict[str, Box]:
-        sizes = (CELLS * CELLS, SECTORS * SECTOR_RAYS)
-        return {
-            name: Box(-1.0, 1.0, (size,), np.float32)
-            for name, size in zip(RANGES, sizes, strict=True)
-        }
+        sizes = {COARSE_DEPTH: CELLS * CELLS}
+        if self._laser is not None:
+            sizes[BASE_SCAN] = SECTORS * SECTOR_RAYS
+        return {name: Box(-1.0, 1.0, (size,), np.float32) for name, size in sizes.items()}
 
     def read(self, sim: Simulation) -> dict[str, np.ndarray]:
         """Both sensors now; the arrays are new ones."""
         depth = self._camera.render(sim.data).reshape(CELLS, CELL, CELLS, CELL)
         nearest = MAX_RANGE * depth.min(axis=(1, 3)).ravel()
-        return {
-            COARSE_DEPTH: nearness(nearest),
-            BASE_SCAN: nearness(self._laser.scan(sim)),
-        }
+        found = {COARSE_DEPTH: nearness(nearest)}
+        if self._laser is not None:
+            found[BASE_SCAN] = nearness(self._laser.scan(sim))
+        return found
 
 
 class LaserScanner:

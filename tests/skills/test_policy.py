@@ -219,6 +219,15 @@ def test_bfloat16_acts_and_learns_close_to_float32():
     assert all(grad.dtype == torch.float32 and grad.isfinite().all() for grad in grads)
 
 
+def test_auto_computes_in_bfloat16_only_where_the_processor_does(monkeypatch):
+    cfg = replace(PRESETS["small"], precision="auto")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    for is_native, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda yes=is_native: yes)
+        assert build_policy(pick_spec(), BOX, cfg).embedding.encoder.dtype == dtype
+
+
 def test_observe_changes_only_what_it_should():
     policy = build_policy(VECTOR, BOX, PRESETS["mlp"])
     before = copy.deepcopy(policy.state_dict())
@@ -246,7 +255,7 @@ def test_act_after_an_update_uses_the_new_weights():
 def test_bad_settings_are_one_clear_line():
     with pytest.raises(ValueError, match="activation must be one of relu, tanh, gelu, got 'swish'"):
         PolicyCfg(activation="swish")
-    with pytest.raises(ValueError, match="precision must be one of float32, bfloat16"):
+    with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, auto"):
         PolicyCfg(precision="float16")
     with pytest.raises(ValueError, match="lstm_layers must be at least 0, got -1"):
         PolicyCfg(lstm_layers=-1)

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from rearrange.errors import UserError
 from rearrange.sim import fetch
 from rearrange.tasks.ranges import BASE_SCAN, COARSE_DEPTH, MAX_RANGE, LaserScanner
 from rearrange.tasks.registry import make_env
@@ -65,3 +66,8 @@ def test_they_come_only_where_asked_for_and_lie_in_their_spaces(env):
     assert not {COARSE_DEPTH, BASE_SCAN} & {*make_env("pick", "train").observation_space.spaces}
     observation, _ = env.reset(options={"index": 3})
     assert env.observation_space.contains(observation)
+
+
+def test_another_kind_of_ranges_is_one_clear_line():
+    with pytest.raises(UserError, match="ranges must be false, true or 'camera', got 'laser'"):
+        make_env("pick", "train", ranges="laser")

@@ -1,0 +1,41 @@
+"""The nearest surface in each cell of a depth picture: a short way for it around the encoder.
+
+    picture [B, H, W, C] --> nearest pixel of each of n x n cells --> nearness --> [B, C n n]
+
+A hand that must not touch anything asks for the nearest surface first. The encoder can learn that,
+slowly; this hands it over at no cost. The numbers are those of the sensor `coarse_depth`
+(`tasks/ranges.py`), so what a policy has learned with that sensor it goes on with when it gets the
+camera.
+
+B: batch, C: channels, n: cells a side.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rearrange.tasks.ranges import MAX_RANGE
+
+
+def nearest_cells(picture: Tensor, num_cells: int) -> Tensor:
+    """Nearness (1 - d) / (1 + d) of the nearest distance d (m) of each cell.
+
+    Args:
+        picture: [B, H, W, C] depth, in [0, 1] for 0 to 10 m; bytes: in [0, 255].
+        num_cells: a side; at most H and W.
+
+    Returns [B, C n n] float32 in [-1, 1], cells row by row from the top left.
+    """
+    if picture.dtype == torch.uint8:
+        picture = picture.float() / 255.0
+    depth = picture.float().permute(0, 3, 1, 2)
+    height, width = depth.shape[2:]
+    if height % num_cells or width % num_cells:
+        farness = F.adaptive_max_pool2d(-depth, num_cells)
+    else:
+        sides = (height // num_cells, width // num_cells)
+        farness = F.max_pool2d(-depth, sides, sides)
+    distance = -MAX_RANGE * farness.flatten(1)
+    return (1.0 - distance) / (1.0 + distance)
