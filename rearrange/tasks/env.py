@@ -48,8 +48,6 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: instead of the task's own limit.
         starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
             of them begin within reach: for training, see `generate`.
-        repeat_failed: probability with which an episode that did not end in success is given once
-            more by the next `reset`, for training: more steps for what a policy cannot do yet.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, no episode goes to two.
         render_mode: None or "rgb_array".
@@ -72,7 +70,6 @@ class RearrangeEnv(gymnasium.Env):
         action_space: str = "full",
         max_episode_steps: int | None = None,
         starts: str = "task",
-        repeat_failed: float = 0.0,
         index_offset: int = 0,
         index_stride: int = 1,
         render_mode: str | None = None,
@@ -90,7 +87,6 @@ class RearrangeEnv(gymnasium.Env):
         if starts not in STARTS:
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
         self.seed, self._starts = _whole("seed", seed, 0), starts
-        self._repeat_failed = _probability("repeat_failed", repeat_failed)
         self._offset = _whole("index_offset", index_offset, 0)
         self._stride = _whole("index_stride", index_stride, 1)
         self._max_steps = self.task.rules.max_episode_steps
@@ -111,7 +107,6 @@ class RearrangeEnv(gymnasium.Env):
         self._next_index = self._offset
         self._current: dict[str, np.ndarray] = {}
         self._num_steps = 0
-        self._num_repeats = 0  # of the episode
         self.is_success = False
         self._painter = None
 
@@ -126,7 +121,6 @@ class RearrangeEnv(gymnasium.Env):
         """Starts the stream's next episode, or that of options["index"], or options["episode"].
 
         The stream goes on after an index that was asked for, and where it was after an episode.
-        What is asked for, and the first episode after a seed, is never a repeated one.
         """
         super().reset(seed=seed)
         if seed is not None:
@@ -134,10 +128,7 @@ class RearrangeEnv(gymnasium.Env):
         options = options or {}
         if unknown := set(options) - set(_OPTIONS):
             raise UserError(f"reset options must be {' or '.join(_OPTIONS)}, got {sorted(unknown)}")
-        is_repeated = seed is None and not options and self._is_given_again()
-        if is_repeated:
-            episode = self.episode
-        elif "episode" in options:
+        if "episode" in options:
             episode = options["episode"]
         else:
             index = _whole("index", options.get("index", self._next_index), 0)
@@ -148,7 +139,6 @@ class RearrangeEnv(gymnasium.Env):
         sim.reset(episode.scene)
         if episode.start_holding:
             sim.snap_object(episode.targets[episode.target_index].object)
-        self._num_repeats = self._num_repeats + 1 if is_repeated else 0
         self.episode, self._num_steps, self.is_success = episode, 0, False
         self.task.start(sim, episode)
         self._sensors.start(episode)
@@ -200,17 +190,6 @@ class RearrangeEnv(gymnasium.Env):
         self._painter = None
 
     # --- private -------------------------------------------------------------------------------
-
-    def _is_given_again(self) -> bool:
-        """Whether the episode that is over failed and is repeated; the same whenever it is asked.
-
-        Chance is drawn from the episode's own numbers: no state that a training which goes on
-        would have to keep.
-        """
-        if not self._repeat_failed or not self._num_steps or self.is_success:
-            return False
-        chance = np.random.default_rng([self.seed, self.episode.index, self._num_repeats])
-        return bool(chance.random() < self._repeat_failed)
 
     def _observe(self) -> dict[str, np.ndarray]:
         observation = self._sensors.read(self.sim)
@@ -275,11 +254,3 @@ def _whole(name: str, value: Any, low: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
         raise UserError(f"{name} must be a whole number of {low} or more, got {value!r}")
     return int(value)
-
-
-def _probability(name: str, value: Any) -> float:
-    """`value` as a float from 0 to 1; UserError otherwise."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1:
-        raise UserError(f"{name} must be a number from 0 to 1, got {value!r}")
-    return float(value)

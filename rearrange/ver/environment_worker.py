@@ -5,7 +5,8 @@
                               <-- pipe --  slots.observation[e], reward, ...; announce e
 
 An episode depends on its seed alone, seed = f(run's seed, environment, episode number): what a
-restarted worker or a resumed run plays next is known, and an episode can be played again. When an
+restarted worker or a resumed run plays next is known, and an episode can be played again. Where
+failed episodes are repeated the number is that of the episode which is given again. When an
 episode ends the next one starts in the same answer. No torch here.
 """
 
@@ -51,6 +52,7 @@ class WorkerCfg:
     start_mode: str  # "off", "clock" or "advance"
     start_horizon: int  # steps over which the starts are spread
     first_env: int = 0  # this rank's first one among the environments of all ranks
+    repeat_failed: float = 0.0  # probability with which a failed episode is given once more
 
 
 def episode_seed(seed: int, env: int, number: int) -> int:
@@ -63,11 +65,16 @@ class SlotEnvironment:
 
     Start modes spread the episodes' ends over time (staggered resets, see the paper of that name,
     section 4): `clock` cuts the first episode short by a random number of steps, `advance` first
-    takes so many random steps.
+    takes so many random steps. Neither is a whole episode of the policy's.
 
     Args:
         episode_number: the number of the next episode.
         is_fresh: apply the start mode; false after a restart and on resuming.
+
+    Attributes:
+        number: of the running episode.
+        seed_number: of the episode whose seed it has; an earlier one if that is repeated.
+        is_whole: the running episode is the policy's from start to end.
     """
 
     def __init__(
@@ -82,7 +89,8 @@ class SlotEnvironment:
         self.index, self.slots, self.cfg = index, slots, cfg
         self._number_of_all = cfg.first_env + index
         self.env = make_env(self._number_of_all)
-        self.number = episode_number - 1
+        self.number = self.seed_number = episode_number - 1
+        self.is_whole = True
         self.actions: list[np.ndarray] = []  # of the running episode, to play it again
         self.total_return, self.clock = 0.0, None  # clock: steps left of a first episode cut short
         self._offset = 0
@@ -95,14 +103,20 @@ class SlotEnvironment:
         observation = self._reset()
         if self._offset and self.cfg.start_mode == "clock":
             self.clock = self.cfg.start_horizon - self._offset
+            self.is_whole = False  # also if it ends earlier: only the short ones would count
         elif self._offset and self.cfg.start_mode == "advance":
             observation = self._advance(observation)
+            self.is_whole = not self.actions
         self._offset = 0
         self._write_start(observation)
 
-    def replay(self, actions: list[np.ndarray]) -> None:
-        """Begins the next episode and takes these actions: the state it was saved in."""
-        observation = self._reset()
+    def replay(self, actions: list[np.ndarray], seed_number: int | None = None) -> None:
+        """Begins the next episode and takes these actions: the state it was saved in.
+
+        Args:
+            seed_number: of the episode whose seed it has; None: its own.
+        """
+        observation = self._reset(seed_number)
         for action in actions:
             observation, reward, *_ = self.env.step(self.slots.layout.action.to_env(action))
             self.total_return += float(reward)
@@ -130,27 +144,38 @@ class SlotEnvironment:
         target = slots.final if terminated or truncated else slots.observation
         write_observation(self.env.observation_space, observation, target, e)
         if (what := self._nonfinite(target)) is not None:
-            self.clock = None
             place = self._place()
             self._write_start(self._reset(), f"{place}: {what}")
         elif terminated or truncated:
             slots.episode_return[e] = self.total_return
             slots.episode_length[e] = len(self.actions)
             slots.infos[e] = [_lookup(info, key) for key in self.cfg.info_keys]
-            self.clock = None
-            first = self._reset()
+            slots.is_whole[e] = self.is_whole
+            first = self._reset(self.seed_number if self._is_given_again(info) else None)
             write_observation(self.env.observation_space, first, slots.observation, e)
             if self._nonfinite(slots.observation, with_reward=False) is not None:
                 self._write_start(first)  # one answer cannot tell both: the episode is lost
         slots.episode_number[e] = self.number
         slots.step_seconds[e] = time.perf_counter() - begin
 
-    def _reset(self):
+    def _reset(self, seed_number: int | None = None):
+        """Begins the next episode, with the seed of that number or, None, its own."""
         self.number += 1
+        self.seed_number = self.number if seed_number is None else seed_number
         self.actions = []
-        self.total_return = 0.0
-        seed = episode_seed(self.cfg.seed, self._number_of_all, self.number)
+        self.total_return, self.clock, self.is_whole = 0.0, None, True
+        seed = episode_seed(self.cfg.seed, self._number_of_all, self.seed_number)
         return self.env.reset(seed=seed)[0]
+
+    def _is_given_again(self, info: dict) -> bool:
+        """Whether the episode that is over failed, and is repeated.
+
+        Chance is drawn from its number: no state that a training which goes on would have to keep.
+        """
+        if not self.cfg.repeat_failed or not self.is_whole or _lookup(info, "success") != 0.0:
+            return False
+        chance = np.random.default_rng([self.cfg.seed, self._number_of_all, self.number, 3])
+        return bool(chance.random() < self.cfg.repeat_failed)
 
     def _advance(self, observation):
         """Random steps, the same ones in every run; ends inside a running episode."""

@@ -110,10 +110,10 @@ class SerialPool:
             environment.start()
         self._ready = list(range(self.num_envs))
 
-    def replay(self, actions: list[list[np.ndarray]]) -> None:
+    def replay(self, actions: list[list[np.ndarray]], seed_numbers: list[int]) -> None:
         """Starts in the states that were saved; no environment is announced."""
-        for environment, taken in zip(self.environments, actions, strict=True):
-            environment.replay(taken)
+        for environment, *episode in zip(self.environments, actions, seed_numbers, strict=True):
+            environment.replay(*episode)
 
     @property
     def announced(self) -> list[int]:

@@ -47,6 +47,7 @@ class SlotLayout:
         fields["episode_number"] = ((), i8)  # of the observation: 0, 1, ... in this environment
         fields["episode_return"] = fields["step_seconds"] = ((), f8)  # return: of the ended episode
         fields["episode_length"] = ((), i8)
+        fields["is_whole"] = ((), u1)  # the ended episode; not a first one that was cut short
         fields["infos"] = ((self.num_infos,), f8)  # of the ended episode's last step; NaN: none
         return fields
 

@@ -28,6 +28,8 @@ from rearrange.ver.training_state import (
     torch_random_state,
 )
 
+LAYOUT = 2
+"""Of an exact snapshot's tensors and values; one of another layout is not restored exactly."""
 _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
 
 
@@ -58,8 +60,11 @@ def take_snapshot(
         snapshot.values["seed"] = pool.environments[0].cfg.seed
         snapshot.values["pending"] = list(collector.pending)
         snapshot.values["arrived"] = [*collector.arrived, *pool.announced]
-        snapshot.values["returns"] = [env.total_return for env in pool.environments]
-        snapshot.values["clocks"] = [env.clock for env in pool.environments]
+        snapshot.values["layout"] = LAYOUT
+        snapshot.values["environments"] = [
+            {"clock": env.clock, "is_whole": env.is_whole, "seed_number": env.seed_number}
+            for env in pool.environments
+        ]
         tensors = snapshot.tensors
         for name in _COLLECTOR_ARRAYS:
             tensors[f"collector/{name}"] = torch.from_numpy(getattr(collector, name).copy())
@@ -115,9 +120,10 @@ def restore_serial(snapshot: Snapshot, collector: Collector, storage: RolloutSto
         list(tensors[f"actions/{e}"].numpy()) if f"actions/{e}" in tensors else []
         for e in range(pool.num_envs)
     ]
-    pool.replay(actions)
-    for env, clock in zip(pool.environments, values["clocks"], strict=True):
-        env.clock = clock
+    episodes = values["environments"]
+    pool.replay(actions, [episode["seed_number"] for episode in episodes])
+    for env, episode in zip(pool.environments, episodes, strict=True):
+        env.clock, env.is_whole = episode["clock"], episode["is_whole"]
     for name in _COLLECTOR_ARRAYS:
         getattr(collector, name)[:] = tensors[f"collector/{name}"].numpy()
     collector.state[:] = tensors["collector/state"]

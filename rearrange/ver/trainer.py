@@ -46,6 +46,7 @@ from rearrange.ver.run_state import RunState, load_for_ranks, restore_run, save_
 from rearrange.ver.schedules import SCHEDULES
 from rearrange.ver.shared_memory import SlotLayout
 from rearrange.ver.snapshot import (
+    LAYOUT,
     Snapshot,
     next_episodes,
     of_all_ranks,
@@ -295,7 +296,7 @@ class Trainer:
             numbers = next_episodes(self._resumed, cfg.num_envs, self.ranks, is_exact)
         worker_cfg = WorkerCfg(
             cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps,
-            self.ranks.rank * cfg.num_envs,
+            self.ranks.rank * cfg.num_envs, cfg.repeat_failed,
         )  # fmt: skip
         is_fresh = self._resumed is None
         if cfg.serial:
@@ -393,7 +394,7 @@ class Trainer:
         is_same = len(values["episode_numbers"]) == self.cfg.num_envs
         # Saved actions belong to the episodes of their seed.
         values["is_exact"] &= is_same and values.get("seed") == self.cfg.seed
-        values["is_exact"] &= self.ranks.is_alone
+        values["is_exact"] &= self.ranks.is_alone and values.get("layout") == LAYOUT
 
     def _all_restarts(self, pool) -> int:
         return self._restarts_before + self._restarts_elsewhere + pool.restarts

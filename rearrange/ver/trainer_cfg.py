@@ -65,6 +65,10 @@ class TrainerCfg:
     """How starts are spread over time: off, clock or advance."""
     start_horizon: int = 0
     """Steps over which they are spread; 0: num_steps."""
+    repeat_failed: float = 0.0
+    """Probability with which an environment is given an episode again that ended with success
+    false: more steps for what the policy cannot do yet. Success as measured in training then is
+    that of these episodes."""
     ppo: PPOCfg = field(default_factory=PPOCfg)
     returns: ReturnsCfg = field(default_factory=ReturnsCfg)
     entropy: EntropyCfg = field(default_factory=EntropyCfg)
@@ -112,6 +116,8 @@ class TrainerCfg:
         for name in ("max_importance_weight", "reward_scale", "ranks_timeout_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if not 0.0 <= self.repeat_failed <= 1.0:
+            raise ValueError(f"repeat_failed must lie in [0, 1], got {self.repeat_failed}")
         if self.num_envs >= 65536:
             raise ValueError(f"num_envs must be below 65536, got {self.num_envs}")
         steps, parts = self.num_envs * self.num_steps, self.ppo.num_minibatches

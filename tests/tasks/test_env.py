@@ -97,52 +97,6 @@ def test_strides_share_a_stream_without_repeats():
     assert sorted(seen) == [0, 1, 2, 3, 4, 5]
 
 
-def test_failed_episodes_are_given_again_as_often_as_asked():
-    """With probability p an episode without success is given 1 / (1 - p) times on the mean."""
-    env = make_env("pick", "val", depth=False, repeat_failed=0.5, index_offset=1, index_stride=2)
-    indices = []
-    for _ in range(60):
-        indices.append(env.reset()[1]["episode_index"])
-        env.step(REST)
-    assert sorted(set(indices)) == list(range(1, max(indices) + 1, 2))  # no other's, none left out
-    assert indices == sorted(indices)
-    # given 60 times in all, n episodes have a binomial count of repeats: 30 +- 4 x 3.9
-    assert 15 <= 60 - len(set(indices)) <= 45
-
-    def again(**kwargs):
-        env.step(REST)
-        return env.reset(**kwargs)[1]["episode_index"]
-
-    assert again(seed=0) == 1
-    fresh = make_env("pick", "val", depth=False, repeat_failed=0.5, index_offset=1, index_stride=2)
-    for index in indices[:5]:  # chance is the same wherever the episodes run
-        assert fresh.reset()[1]["episode_index"] == index
-        fresh.step(REST)
-    assert [again(options={"index": 8}) for _ in range(3)] == [8, 8, 8]
-    assert 10 in [again() for _ in range(20)]  # the stream goes on from there
-
-
-def test_only_what_failed_is_given_again():
-    env = make_env("navigate", "val", depth=False, repeat_failed=1)
-    assert [env.reset()[1]["episode_index"] for _ in range(2)] == [0, 1]  # not begun, not failed
-    failed = env.episode
-    env.step(np.append(np.zeros(10), 1.0))  # stops without success
-    first, info = env.reset()
-    assert env.episode is failed and not info["success"]
-    assert equal(first, make_env("navigate", "val", depth=False).reset(options={"index": 1})[0])
-    env.step(REST)
-    env.is_success = True
-    assert env.reset()[1]["episode_index"] == 2
-    other = generate_episode("navigate", "val", 9, 4)
-    env.reset(options={"episode": other})
-    env.step(REST)
-    assert env.reset() and env.episode is other
-    never = make_env("navigate", "val", depth=False)
-    never.reset()
-    never.step(REST)
-    assert never.reset()[1]["episode_index"] == 1
-
-
 def test_delay_hands_out_the_observation_of_the_step_before(pick):
     first, _ = pick.reset(options={"index": 0})
     now = [first]
@@ -203,8 +157,6 @@ def test_a_broken_world_says_where():
         ({"observation_delay": 2}, "observation_delay must be 0 or 1, got 2"),
         ({"action_space": "tiny"}, "action_space must be one of full, skill, stationary"),
         ({"max_episode_steps": 1.5}, "max_episode_steps must be a whole number"),
-        ({"repeat_failed": 1.1}, "repeat_failed must be a number from 0 to 1, got 1.1"),
-        ({"repeat_failed": "no"}, "repeat_failed must be a number from 0 to 1, got 'no'"),
         ({"index_stride": 0}, "index_stride must be a whole number of 1 or more"),
     ],
 )

@@ -104,13 +104,13 @@ SEED = 7
 POOLS = {"serial": SerialPool, "uneven": UnevenPool, "faulty": FaultyPool}
 
 
-def make_pool(kind, num_envs, make_env=None, start_mode="off", horizon=8):
+def make_pool(kind, num_envs, make_env=None, start_mode="off", horizon=8, repeat_failed=0.0):
     """A pool that has been started."""
     make_env = make_env or MakeFake()
     env = make_env(0)
     spec = observation_spec(env.observation_space), action_spec(env.action_space)
     layout = SlotLayout(num_envs, *spec, 1)
-    cfg = WorkerCfg(SEED, ("success",), start_mode, horizon)
+    cfg = WorkerCfg(SEED, ("success",), start_mode, horizon, repeat_failed=repeat_failed)
     numbers = np.zeros(num_envs, np.int64)
     if kind == "workers":
         pool = WorkerPool(make_env, layout, cfg, numbers, True, PoolCfg(), ("fake_env",))

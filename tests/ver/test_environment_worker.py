@@ -3,7 +3,16 @@
 import gymnasium
 import numpy as np
 import pytest
-from fake_env import LENGTHS, FakeEnv, MakeFake, observation, reward_of, seed_of
+from fake_env import (
+    LENGTHS,
+    SEED_RANGE,
+    FakeEnv,
+    MakeFake,
+    make_pool,
+    observation,
+    reward_of,
+    seed_of,
+)
 
 from rearrange.ver import shared_memory as sm
 from rearrange.ver.environment_worker import SlotEnvironment, WorkerCfg, episode_seed
@@ -13,11 +22,13 @@ from rearrange.ver.spaces import action_spec, observation_spec
 LONG = MakeFake(lengths=(200,))
 
 
-def make(make_env, start_mode="off", horizon=50, index=1, number=0, is_fresh=True, keys=()):
+def make(
+    make_env, start_mode="off", horizon=50, index=1, number=0, is_fresh=True, keys=(), **settings
+):
     env = make_env(index)
     spec = observation_spec(env.observation_space), action_spec(env.action_space)
     slots = StepSlots.allocate(SlotLayout(index + 1, *spec, len(keys)))
-    cfg = WorkerCfg(7, tuple(keys), start_mode, horizon)
+    cfg = WorkerCfg(7, tuple(keys), start_mode, horizon, **settings)
     environment = SlotEnvironment(make_env, index, slots, cfg, number, is_fresh)
     return environment, slots
 
@@ -211,6 +222,85 @@ def test_an_end_that_is_both_is_a_termination():
     environment.start()
     environment.step()
     assert slots.terminated[1] and not slots.truncated[1]
+
+
+def episodes_of(kind, start_mode="off", num_steps=1200, **options):
+    """Per environment its episodes: number, seed, length, whether counted as a whole one."""
+    pool = make_pool(kind, 2, MakeFake(lengths=(1, 2, 3)), start_mode, **options)
+    try:
+        slots, found = pool.slots, [[], []]
+        begun = [
+            (int(slots.episode_number[e]), slots.observation["observation"][e, 1]) for e in (0, 1)
+        ]
+        left = 2 * num_steps
+        while left:
+            for e in pool.receive(1.0):
+                now = int(slots.episode_number[e]), int(slots.observation["observation"][e, 1])
+                if slots.is_start[e]:
+                    begun[e] = now
+                elif slots.terminated[e] or slots.truncated[e]:
+                    found[e].append(
+                        (*begun[e], int(slots.episode_length[e]), bool(slots.is_whole[e]))
+                    )
+                    begun[e] = now
+                left -= 1
+                pool.send([e])
+                if not left:
+                    break
+        return found
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("kind", ["serial", "workers"])
+def test_failed_episodes_are_given_again_as_often_as_asked(kind):
+    """With probability p an episode without success is given 1 / (1 - p) times on the mean."""
+    for e, episodes in enumerate(episodes_of(kind, repeat_failed=0.6, num_steps=900)):
+        numbers = [number for number, *_ in episodes]
+        assert numbers == list(range(len(numbers)))  # sequences are told apart by them
+        times = {True: [], False: []}
+        own = None
+        for number, seed, *_ in episodes:
+            if own is not None and seed == own:
+                times[seed % 2 == 1][-1] += 1
+            else:
+                own = seed
+                assert seed == seed_of(e, number) % SEED_RANGE  # the seed otherwise decides
+                times[seed % 2 == 1].append(1)
+        assert set(times[True]) == {1}  # successes are not repeated
+        assert np.mean(times[False]) == pytest.approx(2.5, abs=0.5) and max(times[False]) > 4
+
+
+def test_repeats_are_the_same_in_every_run_and_none_where_none_are_asked_for():
+    assert episodes_of("serial", repeat_failed=0.6) == episodes_of("serial", repeat_failed=0.6)
+    for episodes in episodes_of("serial"):
+        assert len({seed for _, seed, *_ in episodes}) == len(episodes)
+
+
+@pytest.mark.parametrize("start_mode", ["off", "clock", "advance"])
+def test_only_first_episodes_that_were_cut_short_are_not_whole(start_mode):
+    for episodes in episodes_of("serial", start_mode, num_steps=60, horizon=200):
+        assert [is_whole for *_, is_whole in episodes[1:]] == [True] * (len(episodes) - 1)
+    firsts = [
+        episodes_of("serial", start_mode, 60, horizon=h)[e][0] for h in (3, 50) for e in (0, 1)
+    ]
+    if start_mode == "off":
+        assert all(is_whole for *_, is_whole in firsts)
+    else:
+        assert not all(is_whole for *_, is_whole in firsts)
+
+
+def test_a_repeated_episode_replays_with_the_seed_it_had():
+    settings = {"repeat_failed": 1.0}
+    environment, slots = make(MakeFake(lengths=(3,)), index=2, **settings)
+    environment.start()
+    for _ in range(100):
+        environment.step()
+    assert environment.number == 33 > environment.seed_number  # the first that fails, for ever
+    again, other = make(MakeFake(lengths=(3,)), index=2, number=33, is_fresh=False, **settings)
+    again.replay(environment.actions, environment.seed_number)
+    assert (slots.observation["observation"][2] == other.observation["observation"][2]).all()
+    assert again.seed_number == environment.seed_number
 
 
 def test_a_real_environment_replays_too():
