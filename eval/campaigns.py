@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
 from rearrange.eval.files import atomic_write_json, atomic_write_text
 from rearrange.eval.scaling_measure import ranks_environment
-from rearrange.ver.files import strict_json
 from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
 
 # Quantiles 0.975 of Student's t with n - 1 degrees of freedom, from n = 2 (any table of it).

@@ -41,7 +41,7 @@ from rearrange.eval.runner import (
     world_of,
 )
 from rearrange.eval.workers import WorkerPool
-from rearrange.ver.files import remove_unfinished
+from rearrange.files import remove_unfinished
 from rearrange.ver.machine import num_cores
 
 WRITTEN = ("summary.json", "episodes.jsonl", "stages.png", "report.html")

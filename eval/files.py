@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.errors import UserError
-from rearrange.ver.files import UNFINISHED
+from rearrange.files import UNFINISHED, create_afresh
 
 
 def why_not(path: Path, error: OSError) -> UserError:
@@ -46,7 +46,7 @@ def prepare_folder(folder: Path) -> Path:
     probe = folder / f"{UNFINISHED}-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"")
+        create_afresh(probe).close()
         probe.unlink()
     except FileExistsError as error:
         raise UserError(f"cannot use {folder} as a folder: it is a file") from error
@@ -65,6 +65,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.stem}{UNFINISHED}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        create_afresh(temporary).close()
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())

@@ -19,7 +19,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 
-from rearrange.ver.files import write_whole_file
+from rearrange.files import write_whole_file
 from rearrange.ver.metrics import METRICS_FILE, EpisodeWindow, write_summary
 
 MODE = "sb3"

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from rearrange.checked_json import strict_json
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 from rearrange.eval.files import atomic_path, expand
 from rearrange.eval.metrics import mean_with_interval
-from rearrange.ver.files import strict_json
 from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
 
 NUM_POINTS = 150  # of a curve, on a panel of about 700 pixels

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 import rearrange
+from rearrange.checked_json import strict_json
 from rearrange.configs.schema import BenchScalingCfg
 from rearrange.errors import UserError
 from rearrange.eval.files import atomic_write_json, prepare_folder
-from rearrange.ver.files import strict_json
 from rearrange.ver.machine import num_cores
 
 FREE_SETTINGS = ("output", "ranks", "ways", "simulated_ranks", "draws", "keep_dir")

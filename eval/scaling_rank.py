@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rearrange.checked_json import strict_json
 from rearrange.configs.schema import BenchScalingCfg
 from rearrange.eval.bench_stubs import SleepLearner, SleepPolicyFactory
 from rearrange.eval.files import atomic_write_json
@@ -28,7 +29,6 @@ from rearrange.eval.scaling_simulation import WAYS
 from rearrange.eval.scaling_workload import workload_of
 from rearrange.eval.sleeping_pool import OwingFactory, SleepingPool
 from rearrange.ver.distributed import ALONE, Ranks, joined
-from rearrange.ver.files import strict_json
 from rearrange.ver.metrics import METRICS_FILE, read_metrics
 from rearrange.ver.preemption import PreemptionCfg
 from rearrange.ver.trainer import Trainer

@@ -6,19 +6,26 @@
     POST /keys       JSON {"held": ["ArrowUp", ...], "pressed": [...]}
 
 Only 127.0.0.1 is served, and only requests that name this machine: a page from elsewhere that is
-open in the same browser cannot drive the robot.
+open in the same browser cannot drive the robot. Connections are limited in number and, the stream
+aside, in time; a client that is gone ends its thread and nothing else.
 """
 
-import json
 import threading
 import time
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR, socket
+from typing import Any
 
+from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
 
 KEYS_LAST_S = 1.0  # held keys count as released if the page is silent for so long
 MAX_BODY = 4096  # bytes
+MAX_CONNECTIONS = 32  # a page holds one open and needs another for its keys
+SILENCE_S = 10.0  # so long a client may take for a piece of its request, or of our answer
+REQUEST_S = 30.0  # so long a request and its answer may take in all
 BOUNDARY = "picture"
 
 PAGE = """<!doctype html><html lang=en><meta charset=utf-8><title>rearrange</title>
@@ -47,6 +54,35 @@ setInterval(() => { if (held.size) send([]) }, 300);
 """
 
 
+class _LimitedServer(ThreadingHTTPServer):
+    """A thread for each connection, of which there are at most `MAX_CONNECTIONS`."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+
+    def process_request(self, request: socket, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)  # a browser asks again
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: socket, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: socket, client_address: Any) -> None:
+        """Nothing: the client vanished or fell silent, and the terminal is for people."""
+
+
 class ViewServer:
     """Serves in threads of its own; `publish` pictures, read `held_keys` and `take_pressed`.
 
@@ -66,12 +102,11 @@ class ViewServer:
         self._pressed: list[str] = []
         self._heard = 0.0
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+            self._server = _LimitedServer(("127.0.0.1", port), self._handler())
         except OSError as error:
             raise UserError(
                 f"port {port} cannot be used: {error.strerror}; give another, or port=0"
             ) from error
-        self._server.daemon_threads = True
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -106,7 +141,7 @@ class ViewServer:
             return self._number, self._jpeg
 
     def _take_keys(self, body: bytes) -> None:
-        message = json.loads(body)
+        message = strict_json(body.decode())
         held, pressed = message["held"], message["pressed"]
         if not all(isinstance(key, str) for key in [*held, *pressed]):
             raise ValueError("keys are strings")
@@ -118,6 +153,21 @@ class ViewServer:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = SILENCE_S  # of the socket
+
+            def handle(self) -> None:
+                self._deadline = threading.Timer(REQUEST_S, self._hang_up)
+                self._deadline.daemon = True
+                self._deadline.start()
+                try:
+                    super().handle()
+                finally:
+                    self._deadline.cancel()
+
+            def _hang_up(self) -> None:
+                with suppress(OSError):  # it may be closed by now
+                    self.connection.shutdown(SHUT_RDWR)
+
             def do_GET(self) -> None:
                 if not self._is_local():
                     return
@@ -165,6 +215,7 @@ class ViewServer:
                 kind = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
                 self.send_header("Content-Type", kind)
                 self.end_headers()
+                self._deadline.cancel()
                 number = 0
                 try:
                     while True:

@@ -22,7 +22,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, get_type_hints
 
 from rearrange import __version__
-from rearrange.errors import UserError
+from rearrange.errors import UserError, one_line
 from rearrange.ver.stop_signals import EXIT_CODES
 
 
@@ -222,7 +222,7 @@ def _raise_terminated(signum: int, frame: object) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    print("error:", " ".join(message.split()), file=sys.stderr, flush=True)
+    print("error:", one_line(message), file=sys.stderr, flush=True)
     return code
 
 

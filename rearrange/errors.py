@@ -1,5 +1,21 @@
-"""The one exception a command turns into a line and exit code 2."""
+"""The one exception a command turns into a line and exit code 2, and how that line is shown."""
+
+_HEAD, _TAIL = 500, 250  # characters of a long message; its end is often the advice
 
 
 class UserError(ValueError):
     """The caller's mistake. The message is one line: what must hold, what came, what to do."""
+
+
+def one_line(message: object) -> str:
+    """A message as a terminal may be shown it, whatever input it repeats.
+
+    White space becomes single blanks, control characters (escape codes among them) their escapes,
+    and the middle of a long text is left out.
+    """
+    line = " ".join(str(message).split())
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    if len(line) > _HEAD + _TAIL + 50:
+        left_out = len(line) - _HEAD - _TAIL
+        line = f"{line[:_HEAD]} ... {left_out} characters ... {line[-_TAIL:]}"
+    return line

@@ -19,12 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
+from rearrange.files import write_whole_file
 from rearrange.skills.encoder import EncoderCfg
 from rearrange.skills.policy import PolicyCfg, SkillPolicy, build_policy
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.checkpoint import below_prefix, load_newest
-from rearrange.ver.files import strict_json, write_whole_file
 from rearrange.ver.spaces import (
     ActionSpec,
     ArraySpec,

@@ -21,7 +21,8 @@ from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
-from rearrange.errors import UserError
+from rearrange.errors import UserError, one_line
+from rearrange.files import write_whole_file
 from rearrange.skills.compiling import compile_home, compile_teacher
 from rearrange.skills.growing import with_senses
 from rearrange.skills.guided import LABELS, make_guided
@@ -32,7 +33,6 @@ from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import Ranks, RanksLost, joined
-from rearrange.ver.files import write_whole_file
 from rearrange.ver.folder_lock import LOCK_FILE, hold_folder
 from rearrange.ver.imitation import ImitationLearner
 from rearrange.ver.learner import Learner
@@ -158,7 +158,7 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks) -> int:
     try:
         summary = trainer.run()
     except (NonFinite, TooManyRestarts, RanksLost) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print("error:", one_line(error), file=sys.stderr)
         return 1
     stopped_by = summary["stopped_by"]
     code = EXIT_CODES[signal.Signals[stopped_by]] if stopped_by else 0

@@ -17,17 +17,16 @@ import io
 import json
 import os
 import sys
-import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from rearrange.errors import UserError
+from rearrange.checked_json import quoted
+from rearrange.errors import UserError, one_line
+from rearrange.files import write_whole_file
 from rearrange.tasks.episode import EpisodeSpec
-from rearrange.tasks.episode_checks import Node, quoted
 from rearrange.tasks.episode_schema import episode_from_json, episode_to_json
+from rearrange.tasks.episode_text import packed_episodes
 from rearrange.tasks.generate import TASK_NUMBERS, generate_episode
 
 MAX_BYTES = 256 * 2**20  # of JSON; a file of 10,000 episodes holds about 160 MB
@@ -53,25 +52,14 @@ def write_episodes(path: str | os.PathLike[str], episodes: Sequence[EpisodeSpec]
     packed = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=9, mtime=0) as stream:
         stream.write(text.encode())
-    _write_whole(Path(path), packed.getvalue())
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
+    path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        write_whole_file(path, packed.getvalue())
     except OSError as error:
         reason = error.strerror or error
         line = f"cannot write {path}: {reason}; choose another place or make room"
         raise UserError(line) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
@@ -82,13 +70,13 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
             hold and what came.
     """
     path = Path(path)
-    root = Node(_decoded(path), f"{path}: ")
-    elements = root["episodes"].list(MAX_EPISODES)
     episodes, ids, keys = [], {}, {}
-    for i, element in enumerate(elements):
+    for i, element in enumerate(packed_episodes(path, MAX_BYTES)):
+        if i == MAX_EPISODES:
+            raise UserError(f"{path} must hold at most {MAX_EPISODES} episodes, it holds more")
         where = f"{path}: episode {i}: "
-        spec = episode_from_json(element.value, where)
-        name = element.value["episode_id"]
+        spec = episode_from_json(element, where)
+        name = element["episode_id"]
         key = (spec.task, spec.split, spec.seed, spec.index)
         if ids.setdefault(name, i) != i:
             came = f"{quoted(name)} of episode {ids[name]} again"
@@ -98,49 +86,6 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
             raise UserError(f"{where}task, split, seed and index must be new, got {came}")
         episodes.append(spec)
     return tuple(episodes)
-
-
-def _decoded(path: Path) -> Any:
-    """The JSON value in a gzip file. Every way to fail is a UserError."""
-    if not path.is_file():
-        what = "there is no such file" if not path.exists() else "it is not a regular file"
-        raise UserError(f"cannot read episodes from {path}: {what}")
-    try:
-        with gzip.open(path, "rb") as stream:
-            text = stream.read(MAX_BYTES + 1)
-    except EOFError:
-        line = f"{path} must be a whole gzip file, but it ends early; copy it again"
-        raise UserError(line) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        line = f"{path} must be a gzip file, but cannot be unpacked ({error}); copy it again"
-        raise UserError(line.replace("\n", " ")) from None
-    except OSError as error:
-        raise UserError(f"cannot read episodes from {path}: {error.strerror or error}") from error
-    if len(text) > MAX_BYTES:
-        line = f"{path} must hold at most {MAX_BYTES >> 20} MB of JSON, but holds more; split it"
-        raise UserError(line)
-    try:
-        return json.loads(
-            text.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
-        )
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} must hold UTF-8 text, but byte {error.start} is none") from None
-    except RecursionError:
-        raise UserError(f"{path} must hold episodes, but its JSON is nested too deeply") from None
-    except ValueError as error:  # JSONDecodeError, and integers beyond Python's limit of digits
-        line = f"{path} must hold JSON, but: {error}"
-        raise UserError(line.replace("\n", " ")) from None
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError(f"a key comes twice among {quoted([key for key, _ in pairs])}")
-    return members
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
 
 
 # --- the committed sets --------------------------------------------------------------------------
@@ -201,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in build_committed_sets():
             print(f"{path.stat().st_size / 1000:6.0f} kB  {path.parent.name}/{path.name}")
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("error:", one_line(error), file=sys.stderr)
         return 2
     return 0
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from rearrange.checked_json import Node, quoted
 from rearrange.errors import UserError
 from rearrange.sim import fetch
 from rearrange.sim import furniture as fur
@@ -23,7 +24,6 @@ from rearrange.sim.layout import SPLITS, Layout, layout_ids, make_layout
 from rearrange.sim.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.tasks.episode import EpisodeSpec, Target
-from rearrange.tasks.episode_checks import Node, quoted
 from rearrange.tasks.generate import TASK_NUMBERS
 
 FORMAT = 1

@@ -23,8 +23,9 @@ from typing import Any
 
 from torch import Tensor
 
+from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
-from rearrange.ver.files import remove_unfinished, strict_json, write_whole_file
+from rearrange.files import remove_unfinished, write_whole_file
 
 FORMAT = "rearrange checkpoint"
 FORMAT_VERSION = 1

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
-from rearrange.ver.files import strict_json, write_whole_file
+from rearrange.files import write_whole_file
 from rearrange.ver.progress import Progress
 
 METRICS_FILE = "metrics.jsonl"

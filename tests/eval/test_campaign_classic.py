@@ -8,7 +8,7 @@ from rearrange.errors import UserError
 from rearrange.eval import campaign_classic
 from rearrange.eval.campaign_classic import CampaignCfg, parse
 from rearrange.eval.campaigns import finished_summary, first_reached, with_interval
-from rearrange.ver.files import write_whole_file
+from rearrange.files import write_whole_file
 
 RETURNS = {"serial": 500.0, "ver": 480.0, "ddppo": 490.0}
 

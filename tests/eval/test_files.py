@@ -13,7 +13,7 @@ from rearrange.eval.files import (
     atomic_write_text,
     prepare_folder,
 )
-from rearrange.ver.files import remove_unfinished
+from rearrange.files import remove_unfinished
 
 
 def test_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):

@@ -2,10 +2,13 @@
 
 import http.client
 import json
+import socket
+import struct
 
 import pytest
 
 from rearrange.errors import UserError
+from rearrange.eval import view_server
 from rearrange.eval.view import KeyboardAgent
 from rearrange.eval.view_server import ViewServer
 
@@ -64,7 +67,14 @@ def test_strangers_and_nonsense_are_turned_away(server):
     body = json.dumps({"held": ["ArrowUp"], "pressed": []})
     assert ask(server, "POST", "/keys", body, Host="evil.example")[0] == 403
     assert ask(server, "POST", "/keys", body, Origin="http://evil.example")[0] == 403
-    for nonsense in ("", "[]", '{"held": [1], "pressed": []}', '{"held": 3}', "{" * 5000):
+    for nonsense in (
+        "",
+        "[]",
+        '{"held": [1], "pressed": []}',
+        '{"held": 3}',
+        "{" * 5000,
+        "[" * 4000,
+    ):
         assert ask(server, "POST", "/keys", nonsense)[0] == 400
     assert server.held_keys == frozenset()
     assert ask(server, "POST", "/keys", body, Origin=f"http://127.0.0.1:{server.port}")[0] == 200
@@ -73,3 +83,36 @@ def test_strangers_and_nonsense_are_turned_away(server):
 def test_taken_port_is_one_line(server):
     with pytest.raises(UserError, match="port .* cannot be used"):
         ViewServer(server.port, "")
+
+
+def plug(server, request=b""):
+    """A connection by hand."""
+    client = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    client.sendall(request)
+    return client
+
+
+def test_vanished_clients_leave_no_word(server, capfd):
+    server.publish(b"x" * 1_000_000)
+    for request in (b"", b"GET / HT", b"GET /frame.jpg HTTP/1.0\r\nHost: localhost\r\n\r\n"):
+        client = plug(server, request)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        client.close()
+    assert ask(server, "GET", "/")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_connections_are_limited_in_number(monkeypatch):
+    monkeypatch.setattr(view_server, "MAX_CONNECTIONS", 2)
+    server = ViewServer(0, "")
+    clients = [plug(server, b"GET /stream HTTP/1.0\r\nHost: localhost\r\n\r\n") for _ in range(2)]
+    assert all(client.recv(4) == b"HTTP" for client in clients)
+    assert plug(server).recv(1) == b""  # shut at once
+    server.close()
+
+
+def test_a_client_that_says_nothing_is_hung_up_on(monkeypatch):
+    monkeypatch.setattr(view_server, "REQUEST_S", 0.1)
+    server = ViewServer(0, "")
+    assert plug(server, b"GET / HT").recv(1) == b""
+    server.close()

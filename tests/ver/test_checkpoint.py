@@ -256,7 +256,7 @@ def test_manifest_that_is_none_is_skipped(tmp_path, caplog, content):
         ({"format_version": True}, "format version is True"),
         ({"step": 2.0}, "'step'"),
         ({"step": True}, "'step'"),
-        ({"step": 10**400}, "checksum"),
+        ({"step": 10**400}, "401 digits"),
         ({"step": 3}, "checksum"),
         ({"size": -1}, "checksum"),
         ({"size": "large"}, "'size'"),

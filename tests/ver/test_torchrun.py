@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from rearrange.checked_json import strict_json
 from rearrange.eval.chaos_run import processes
 from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.files import strict_json
 from rearrange.ver.metrics import read_metrics
 
 ROOT = Path(__file__).parents[2]

@@ -1,5 +1,6 @@
-"""Typed reading of decoded JSON: each value is what it must be, or one line says what came instead.
+"""JSON of others: strictly decoded, and each value what it must be, or one line says what came.
 
+    strict_json('{"rearrange": ...}')         -> value
     node = Node(json_value, "home.json.gz: episode 3: ")
     node["rearrange"]["base_yaw"].number()    -> float, finite
     node["targets"].items()                   -> (key, Node) pairs
@@ -9,6 +10,7 @@ A `Node` is a value and the path to it, so that the line names file, episode and
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
@@ -17,6 +19,51 @@ from rearrange.errors import UserError
 
 _WORDS = {dict: "an object", list: "a list", str: "a string"}
 _LONGEST_QUOTE = 60  # characters of a wrong value that a line repeats
+_MOST_DIGITS = 100  # of a whole number; a float can hold it, and a random state has 39
+
+
+def strict_json(text: str) -> Any:
+    """The value of a JSON text. It takes up to 30 times the text's memory: bound that first.
+
+    Raises:
+        ValueError: if it is no JSON; NaN, infinities, numbers too large for a float and objects
+            with a key twice are none.
+    """
+    try:
+        return DECODER.decode(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _fraction(word: str) -> float:
+    value = float(word)
+    return value if math.isfinite(value) else _refuse(word[:20])
+
+
+def _whole(word: str) -> int:
+    if len(word) > _MOST_DIGITS:
+        raise ValueError(f"a whole number has {len(word)} digits")
+    return int(word)
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError(f"a key comes twice among {quoted([key for key, _ in pairs])}")
+    return members
+
+
+DECODER = json.JSONDecoder(
+    parse_constant=_refuse,
+    parse_float=_fraction,
+    parse_int=_whole,
+    object_pairs_hook=_no_key_twice,
+)
+"""Of `strict_json`; its `raw_decode` may raise RecursionError."""
 
 
 def quoted(value: Any) -> str:
