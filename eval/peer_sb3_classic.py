@@ -20,7 +20,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 
 from rearrange.files import write_whole_file
-from rearrange.ver.metrics import METRICS_FILE, EpisodeWindow, write_summary
+from rearrange.ver.episode_window import EpisodeWindow
+from rearrange.ver.metrics import METRICS_FILE, write_summary
 
 MODE = "sb3"
 

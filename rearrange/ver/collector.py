@@ -71,6 +71,7 @@ class EpisodeEnd:
     total_return: float
     length: int
     infos: np.ndarray  # [num_infos], NaN where there is none
+    is_whole: bool  # false for a first one that was cut short
 
 
 @dataclass
@@ -268,7 +269,8 @@ class Collector:
                 if slots.terminated[e] or slots.truncated[e]:
                     infos = slots.infos[e].copy()
                     total, length = float(slots.episode_return[e]), int(slots.episode_length[e])
-                    report.episodes.append(EpisodeEnd(e, total, length, infos))
+                    is_whole = bool(slots.is_whole[e])
+                    report.episodes.append(EpisodeEnd(e, total, length, infos, is_whole))
                     begins.append(e)
                 if slots.truncated[e]:
                     truncated.append(e)

@@ -1,4 +1,4 @@
-"""What a training tells: metrics.jsonl, TensorBoard, summary.json, and the finished episodes.
+"""What a training tells: metrics.jsonl, TensorBoard and summary.json.
 
     metrics.jsonl   a line an update: {"step": ..., "time_s": ..., "episode/return": ..., ...}
     tensorboard/    the same numbers for TensorBoard
@@ -6,14 +6,14 @@
 
 Metrics are named group/name. What is not finite is written as null: JSON has no NaN. `time_s` is
 the wall time spent training, over all the processes that trained this run one after another.
+`episode/success`, `episode/return` and so on are of the newest 100 episodes or a few more, as many
+of each environment of all ranks, and each environment weighs the same: see `episode_window.py`.
 """
 
 import json
 import logging
-import math
 import os
 import time
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
 from rearrange.files import write_whole_file
+from rearrange.ver.episode_window import EpisodeWindow, finite_or_none
 from rearrange.ver.progress import Progress
 
 METRICS_FILE = "metrics.jsonl"
@@ -73,7 +74,7 @@ class RunLog:
 
     def update(self, metrics: Mapping[str, float | None], step: int) -> None:
         """Moves the progress on to `step`, and appends a line."""
-        values = {name: _finite_or_none(value) for name, value in metrics.items()}
+        values = {name: finite_or_none(value) for name, value in metrics.items()}
         self._progress.show(step, values)
         line = {"step": int(step), "time_s": round(self.wall_time_s, 3)} | values
         self._append(json.dumps(line, allow_nan=False).encode() + b"\n")
@@ -141,64 +142,6 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-class EpisodeWindow:
-    """The newest finished episodes and their means."""
-
-    def __init__(self, size: int = 100) -> None:
-        self._episodes: deque[dict[str, float | None]] = deque(maxlen=size)
-        self.num_finished = 0
-        """All episodes, those that left the window included."""
-
-    def __len__(self) -> int:
-        return len(self._episodes)
-
-    def add(
-        self,
-        episode_return: float,
-        length: int,
-        success: bool | None = None,
-        info: Mapping[str, float] | None = None,
-    ) -> None:
-        """Takes an episode; `success` None means that its environment knows no success."""
-        episode = {"return": episode_return, "length": length, "success": success}
-        self._episodes.append(
-            {name: _finite_or_none(value) for name, value in (episode | dict(info or {})).items()}
-        )
-        self.num_finished += 1
-
-    def metrics(self) -> dict[str, float | None]:
-        """Means as episode/return, episode/length, episode/success and others of `info`.
-
-        None stands for what no episode in the window has; the first three are always there.
-        """
-        names = dict.fromkeys(["return", "length", "success"])
-        for episode in self._episodes:
-            names.update(dict.fromkeys(episode))
-        means = {f"episode/{name}": self.statistics(name) for name in names}
-        return {name: known and known["mean"] for name, known in means.items()}
-
-    def statistics(self, name: str) -> dict[str, float] | None:
-        """{mean, std, episodes} over the window's episodes that have a value of that name."""
-        values = [episode[name] for episode in self._episodes if episode.get(name) is not None]
-        if not values:
-            return None
-        return {
-            "mean": float(np.mean(values)),
-            "std": float(np.std(values)),
-            "episodes": len(values),
-        }
-
-    def state(self) -> dict[str, Any]:
-        """For a checkpoint's manifest."""
-        return {"num_finished": self.num_finished, "episodes": list(self._episodes)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Puts back what `state` gave, also by way of JSON."""
-        self.num_finished = state["num_finished"]
-        self._episodes.clear()
-        self._episodes.extend(state["episodes"])
-
-
 class SilentLog:
     """The log of a rank that writes nothing."""
 
@@ -228,8 +171,8 @@ def merge_ranks(metrics: list[dict[str, float | None]]) -> dict[str, float | Non
     if len(metrics) == 1:
         return metrics[0]
     merged: dict[str, float | None] = {}
-    for name in metrics[0]:
-        values = [_finite_or_none(line.get(name)) for line in metrics]
+    for name in dict.fromkeys(name for line in metrics for name in line):
+        values = [finite_or_none(line.get(name)) for line in metrics]
         values = [value for value in values if value is not None]
         if not values:
             merged[name] = None
@@ -280,20 +223,12 @@ def write_summary(
     return summary
 
 
-def _finite_or_none(value: Any) -> float | None:
-    """A plain number, also of a numpy or 0-dimensional tensor one; None for NaN and infinities."""
-    if value is None:
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
-
-
 def _without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _without_nan(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_without_nan(part) for part in value]
-    return _finite_or_none(value) if isinstance(value, float) else value
+    return finite_or_none(value) if isinstance(value, float) else value
 
 
 def _parsed(text: bytes) -> dict[str, Any]:

@@ -63,5 +63,10 @@ class RewardScaler:
         return {"returns": self.returns.tolist(), "moments": [self.count, self.mean, self.square]}
 
     def load(self, state: dict) -> None:
-        self.returns = np.array(state["returns"])
+        """Puts back what `state` gave.
+
+        Environments of another number all begin new episodes, and each its own sum with them.
+        """
+        returns = np.array(state["returns"], np.float64)
+        self.returns = returns if len(returns) == len(self.returns) else np.zeros_like(self.returns)
         self.count, self.mean, self.square = state["moments"]

@@ -25,8 +25,8 @@ from rearrange.ver.checkpoint import (
     with_prefix,
 )
 from rearrange.ver.distributed import Ranks
+from rearrange.ver.episode_window import EpisodeWindow
 from rearrange.ver.learner import Learner
-from rearrange.ver.metrics import EpisodeWindow
 from rearrange.ver.snapshot import Snapshot
 from rearrange.ver.training_state import flatten_optimizer, restore_optimizer
 
@@ -96,9 +96,13 @@ def save_run(
 
 
 def restore_run(
-    checkpoint: Checkpoint, policy: nn.Module, learner: Any, identity: dict[str, Any]
+    checkpoint: Checkpoint,
+    policy: nn.Module,
+    learner: Any,
+    identity: dict[str, Any],
+    episodes: EpisodeWindow,
 ) -> RunState:
-    """Puts weights and moments back and returns the rest.
+    """Puts weights, moments and `episodes` back and returns the rest.
 
     Raises UserError for a checkpoint of something else, naming the first difference.
     """
@@ -112,9 +116,7 @@ def restore_run(
                 moments = below_prefix(name, tensors)
                 restore_optimizer(getattr(learner, name), moments, values[name])
             learner.entropy.load_state_dict(below_prefix("entropy", tensors))
-            if len(values["reward_scaler"]["returns"]) == learner.num_envs:
-                learner.scaler.load(values["reward_scaler"])
-        episodes = EpisodeWindow()
+            learner.scaler.load(values["reward_scaler"])
         episodes.restore(values["episodes"])
         kept = {n: tensor for n, tensor in tensors.items() if n.startswith(_SNAPSHOT_PREFIXES)}
         snapshot = Snapshot(kept, values["snapshot"])

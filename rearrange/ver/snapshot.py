@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rearrange.ver.checkpoint import below_prefix
 from rearrange.ver.collector import Collector
 from rearrange.ver.distributed import Ranks
 from rearrange.ver.pool import SerialPool
@@ -24,8 +25,8 @@ from rearrange.ver.shared_memory import StepSlots
 from rearrange.ver.training_state import (
     numpy_random_state,
     restore_numpy_random_state,
-    restore_torch_random_state,
-    torch_random_state,
+    restore_torch_random_states,
+    torch_random_states,
 )
 
 LAYOUT = 2
@@ -47,7 +48,10 @@ def take_snapshot(
     """The state between two rollouts; `storage` still holds the steps under way."""
     slots = collector.pool.slots
     snapshot = Snapshot(
-        {"random/torch": torch_random_state().clone()},
+        {
+            f"random/{name}": state.clone()
+            for name, state in torch_random_states(collector.device).items()
+        },
         {
             "random": numpy_random_state(rng),
             "episode_numbers": slots.episode_number.tolist(),
@@ -90,7 +94,8 @@ def of_all_ranks(snapshot: Snapshot, ranks: Ranks) -> Snapshot:
         "episode_numbers": [number for part in numbers for number in part],
         "is_exact": False,
     }
-    return Snapshot({"random/torch": snapshot.tensors["random/torch"]}, values)
+    states = {n: state for n, state in snapshot.tensors.items() if n.startswith("random/")}
+    return Snapshot(states, values)
 
 
 def next_episodes(snapshot: Snapshot, num_envs: int, ranks: Ranks, is_exact: bool) -> np.ndarray:
@@ -106,9 +111,9 @@ def next_episodes(snapshot: Snapshot, num_envs: int, ranks: Ranks, is_exact: boo
     return saved[first : first + num_envs] + (not is_exact)
 
 
-def restore_random(snapshot: Snapshot, rng: np.random.Generator) -> None:
+def restore_random(snapshot: Snapshot, rng: np.random.Generator, device: torch.device) -> None:
     """Puts the random states back; the last thing before training goes on."""
-    restore_torch_random_state(snapshot.tensors["random/torch"])
+    restore_torch_random_states(below_prefix("random", snapshot.tensors), device)
     restore_numpy_random_state(snapshot.values["random"], rng)
 
 

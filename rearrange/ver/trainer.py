@@ -35,10 +35,11 @@ from rearrange.ver.checkpoint import Checkpoint
 from rearrange.ver.collector import Collector, CollectReport, NonFinite, Stopped
 from rearrange.ver.distributed import ALONE, Ranks, RanksLost
 from rearrange.ver.environment_worker import MakeEnv, WorkerCfg
+from rearrange.ver.episode_window import EpisodeWindow
 from rearrange.ver.learner import Learner, LearnerCfg
 from rearrange.ver.machine import num_cores, pick_device, versions
 from rearrange.ver.meeting import Meeting
-from rearrange.ver.metrics import EpisodeWindow, RunLog, SilentLog, merge_ranks, write_summary
+from rearrange.ver.metrics import RunLog, SilentLog, merge_ranks, write_summary
 from rearrange.ver.pool import SerialPool, TooManyRestarts, WorkerPool
 from rearrange.ver.rollout_metrics import rollout_metrics
 from rearrange.ver.rollout_storage import RolloutStorage
@@ -130,7 +131,7 @@ class Trainer:
             self.policy, learner_cfg, cfg.num_envs, self.device, self._rng, ranks=ranks
         )
         self.steps = self.updates = 0
-        self.episodes = EpisodeWindow()
+        self.episodes = EpisodeWindow(num_envs=cfg.num_envs * ranks.world_size)
         # of the processes that trained this run earlier, and of the other ranks
         self._restarts_before = self._restarts_elsewhere = 0
         self._stop = StopSignals()
@@ -317,7 +318,7 @@ class Trainer:
                 log.warning("the environments begin new episodes: not bit-identical to one run")
         collector.policy_version = self.updates
         if resumed is not None:
-            restore_random(resumed, self._rng)
+            restore_random(resumed, self._rng, self.device)
             if not self.ranks.is_first:  # the checkpoint has the random states of rank 0
                 self._seed_rank(self.steps)
             return resumed
@@ -346,17 +347,25 @@ class Trainer:
             report, self.cfg.num_envs, wall_s, learn_s, self._turns == "in turn"
         )
         own["faults/restarts"] = pool.restarts
-        episodes = [[end.total_return, end.length, end.infos.tolist()] for end in report.episodes]
+        first_env = self.ranks.rank * self.cfg.num_envs
+        episodes = [
+            [end.total_return, end.length, end.infos.tolist(), first_env + end.env, end.is_whole]
+            for end in report.episodes
+        ]
         of_ranks = self.ranks.gather({"metrics": own, "episodes": episodes})
-        for total_return, length, values in (end for rank in of_ranks for end in rank["episodes"]):
+        for total, length, values, env, is_whole in (
+            end for rank in of_ranks for end in rank["episodes"]
+        ):
             infos = dict(zip(self.cfg.info_keys, values, strict=True))
             success = infos.pop("success", float("nan"))
-            self.episodes.add(total_return, length, None if np.isnan(success) else success, infos)
+            known = None if np.isnan(success) else success
+            self.episodes.add(total, length, known, infos, env=env, is_whole=is_whole)
         merged = merge_ranks([rank["metrics"] for rank in of_ranks])
         self._restarts_elsewhere = int(merged["faults/restarts"]) - pool.restarts
         merged |= {
             "faults/restarts": self._all_restarts(pool),
             "episode/finished": self.episodes.num_finished,
+            "episode/averaged": len(self.episodes),
         }
         metrics = self.episodes.metrics() | merged
         try:
@@ -387,8 +396,8 @@ class Trainer:
             log.warning("no checkpoint at step %d: %s", self.steps, error)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        state = restore_run(checkpoint, self.policy, self.learner, self._identity)
-        self.steps, self.updates, self.episodes = state.steps, state.updates, state.episodes
+        state = restore_run(checkpoint, self.policy, self.learner, self._identity, self.episodes)
+        self.steps, self.updates = state.steps, state.updates
         self._restarts_before, self._resumed = state.restarts, state.snapshot
         values = state.snapshot.values
         is_same = len(values["episode_numbers"]) == self.cfg.num_envs

@@ -87,22 +87,24 @@ def restore_optimizer(
     optimizer.load_state_dict({"state": state, "param_groups": restored})
 
 
-def torch_random_state(generator: torch.Generator | None = None) -> Tensor:
-    """State of a generator, by default torch's own of the CPU, as uint8 [n]."""
-    return torch.get_rng_state() if generator is None else generator.get_state()
+def torch_random_states(device: torch.device) -> dict[str, Tensor]:
+    """States of torch's own generators as uint8 [n]: the CPU's, and the device's if it has one."""
+    states = {"torch": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
 
 
-def restore_torch_random_state(state: Tensor, generator: torch.Generator | None = None) -> None:
-    """Puts back what `torch_random_state` gave.
+def restore_torch_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Puts back what `torch_random_states` gave; a device it is not of keeps its own.
 
     Raises:
-        UserError: if the state is not one of such a generator.
+        UserError: if a state is not one of such a generator.
     """
     try:
-        if generator is None:
-            torch.set_rng_state(state)
-        else:
-            generator.set_state(state)
+        torch.set_rng_state(states["torch"])
+        if device.type == "cuda" and "cuda" in states:
+            torch.cuda.set_rng_state(states["cuda"], device)
     except (RuntimeError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"the checkpoint's random state does not fit: {reason}") from error

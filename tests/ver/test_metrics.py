@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from rearrange.errors import UserError
-from rearrange.ver.metrics import EpisodeWindow, RunLog, merge_ranks, read_metrics, write_summary
+from rearrange.ver.episode_window import EpisodeWindow
+from rearrange.ver.metrics import RunLog, merge_ranks, read_metrics, write_summary
 from rearrange.ver.progress import Progress, duration
 
 
@@ -142,39 +143,6 @@ def test_tensorboard_holds_the_numbers_and_hides_what_was_trained_again(tmp_path
     assert events.Tags()["scalars"] == ["loss/policy"]
     found = {event.step: event.value for event in events.Scalars("loss/policy")}
     assert found == {10: 1.0, 20: 2.0, 25: 2.5}
-
-
-def test_window_holds_the_newest_episodes():
-    window = EpisodeWindow(size=3)
-    none = {"episode/return": None, "episode/length": None, "episode/success": None}
-    assert window.metrics() == none and window.statistics("return") is None
-    for episode_return in (100.0, 1.0, 2.0, 6.0):
-        window.add(episode_return, length=10, success=episode_return > 1.5)
-    assert len(window) == 3 and window.num_finished == 4
-    assert window.metrics() == {
-        "episode/return": 3.0,
-        "episode/length": 10.0,
-        "episode/success": 2 / 3,
-    }
-    std = math.sqrt((4 + 1 + 9) / 3)
-    assert window.statistics("return") == {"mean": 3.0, "std": pytest.approx(std), "episodes": 3}
-
-
-def test_window_leaves_out_what_an_episode_has_not():
-    window = EpisodeWindow()
-    window.add(1.0, 5, info={"force": 10.0})
-    window.add(float("nan"), 5, info={"force": 30.0, "calls": 2})
-    window.add(3.0, 5)
-    assert window.metrics() == {
-        "episode/return": 2.0,
-        "episode/length": 5.0,
-        "episode/success": None,
-        "episode/force": 20.0,
-        "episode/calls": 2.0,
-    }
-    other = EpisodeWindow()
-    other.restore(json.loads(json.dumps(window.state(), allow_nan=False)))
-    assert other.metrics() == window.metrics() and other.num_finished == 3
 
 
 def test_summary_is_strict_json_with_null_for_what_is_unknown(tmp_path):

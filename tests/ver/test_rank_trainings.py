@@ -78,6 +78,26 @@ def test_ranks_share_steps_and_weights_and_rank_0_alone_writes(tmp_path):
     assert len(numbers["episode_numbers"]) == 2 * E
 
 
+class OneRankSucceeds(FakeEnv):
+    """Quick episodes, so that more than the window holds end in an update of one rank."""
+
+    def step(self, action):
+        *given, _ = super().step(action)
+        return *given, {"success": self.index < E}
+
+
+def test_figures_are_those_of_all_ranks_however_many_episodes_end(tmp_path):
+    def work(ranks):
+        make_env = partial(OneRankSucceeds, lengths=(1,))
+        trainer(tmp_path / "run", ranks, make_env, steps=512, num_steps=64).run()
+
+    on_ranks(work, tmp_path / "talk")
+    for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
+        assert line["episode/finished"] >= 250 and line["episode/averaged"] == 100
+        assert line["episode/success"] == 0.5
+        assert 100.0 < line["episode/return"] < 200.0  # 100 a number of the environment: 0 to 3
+
+
 def test_a_run_goes_on_with_another_number_of_ranks_and_fresh_episodes(tmp_path):
     run_dir = tmp_path / "run"
     (tmp_path / "seeds").mkdir()

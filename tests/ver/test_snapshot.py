@@ -83,8 +83,30 @@ def test_random_numbers_go_on():
     snapshot = saved(Run(make_pool("serial", E)), rng)
     expected = torch.rand(3), rng.permutation(100)
     torch.rand(9), rng.permutation(9)
-    restore_random(snapshot, rng)
+    restore_random(snapshot, rng, torch.device("cpu"))
     assert torch.equal(torch.rand(3), expected[0]) and (rng.permutation(100) == expected[1]).all()
+
+
+def test_first_episodes_that_start_modes_cut_short_are_told_apart():
+    for start_mode, is_cut in (("off", False), ("clock", True), ("advance", True)):
+        run = Run(make_pool("serial", E, MakeFake(lengths=(11,)), start_mode), "ver").collect(4)
+        ends = [end for report in run.reports for end in report.episodes]
+        firsts = {end.env: end.is_whole for end in reversed(ends)}
+        assert len(ends) > len(firsts) == E and (False in firsts.values()) == is_cut
+        assert sum(not end.is_whole for end in ends) <= E
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_random_numbers_of_a_gpu_go_on():
+    rng, device = np.random.default_rng(5), torch.device("cuda", 0)
+    torch.rand(7, device=device)
+    run = Run(make_pool("serial", E))
+    run.collector.device = device
+    snapshot = saved(run, rng)
+    expected = torch.rand(3, device=device)
+    torch.rand(9, device=device)
+    restore_random(snapshot, rng, device)
+    assert torch.equal(torch.rand(3, device=device), expected)
 
 
 def test_a_snapshot_does_not_change_with_what_comes_after():

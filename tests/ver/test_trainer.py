@@ -108,7 +108,8 @@ def test_every_mode_learns_with_workers(tmp_path, mode):
     else:
         assert 0.0 <= lag < (0.2 if mode == "ver" else 1e-9)
     finished = lines[-1]["episode/finished"]
-    assert summary["episode_return"]["episodes"] == min(100, finished) and finished > 0
+    averaged = summary["episode_return"]["episodes"]
+    assert 0 < averaged == lines[-1]["episode/averaged"] <= min(100, finished)
     # CartPole gives 1 for each step: return and length are the same number
     assert lines[-1]["episode/return"] == pytest.approx(lines[-1]["episode/length"])
 
@@ -184,17 +185,18 @@ def test_a_stop_before_the_first_update_resumes_to_the_last_bit(tmp_path):
 
 def test_a_training_with_workers_goes_on_with_new_episodes(tmp_path):
     trainer(tmp_path, 3, after=2, normalize_rewards=False).run()
-    resumed = trainer(tmp_path, 3, resume="auto", normalize_rewards=False)
+    resumed = trainer(tmp_path, 6, resume="auto", normalize_rewards=False)
     assert resumed.steps == 2 * S
-    summary = resumed.run()
-    lines = metrics(tmp_path)
-    assert summary["total_steps"] == 3 * S and [line["step"] for line in lines] == [S, 2 * S, 3 * S]
-    assert lines[2]["episode/finished"] > lines[1]["episode/finished"] > 0
+    summary, lines = resumed.run(), metrics(tmp_path)
+    assert summary["total_steps"] == 6 * S
+    assert [line["step"] for line in lines] == [n * S for n in range(1, 7)]
+    assert lines[5]["episode/finished"] > lines[1]["episode/finished"] > 0
 
 
 def test_another_number_of_environments_goes_on(tmp_path):
     trainer(tmp_path, 1, serial=True).run()
     resumed = trainer(tmp_path, 1, serial=True, resume="auto", num_envs=8)
+    assert resumed.learner.scaler.count == S and resumed.learner.scaler.scale < 1.0  # not forgotten
     assert resumed.run()["total_steps"] == S + 8 * T
     resumed = trainer(tmp_path, 2, serial=True, resume="auto", num_envs=8)
     assert resumed.run()["total_steps"] == S + 2 * 8 * T

@@ -13,10 +13,11 @@ from rearrange.ver.training_state import (
     numpy_random_state,
     restore_numpy_random_state,
     restore_optimizer,
-    restore_torch_random_state,
-    torch_random_state,
+    restore_torch_random_states,
+    torch_random_states,
 )
 
+CPU = torch.device("cpu")
 KINDS = {
     "Adam": (torch.optim.Adam, {}),
     "fused": (torch.optim.Adam, {"fused": True}),
@@ -57,7 +58,7 @@ def test_training_goes_on_bit_for_bit_from_a_checkpoint(tmp_path, kind, num_befo
     train(network, optimizer, rng, num_before)
     state, groups = flatten_optimizer(optimizer)
     tensors = with_prefix("policy", network.state_dict()) | with_prefix("optimizer", state)
-    tensors["random"] = torch_random_state()
+    tensors |= with_prefix("random", torch_random_states(CPU))
     save_checkpoint(tmp_path, 1, tensors, {"groups": groups, "random": numpy_random_state(rng)})
     train(network, optimizer, rng, 5)
 
@@ -69,7 +70,7 @@ def test_training_goes_on_bit_for_bit_from_a_checkpoint(tmp_path, kind, num_befo
     moments = below_prefix("optimizer", loaded.tensors)
     restore_optimizer(other_optimizer, moments, loaded.manifest["groups"])
     restore_numpy_random_state(loaded.manifest["random"], other_rng)
-    restore_torch_random_state(loaded.tensors["random"])
+    restore_torch_random_states(below_prefix("random", loaded.tensors), CPU)
     before = {name: value.clone() for name, value in loaded.tensors.items()}
     train(other, other_optimizer, other_rng, 5)
 
@@ -129,10 +130,28 @@ def test_numpy_generators_go_on_with_the_same_numbers(kind):
 
 
 def test_torch_generator_goes_on_with_the_same_numbers():
-    generator, other = torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)
-    torch.randn(3, generator=generator)
-    restore_torch_random_state(torch_random_state(generator), other)
-    assert torch.equal(torch.randn(9, generator=generator), torch.randn(9, generator=other))
+    torch.manual_seed(1)
+    torch.randn(3)
+    states = torch_random_states(CPU)
+    expected = torch.randn(9)
+    torch.manual_seed(2)
+    restore_torch_random_states(states, CPU)
+    assert torch.equal(torch.randn(9), expected)
+
+
+def test_the_generator_of_a_gpu_is_among_the_states(monkeypatch):
+    """Without a GPU; with one see test_snapshot.py."""
+    device, given = torch.device("cuda", 3), {}
+    state = torch.arange(16, dtype=torch.uint8)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: state + device.index)
+    monkeypatch.setattr(
+        torch.cuda, "set_rng_state", lambda state, device: given.update({device: state})
+    )
+    states = torch_random_states(device)
+    restore_torch_random_states(states, device)
+    assert torch.equal(given[device], state + 3)
+    restore_torch_random_states(torch_random_states(CPU), device)  # it had none: keeps its own
+    assert len(given) == 1
 
 
 def test_random_state_of_another_kind_is_one_line():
@@ -142,6 +161,6 @@ def test_random_state_of_another_kind_is_one_line():
     with pytest.raises(UserError, match="random state does not fit"):
         restore_numpy_random_state({}, np.random.default_rng())
     with pytest.raises(UserError, match="random state does not fit"):
-        restore_torch_random_state(torch.zeros(7, dtype=torch.uint8))
+        restore_torch_random_states({"torch": torch.zeros(7, dtype=torch.uint8)}, CPU)
     with pytest.raises(UserError, match="random state does not fit"):
-        restore_torch_random_state(torch.zeros(7), torch.Generator())
+        restore_torch_random_states({"torch": torch.zeros(7)}, CPU)

@@ -1,0 +1,114 @@
+"""The finished episodes that a training's figures are of.
+
+    environment 0   e e e e e [e e e]
+    environment 1         e    [e e e]     the newest of each, as many of one as of another
+    environment 2              [  e  ]
+
+    figure = mean over environments of (mean over the environment's newest episodes)
+
+Each environment weighs the same, on whatever rank it is: the quick ones end more episodes, and
+would else decide. First episodes that `start_mode` cut short are counted and not averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class EpisodeWindow:
+    """The newest finished episodes of each environment, and their means.
+
+    Args:
+        size: so many episodes are averaged, `ceil(size / num_envs)` of each environment.
+        num_envs: of all ranks together.
+    """
+
+    def __init__(self, size: int = 100, num_envs: int = 1) -> None:
+        share = math.ceil(size / num_envs)
+        self._episodes: list[deque[dict[str, float | None]]] = [
+            deque(maxlen=share) for _ in range(num_envs)
+        ]
+        self.num_finished = 0
+        """All episodes, those that left the window or were cut short included."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._episodes))
+
+    @property
+    def size(self) -> int:
+        """The largest number of episodes that it holds."""
+        return sum(episodes.maxlen for episodes in self._episodes)
+
+    def add(
+        self,
+        episode_return: float,
+        length: int,
+        success: bool | None = None,
+        info: Mapping[str, float] | None = None,
+        *,
+        env: int = 0,
+        is_whole: bool = True,
+    ) -> None:
+        """Takes an episode; `success` None means that its environment knows no success."""
+        self.num_finished += 1
+        if not is_whole:
+            return
+        episode = {"return": episode_return, "length": length, "success": success}
+        self._episodes[env].append(
+            {name: finite_or_none(value) for name, value in (episode | dict(info or {})).items()}
+        )
+
+    def metrics(self) -> dict[str, float | None]:
+        """Means as episode/return, episode/length, episode/success and others of `info`.
+
+        None stands for what no episode in the window has; the first three are always there.
+        """
+        names = dict.fromkeys(["return", "length", "success"])
+        for episode in (episode for episodes in self._episodes for episode in episodes):
+            names.update(dict.fromkeys(episode))
+        means = {f"episode/{name}": self.statistics(name) for name in names}
+        return {name: known and known["mean"] for name, known in means.items()}
+
+    def statistics(self, name: str) -> dict[str, float] | None:
+        """{mean, std, episodes} over the window's episodes that have a value of that name.
+
+        Each environment that has one weighs the same in mean and standard deviation.
+        """
+        of_envs = [
+            [episode[name] for episode in episodes if episode.get(name) is not None]
+            for episodes in self._episodes
+        ]
+        of_envs = [values for values in of_envs if values]
+        if not of_envs:
+            return None
+        mean = float(np.mean([np.mean(values) for values in of_envs]))
+        square = float(np.mean([np.mean(np.square(np.subtract(v, mean))) for v in of_envs]))
+        return {"mean": mean, "std": math.sqrt(square), "episodes": sum(map(len, of_envs))}
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint's manifest."""
+        return {"num_finished": self.num_finished, "of_envs": [list(e) for e in self._episodes]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Puts back what `state` gave, also by way of JSON.
+
+        Those of environments that are no more are left out, as they would never be replaced.
+        """
+        self.num_finished = state["num_finished"]
+        saved = state.get("of_envs", [])  # none in checkpoints of before there was a share of each
+        for env, episodes in enumerate(self._episodes):
+            episodes.clear()
+            episodes.extend(saved[env] if env < len(saved) else [])
+
+
+def finite_or_none(value: Any) -> float | None:
+    """A plain number, also of a numpy or 0-dimensional tensor one; None for NaN and infinities."""
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
