@@ -8,10 +8,16 @@ not: the released Habitat code took the largest contact of the whole simulation 
 
 from __future__ import annotations
 
+from typing import Any
+
 import mujoco
 import numpy as np
 
 RATCHET = 20.0  # N, dead zone of the accumulation (hab-spec 1.8)
+_STATE = (
+    "instant", "accum", "added", "_level", "robot_object", "robot_scene", "held_scene",
+    "_step_flags",
+)  # fmt: skip
 
 
 class ForceMeter:
@@ -34,6 +40,15 @@ class ForceMeter:
         self._level = 0.0
         self.robot_object = self.robot_scene = self.held_scene = 0
         self._step_flags = [False, False, False]
+
+    def state(self) -> dict[str, Any]:
+        """The episode's forces and counts so far, by name."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The counterpart of `state`."""
+        for name in _STATE:
+            setattr(self, name, state[name])
 
     def begin_step(self) -> None:
         """Call before the substeps of a control step."""

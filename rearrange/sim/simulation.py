@@ -348,6 +348,10 @@ class Simulation:
             touched = (touched | is_held.any(axis=1)) & ~(robot.any(axis=1) & is_held.any(axis=1))
         return bool(touched.any())
 
+    def stateful_parts(self) -> dict[str, Suction | ForceMeter]:
+        """What keeps numbers of its own during an episode; for `world_state`."""
+        return {"suction": self._suction, "forces": self._forces}
+
     def floor_plan(self, radius: float = fetch.BASE_RADIUS) -> FloorPlan:
         """Free floor with drawers and doors as they stand now, around what lies on the floor."""
         opening = {name: self.joint_position(name) for name in fur.ARTICULATED_JOINTS}

@@ -12,6 +12,8 @@ handle was a violation at once (hab-spec 10, item 11).
 
 from __future__ import annotations
 
+from typing import Any
+
 import mujoco
 import numpy as np
 
@@ -22,6 +24,7 @@ from rearrange.sim.objects import NUM_SLOTS
 
 HOLD_THRESHOLD = 0.15  # m, hab-spec 1.5
 _EE = np.array(fetch.EE_OFFSET)
+_STATE = ("slot", "joint", "_anchor_hand", "_anchor_held", "_released")
 
 
 class Suction:
@@ -57,6 +60,15 @@ class Suction:
         for geom in self._joint_of_geom:
             self._model.geom_contype[geom] = HOUSE
         self.slot = self.joint = self._released = None
+
+    def state(self) -> dict[str, Any]:
+        """What is held and how, by name."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The counterpart of `state`; masks and constraints are the model's and the data's."""
+        for name in _STATE:
+            setattr(self, name, state[name])
 
     @property
     def held_geom(self) -> int:

@@ -10,6 +10,7 @@ twice.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -20,6 +21,7 @@ from rearrange.errors import UserError
 from rearrange.sim.depth import DepthCamera
 from rearrange.sim.layout import SPLITS
 from rearrange.sim.simulation import Simulation
+from rearrange.sim.world_state import WorldState
 from rearrange.tasks.actions import ActionReader, action_slots
 from rearrange.tasks.episode import EpisodeSpec
 from rearrange.tasks.episode_files import load_episode
@@ -31,6 +33,10 @@ from rearrange.tasks.task import Outcome
 
 _OPTIONS = ("index", "episode")
 _PICTURE_SIZE = (640, 480)  # width, height of `render`
+_NOT_GIVEN = ("self", "__class__")
+_STATE = (  # what an episode changes, beside the world
+    "seed", "episode", "is_success", "_next_index", "_num_steps", "_current",
+)  # fmt: skip
 
 
 class RearrangeEnv(gymnasium.Env):
@@ -39,7 +45,8 @@ class RearrangeEnv(gymnasium.Env):
     Args:
         task: a name in `registry.TASKS`.
         split: "train", "val" or "test": which apartments.
-        seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index.
+        seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index. None: a
+            stream that no other environment has, so that those of a vector differ.
         camera_size: pixels per side of `head_depth`.
         depth: without it there is no image, and a step costs a fraction.
         ranges: True: with `coarse_depth` and `base_scan`, see `ranges`; "camera": with the former.
@@ -61,7 +68,7 @@ class RearrangeEnv(gymnasium.Env):
         self,
         task: str = "pick",
         split: str = "train",
-        seed: int = 0,
+        seed: int | None = None,
         *,
         camera_size: int = 128,
         depth: bool = True,
@@ -74,6 +81,8 @@ class RearrangeEnv(gymnasium.Env):
         index_stride: int = 1,
         render_mode: str | None = None,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in _NOT_GIVEN}
+        self._made_with: dict[str, Any] = given
         self.task = make_task(task)
         if split not in SPLITS:
             raise UserError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
@@ -86,6 +95,8 @@ class RearrangeEnv(gymnasium.Env):
         self.split, self.observation_delay = split, observation_delay
         if starts not in STARTS:
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
+        if seed is None:
+            seed = int(np.random.SeedSequence().generate_state(1)[0])
         self.seed, self._starts = _whole("seed", seed, 0), starts
         self._offset = _whole("index_offset", index_offset, 0)
         self._stride = _whole("index_stride", index_stride, 1)
@@ -189,6 +200,34 @@ class RearrangeEnv(gymnasium.Env):
         """Lets the renderer go. Harmless when called again."""
         self._painter = None
 
+    def get_state(self) -> dict[str, Any]:
+        """All that the episode is in, copied, for `set_state` of an environment made alike.
+
+        It can be pickled. Raises RuntimeError before the first reset.
+        """
+        state = {name: getattr(self, name) for name in _STATE}
+        state |= {"task": vars(self.task), "np_random": self.np_random}
+        return copy.deepcopy(state) | {"world": WorldState.of(self.sim)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from where `get_state` was called, bit for bit, any number of times.
+
+        Raises ValueError for the state of another task.
+        """
+        if state["task"]["name"] != self.task.name:
+            raise ValueError(f"a state of {self.task.name} is needed, got {state['task']['name']}")
+        state["world"].put_into(self.sim)
+        state = copy.deepcopy({name: value for name, value in state.items() if name != "world"})
+        vars(self.task).update(state.pop("task"))
+        self.np_random = state.pop("np_random")
+        vars(self).update(state)
+        self._sensors.start(self.episode)
+
+    def __reduce__(self):
+        """Copies and pickles are environments of their own, in the same state."""
+        state = self.get_state() if self.episode is not None else None
+        return _restored, (type(self), self._made_with, state)
+
     # --- private -------------------------------------------------------------------------------
 
     def _observe(self) -> dict[str, np.ndarray]:
@@ -247,6 +286,16 @@ class RearrangeEnv(gymnasium.Env):
             f"the world is broken ({what}): task {episode.task}, split {episode.split}, seed "
             f"{episode.seed}, episode {episode.index}, step {self._num_steps}"
         )
+
+
+def _restored(
+    kind: type[RearrangeEnv], made_with: dict[str, Any], state: dict[str, Any] | None
+) -> RearrangeEnv:
+    """An environment as it was pickled."""
+    env = kind(**made_with)
+    if state is not None:
+        env.set_state(state)
+    return env
 
 
 def _whole(name: str, value: Any, low: int) -> int:
