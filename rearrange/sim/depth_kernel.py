@@ -29,6 +29,10 @@ from numba import njit
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = 0, 2, 3, 4, 5, 6  # mjtGeom
 SUPPORTED_TYPES = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX)
 PARKED_Z = -5.0  # m: what lies below is a spare part, parked, and not drawn
+# What the compiler may assume of numbers: none is NaN or infinite, the sign of zero does not matter.
+# It may not reorder or fuse operations (numba's True): rounding would then depend on the processor
+# and, as a function may be inlined or not, on whether it was just compiled or comes from the cache.
+SAME_EVERYWHERE = {"nnan", "ninf", "nsz"}
 BLOCK = 16  # pixels a SIMD loop treats at once: one AVX-512 register, two of AVX2
 
 # Places in `view` ...
@@ -52,7 +56,7 @@ _ZERO = np.float32(0.0)
 _LOWEST = np.float32(-_NEVER)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def rasterise(
     view, is_parallel, width, types, sizes, positions, matrices, drawn, nearness, ids, spans, work
 ):
@@ -117,7 +121,7 @@ def rasterise(
                 _draw_ellipsoid(is_parallel, width, first, last, g, nearness, ids, spans, work)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _place(view, is_parallel, width, positions, matrices, g, offset, spans, work):
     """Bring the view into the geom's frame (`work`) and bound the geom on the screen (`spans`).
 
@@ -194,7 +198,7 @@ def _place(view, is_parallel, width, positions, matrices, g, offset, spans, work
     return first, last
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _bound_columns(is_parallel, width, first, last, spans, work):
     """spans[0, row] .. spans[1, row]: the columns (as reals) between the box's silhouette edges."""
     left, right = spans[0], spans[1]
@@ -243,7 +247,7 @@ def _bound_columns(is_parallel, width, first, last, spans, work):
         right[row] = max(right[row], -1.0)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _columns(spans, row, width):
     """First and last column of a row.
 
@@ -252,7 +256,7 @@ def _columns(spans, row, width):
     return max(int(math.ceil(spans[0, row])), 0), min(int(math.floor(spans[1, row])), width - 1)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _set_face(is_parallel, k, sign, form, work):
     """Write the nearness of face `sign` of axis k, affine, to work[form:form + 3]."""
     ray, half = _RAY + 3 * k, work[_HALF + k]
@@ -267,7 +271,7 @@ def _set_face(is_parallel, k, sign, form, work):
     work[form + 2] = work[ray + 2] * factor
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _draw_box(is_parallel, width, first, last, g, nearness, ids, spans, work):
     """Nearness is the least of the one to three front faces; inside the outline rays do enter."""
     faces = 0
@@ -307,7 +311,7 @@ def _draw_box(is_parallel, width, first, last, g, nearness, ids, spans, work):
                     ids[row, at] = name if w > old else ids[row, at]
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _draw_box_from_inside(width, first, last, g, nearness, ids, work):
     """The eye is in the box: each pixel sees the face through which its ray leaves."""
     for row in range(first, last + 1):
@@ -325,7 +329,7 @@ def _draw_box_from_inside(width, first, last, g, nearness, ids, work):
                     ids[row, col] = g
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _draw_ellipsoid(is_parallel, width, first, last, g, nearness, ids, spans, work):
     """With axes divided by the half sizes, a ball: w = (B +- sqrt(|D|^2 - |D x C|^2)) / A."""
     centre_squared = 0.0
@@ -380,7 +384,7 @@ def _draw_ellipsoid(is_parallel, width, first, last, g, nearness, ids, spans, wo
                     ids[row, at] = name if w > old else ids[row, at]
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, work):
     """An endless cylinder (as the ellipsoid, without z) cut with the slab between its two ends."""
     radius = max(work[_HALF], 1e-9)
@@ -463,14 +467,14 @@ def _draw_cylinder(is_parallel, width, first, last, g, nearness, ids, spans, wor
                     ids[row, at] = name if w > old else ids[row, at]
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _is_in_capsule(radius, half, work):
     """Whether the eye of a perspective view is inside."""
     x, y, z = work[_CENTRE], work[_CENTRE + 1], max(abs(work[_CENTRE + 2]) - half, 0.0)
     return x * x + y * y + z * z < radius * radius
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _draw_capsule_from_inside(width, first, last, radius, half, g, nearness, ids, work):
     """Each pixel sees where its ray leaves: the tube, or beyond its end the ball that closes it."""
     cx, cy, cz = work[_CENTRE], work[_CENTRE + 1], work[_CENTRE + 2]
@@ -494,19 +498,19 @@ def _draw_capsule_from_inside(width, first, last, radius, half, g, nearness, ids
                     ids[row, col] = g
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _far_root(a, b, c):
     """Greater solution of a t^2 - 2 b t + c = 0."""
     return (b + math.sqrt(max(b * b - a * c, 0.0))) / a
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _at(work, form, col, row):
     """Value of the affine form at work[form:form + 3], float32."""
     return np.float32(work[form] + work[form + 1] * col + work[form + 2] * row)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def to_depth(nearness, far, out):
     """out[row, col] = t / far, clipped to [0, 1]; `nearness` had been filled with 1 / far."""
     scale, one = np.float32(1.0 / far), np.float32(1.0)

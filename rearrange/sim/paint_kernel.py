@@ -22,7 +22,7 @@ import math
 import numpy as np
 from numba import njit
 
-from rearrange.sim.depth_kernel import BOX, CAPSULE, CYLINDER, PLANE
+from rearrange.sim.depth_kernel import BOX, CAPSULE, CYLINDER, PLANE, SAME_EVERYWHERE
 
 AMBIENT, SUN = 0.66, 0.42  # shares of light: together a little over one on a lit floor
 SKY_TOP, SKY_HORIZON = (0.62, 0.71, 0.82), (0.90, 0.92, 0.94)  # RGB
@@ -44,7 +44,7 @@ _SPIRAL = np.stack([_REACH * np.sin(_TURNS), _REACH * np.cos(_TURNS)], axis=1)
 _EASE = 0.10 + 0.025 * np.arange(16)  # m: a rise of this much hides half of that direction
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def paint(
     view, is_parallel, types, sizes, positions, matrices, colours, is_cut, nearness, ids,
     sun_view, sun_map, sky_view, sky_map, out,
@@ -75,7 +75,7 @@ def paint(
                 out[row, col, k] = np.uint8(min(max(255.0 * line[col, k], 0.0), 255.0) + 0.5)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _take_samples(view, is_parallel, row, nearness, ids, samples, owners, line):
     """Points to shade in a row, and how many; the background goes straight into `line`."""
     count = 0
@@ -115,7 +115,7 @@ def _take_samples(view, is_parallel, row, nearness, ids, samples, owners, line):
     return count
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _find_normals(types, sizes, positions, matrices, samples, owners, count):
     """Outward unit normals, in the world, at points on the surfaces of geoms."""
     for n in range(count):
@@ -132,7 +132,7 @@ def _find_normals(types, sizes, positions, matrices, samples, owners, count):
         samples[_NZ, n] = matrices[g, 6] * a + matrices[g, 7] * b + matrices[g, 8] * c
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _local_normal(kind, s0, s1, s2, a, b, c):
     """Normal at (a, b, c) of a geom with sizes s0, s1, s2, all in its own frame."""
     if kind == PLANE:
@@ -158,7 +158,7 @@ def _local_normal(kind, s0, s1, s2, a, b, c):
     return a * inverse, b * inverse, c * inverse
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _find_sun(view, depths, samples, count):
     """Share of the sun that reaches each point: the mean of 3 x 3 texels centred on it."""
     rows, cols = depths.shape
@@ -189,7 +189,7 @@ def _find_sun(view, depths, samples, count):
         samples[_LIT, n] = total / 9.0
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _find_sky(view, heights, samples, count):
     """Share of the sky's light (0 to 0.45) that the heights around each point keep from it."""
     rows, cols = heights.shape
@@ -212,7 +212,7 @@ def _find_sky(view, heights, samples, count):
         samples[_HIDDEN, n] = 0.45 * nz * hidden / 16.0
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _add_light(
     view, is_parallel, sun_view, types, colours, is_cut, samples, owners, count, line
 ):  # fmt: skip
@@ -243,7 +243,7 @@ def _add_light(
         line[col, 2] += weight * (blue + fog * (SKY_HORIZON[2] - blue))
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _boards(x, y, footprint):
     """Brightness of a floor of boards along x; plain where a pixel covers many (`footprint`, m)."""
     lane = math.floor(y / PLANK_WIDTH)
@@ -260,7 +260,7 @@ def _boards(x, y, footprint):
     return 1.0 + (value - 0.30 * joint - 1.0) * fade * fade
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def soften(heights, scratch):
     """Blur a map of heights in place (weights 1 2 3 2 1, both ways): no steps in `hidden`."""
     rows, cols = heights.shape
