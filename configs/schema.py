@@ -279,8 +279,8 @@ class BenchScalingCfg:
     """Steps of one environment in a rollout."""
     num_rollouts: int = 8
     """Rollouts that are measured."""
-    warmup_rollouts: int = 2
-    """Rollouts before the clock starts; preemption begins with the third rollout."""
+    warmup_rollouts: int = 5
+    """Rollouts before the clock starts; preemption begins with the sixth rollout."""
     slow_motion: float = 8.0
     """Steps take so many times longer than in R1, lest the ranks keep this machine's cores busy."""
     rank_spread: float = 0.1

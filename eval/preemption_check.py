@@ -1,7 +1,7 @@
 """How good is the chosen S? Beside the best of all S, tried out on the same timings.
 
     draw     ranks, environments, how they differ and what learning takes, at random
-    choose   from the mean step times of a rollout, as the trainer does
+    choose   from the mean step times of a rollout; the trainer takes those of several, and a margin
     try      each S: S / (when all ranks together have S steps + learning), step by step
 
 The choice is tried on a rollout whose steps take the very means it was made from ("means"), on the

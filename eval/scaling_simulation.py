@@ -6,7 +6,7 @@
     Q steps, or time to stop: the rank is done                 costs of meeting; the next rollout
 
 Steps under way go on while the ranks learn and count for the next rollout, as in the trainer. The
-simulation shares no code with it but `choose_steps`, which is what is looked at. Ranks are
+simulation shares no code with it but the forecast, which is what is looked at. Ranks are
 simulated beside each other in arrays: until a rollout ends they do not depend on one another.
 
 R ranks, E environments of each, Q = T x E steps of a rank's rollout.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rearrange.eval.bench_ideal import EnvTimes, Workload
-from rearrange.ver.preemption import choose_steps
+from rearrange.ver.preemption import Forecast, RankTimes
 
 NOTICE_S = 0.03  # by then a rank has seen in the store that others finished; it looks every 0.05 s
 _FEWEST = 2  # steps without which a rank does not stop: one for each minibatch of an epoch
@@ -190,6 +190,7 @@ def simulate(
     fleet = Fleet(table, num_ranks, mode, costs)
     learn_s, least = costs.learning_s(work, num_ranks), _FEWEST
     done = Rollouts([], [], [], [])
+    forecast = Forecast(work.rollout_steps, mode == "ver", is_overlapped=False)
     now, chosen_s, num_steps = 0.0, np.inf, 0
     while len(done.steps) < num_rollouts or num_steps < min_steps:
         begin = np.full(num_ranks, now)
@@ -205,9 +206,16 @@ def simulate(
         now = float(ends.max()) + learn_s + costs.between_s(num_ranks)
         done.ends_s.append(now)
         done.steps.append(num_steps)
-        if rule == "optimal" and num_ranks > 1 and len(done.steps) >= 2:
-            args = (list(step_s), learn_s, work.rollout_steps, mode == "ver")
-            chosen_s = choose_steps(*args).seconds
+        if rule == "optimal" and num_ranks > 1:
+            walls = ends - begin
+            forecast.add(
+                [
+                    RankTimes(int(n), float(wall_s), learn_s, times)
+                    for n, wall_s, times in zip(steps, walls, step_s, strict=True)
+                ]
+            )
+            choice = forecast.choose()
+            chosen_s = np.inf if choice is None else choice.deadline_s
     return done
 
 

@@ -14,7 +14,6 @@ VER paper, sections 2.1 and 2.2.   E environments, K floats of memory, A action 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections import deque
@@ -27,6 +26,7 @@ import numpy as np
 import torch
 
 from rearrange.ver import shared_memory as sm
+from rearrange.ver.batching import Batching
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.types import Policy
 
@@ -47,8 +47,10 @@ class Stopped(Exception):
 class CollectorCfg:
     num_inference_workers: int = 1
     """Threads that run the policy while collecting."""
-    min_batch: int = 1
-    """Waits for so many requests, but no longer than half the mean time to an answer."""
+    min_batch: int = 0
+    """Waits for so many requests, but no longer than half the mean time to an answer; 0: for two
+    thirds of the environments' share of one inference worker, but no longer than the policy takes
+    for a batch, which is what waiting may save."""
     max_batch: int = 0
     """Largest batch of requests; 0: 1.5 times the environments' share of one inference worker."""
 
@@ -56,8 +58,8 @@ class CollectorCfg:
         if self.num_inference_workers < 1:
             got = self.num_inference_workers
             raise ValueError(f"num_inference_workers must be at least 1, got {got}")
-        if self.min_batch < 1:
-            raise ValueError(f"min_batch must be at least 1, got {self.min_batch}")
+        if self.min_batch < 0:
+            raise ValueError(f"min_batch must not be negative, got {self.min_batch}")
         if self.max_batch < 0 or 0 < self.max_batch < self.min_batch:
             low = self.min_batch
             raise ValueError(f"max_batch must be 0 or at least {low}, got {self.max_batch}")
@@ -128,11 +130,9 @@ class Collector:
         self._poll_s = _POLL_S if should_end is None else _END_POLL_S
         self._weights_lock = weights_lock or nullcontext()
         num_envs, action = pool.num_envs, pool.slots.layout.action
-        self._min_batch = min(cfg.min_batch, num_envs)
-        self._max_batch = cfg.max_batch or math.ceil(1.5 * num_envs / cfg.num_inference_workers)
-        self._num_threads = cfg.num_inference_workers
-        if is_in_step:
-            self._max_batch, self._num_threads = num_envs, 1
+        self._num_threads = 1 if is_in_step else cfg.num_inference_workers
+        most = num_envs if is_in_step else cfg.max_batch
+        self._batching = Batching(cfg.min_batch, most, num_envs / self._num_threads)
         self._threads: ThreadPoolExecutor | None = None
         if self._num_threads > 1:
             self._threads = ThreadPoolExecutor(self._num_threads, "inference", _one_torch_thread)
@@ -152,8 +152,6 @@ class Collector:
         self._sent_at = np.full(
             num_envs, time.perf_counter()
         )  # when an environment was given its action
-        self._answer_mean_s = 0.01  # running mean from an action to its answer
-        self._give_up = 0.0  # when waiting for a larger batch ends
         self._begin = 0.0  # of this rollout
 
     def collect(self, storage: RolloutStorage) -> CollectReport:
@@ -224,7 +222,7 @@ class Collector:
         if jobs:
             return 0.0005  # a thread may become free; a look is cheap beside a forward pass
         if self.pending and not self._is_in_step:
-            return min(self._poll_s, max(0.0, self._give_up - time.perf_counter()))
+            return min(self._poll_s, self._batching.left_s(time.perf_counter()))
         return self._poll_s
 
     def _can_infer(self, jobs: set[Future]) -> bool:
@@ -233,7 +231,8 @@ class Collector:
             return False
         if self._is_in_step:
             return len(self.pending) + len(self._held) == self.pool.num_envs
-        return len(self.pending) >= self._min_batch or time.perf_counter() >= self._give_up
+        num_others = self.pool.num_envs - len(self.pending) - len(self._held)
+        return self._batching.is_due(len(self.pending), num_others, time.perf_counter())
 
     def _complete(self, storage: RolloutStorage, report: CollectReport) -> None:
         """Takes answers into the rollout, up to its S steps; the others stay where they are."""
@@ -242,7 +241,7 @@ class Collector:
         now = time.perf_counter()
         elapsed = now - self._begin
         if self.arrived and not self.pending:
-            self._give_up = now + 0.5 * self._answer_mean_s
+            self._batching.begin_waiting(now)
         while self.arrived and storage.num_complete < storage.num_steps:
             e = self.arrived.popleft()
             self.pending.append(e)
@@ -264,7 +263,7 @@ class Collector:
                 storage.complete(row, slots.reward[e], slots.terminated[e], slots.truncated[e])
                 report.steps_per_env[e] += 1
                 report.step_s[e] = elapsed / report.steps_per_env[e]
-                self._answer_mean_s += 0.01 * (now - self._sent_at[e] - self._answer_mean_s)
+                self._batching.answer_s.add(now - self._sent_at[e])
                 self.open_row[e], self._last_row[e] = -1, row
                 if slots.terminated[e] or slots.truncated[e]:
                     infos = slots.infos[e].copy()
@@ -281,8 +280,8 @@ class Collector:
             self._begin_episodes(np.array(begins))
 
     def _infer(self, storage: RolloutStorage, report: CollectReport, jobs: set[Future]) -> None:
-        batch = [self.pending.popleft() for _ in range(min(len(self.pending), self._max_batch))]
-        self._give_up = time.perf_counter() + 0.5 * self._answer_mean_s
+        batch = [self.pending.popleft() for _ in range(min(len(self.pending), self._batching.most))]
+        self._batching.begin_waiting(time.perf_counter())
         if self._threads is None:
             self._serve(storage, report, batch)
         else:
@@ -324,6 +323,7 @@ class Collector:
                 report.num_batches += 1
                 report.num_requests += len(batch)
                 elapsed = time.perf_counter() - begin
+                self._batching.policy_s.add(elapsed)
                 report.inference_s += elapsed
                 report.inference_env_s += len(batch) * elapsed
 

@@ -79,27 +79,32 @@ class Ranks:
     def is_alone(self) -> bool:
         return self._store is None
 
-    def average_gradients(self, parameters: list[Tensor], scalars: list[Tensor]) -> None:
+    def average_gradients(
+        self, parameters: list[Tensor], scalars: list[Tensor], weight: float = 1.0
+    ) -> None:
         """Means over the ranks, in place and in one message.
 
-        A gradient that is missing on some ranks counts as zero there; one that is missing on all
-        stays missing, as it would in one process.
+        With the number of steps that each rank's are a mean of as weights these are the means over
+        all steps, however they are spread over the ranks. A gradient that is missing on some ranks
+        counts as zero there; one that is missing on all stays missing, as it would in one process.
 
         Args:
             parameters: float32, on one device, the same on all ranks.
             scalars: one-element tensors without gradient, averaged with them.
+            weight: how much this rank counts; only the ratio to the others' matters.
         """
         if self.is_alone:
             return
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         is_there = [float(p.grad is not None) for p in parameters]
         parts = [part.flatten() for part in [*grads, *scalars]]
-        bucket = torch.cat([*parts, torch.tensor(is_there, device=parts[0].device)])
+        bucket = torch.cat([*parts, torch.tensor([*is_there, 1.0], device=parts[0].device)])
+        bucket *= weight
         with self._clear_errors():
             dist.all_reduce(bucket)
-        bucket /= self.world_size
+        bucket /= bucket[-1].clone()
         sizes = [part.numel() for part in parts]
-        *means, counts = bucket.split([*sizes, len(parameters)])
+        *means, counts, _ = bucket.split([*sizes, len(parameters), 1])
         for parameter, grad, mean, count in zip(
             parameters, grads, means, counts.tolist(), strict=False
         ):

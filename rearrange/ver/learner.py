@@ -20,12 +20,7 @@ from torch import Tensor
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import ALONE, Ranks
 from rearrange.ver.entropy import EntropyCfg, EntropyCoefficient
-from rearrange.ver.packing import (
-    PackedRows,
-    find_sequences,
-    minibatch_rows,
-    without_remainder,
-)
+from rearrange.ver.packing import PackedRows, find_sequences, minibatch_rows
 from rearrange.ver.ppo import PPOCfg, ppo_loss, vtrace
 from rearrange.ver.returns import ReturnsCfg, compute_advantages, importance_weights
 from rearrange.ver.reward_scaling import RewardScaler
@@ -149,7 +144,7 @@ class Learner:
             torch.from_numpy(storage.env_id[order]), self.num_envs, cfg.max_importance_weight
         )
         storage.is_weight[order] = weights.numpy()
-        return without_remainder(order, lengths, cfg.ppo.num_minibatches)
+        return order, lengths
 
     def _judge(self, storage: RolloutStorage, order: np.ndarray, lengths: np.ndarray) -> None:
         """Advantages and returns of the fresh steps; stale ones keep theirs."""
@@ -203,7 +198,7 @@ class Learner:
             learned = [*learned, *self.entropy.parameters()]
         # The loss among them: one that is not finite is then seen by all ranks.
         kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends epochs
-        self.ranks.average_gradients(learned, [loss.detach(), version, *kl])
+        self.ranks.average_gradients(learned, [loss.detach(), version, *kl], len(part.rows))
         # Optimiser steps that the weights have seen since the ranks' gradients were computed.
         stats["ver/gradient_staleness"] = self._num_applied - version
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
@@ -285,6 +280,7 @@ class Learner:
             "ppo/skipped_minibatches": float(self.num_skipped),
             "ver/importance_weight_mean": float(storage.is_weight[order].mean()),
             "ver/importance_weight_min": float(storage.is_weight[order].min()),
+            "ver/learned_steps": float(len(order)),
             "ver/sequences": float(len(lengths)),
             "ver/longest_sequence": float(lengths.max()),
             "ver/fraction_stale": float(storage.is_stale[order].mean()),

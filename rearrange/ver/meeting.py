@@ -12,20 +12,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.ver.collector import CollectReport, NonFinite, Stopped
 from rearrange.ver.distributed import Ranks
 from rearrange.ver.pool import TooManyRestarts
-from rearrange.ver.preemption import Choice, choose_steps
+from rearrange.ver.preemption import Choice, Forecast, RankTimes
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.stop_signals import StopSignals
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 
 _FAILURES = {error.__name__: error for error in (NonFinite, TooManyRestarts, UserError, Stopped)}
 _LOOK_EVERY_S = 0.05  # at the store, which takes some 0.1 ms on one machine
-_WARM_UP = 2  # rollouts: the first ones start processes and allocate
 
 
 class Meeting:
@@ -42,7 +40,9 @@ class Meeting:
         self.ranks, self.learn_s = ranks, 0.0
         self._cfg, self._stop = cfg, stop
         self._rule = "off" if ranks.is_alone else cfg.preemption.rule_for(cfg.mode)
-        self._is_overlapped = cfg.overlap or MODES[cfg.mode].turns != "in turn"
+        mode = MODES[cfg.mode]
+        is_overlapped = cfg.overlap or mode.turns != "in turn"
+        self._forecast = Forecast(cfg.steps_per_rollout, mode.is_variable, is_overlapped)
         self._num_met = 0
         self._choice: Choice | None = None  # for the rollout that is collected now
         self._figures: dict[str, float] = {}
@@ -79,7 +79,7 @@ class Meeting:
     @property
     def may_fill(self) -> bool:
         """Whether a rollout may be stopped early and filled from the one before."""
-        return self._rule != "off" and self._cfg.preemption.fill
+        return self._rule != "off" and self._cfg.preemption.fills(self._cfg.mode)
 
     # --- what the collector asks ---------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Meeting:
 
     def _is_late(self, num_steps: int, seconds: float) -> bool:
         choice = self._choice
-        return choice is not None and seconds >= choice.seconds and num_steps >= self._fewest
+        return choice is not None and seconds >= choice.deadline_s and num_steps >= self._fewest
 
     def _are_others_done(self, num_steps: int, seconds: float) -> bool:
         cfg, world_size = self._cfg.preemption, self.ranks.world_size
@@ -142,39 +142,27 @@ class Meeting:
         found.sort(key=lambda failure: failure[1] == Stopped.__name__)
         for rank, name, message, _ in found:
             raise _FAILURES[name](f"rank {rank}: {message}") from error
-        records = self.ranks.gather(
-            {
-                "num_steps": report.num_steps, "wall_s": report.wall_s,
-                "step_s": report.step_s.tolist(), "learn_s": self.learn_s,
-            }
-        )  # fmt: skip
-        report.num_steps_all = sum(record["num_steps"] for record in records)
+        own = RankTimes(report.num_steps, report.wall_s, self.learn_s, report.step_s.tolist())
+        times = [RankTimes(*found) for found in self.ranks.gather(own)]
+        report.num_steps_all = sum(rank.num_steps for rank in times)
         self._num_met += 1
-        self._figures = self._compared(records)
-        if self._rule == "optimal" and self._num_met >= _WARM_UP:
-            self._choice = self._choose(records)
+        self._figures = self._compared(times)
+        if self._rule == "optimal":
+            self._forecast.add(times)
+            self._choice = self._forecast.choose()
 
-    def _choose(self, records: list[dict[str, Any]]) -> Choice:
-        return choose_steps(
-            [record["step_s"] for record in records],
-            sum(record["learn_s"] for record in records) / len(records),
-            self._cfg.steps_per_rollout,
-            MODES[self._cfg.mode].is_variable,
-            self._is_overlapped,
-        )
-
-    def _compared(self, records: list[dict[str, Any]]) -> dict[str, float]:
+    def _compared(self, times: list[RankTimes]) -> dict[str, float]:
         """What was chosen for the rollout, and what came of it."""
         full = self._cfg.steps_per_rollout
-        real_s = max(record["wall_s"] for record in records)
+        real_s = max(rank.wall_s for rank in times)
         figures = {
-            "ver/preempt_share": sum(record["num_steps"] < full for record in records)
-            / len(records),
-            "ver/preempt_real_steps": sum(record["num_steps"] for record in records),
+            "ver/preempt_share": sum(rank.num_steps < full for rank in times) / len(times),
+            "ver/preempt_real_steps": sum(rank.num_steps for rank in times),
             "ver/preempt_real_s": real_s,
         }
         if self._choice is not None:
             figures["ver/preempt_steps"] = self._choice.num_steps
             figures["ver/preempt_predicted_s"] = self._choice.seconds
+            figures["ver/preempt_margin_s"] = self._choice.margin_s
             figures["ver/preempt_error_s"] = real_s - self._choice.seconds
         return {name: float(value) for name, value in figures.items() if math.isfinite(value)}

@@ -29,8 +29,9 @@ from rearrange.ver.progress import Progress
 
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
-SUMMED = ("speed/sps", "ver/sequences")  # over ranks, as are all faults
+SUMMED = ("speed/sps", "ver/sequences", "ver/learned_steps")  # over ranks, as are all faults
 LARGEST = ("ver/longest_sequence", "speed/collect_s", "speed/learn_s")
+LEARNED = ("loss/", "ppo/", "ver/", "imitation/")  # means over the steps of a rollout
 
 logger = logging.getLogger(__name__)
 
@@ -166,13 +167,16 @@ def merge_ranks(metrics: list[dict[str, float | None]]) -> dict[str, float | Non
     """One update's metrics from those of all ranks.
 
     Rates, faults and sequences are added up, maxima and minima are those of all ranks, the rest are
-    means. A single rank's stay as they are.
+    means: of what was learned, weighted with the steps that each rank learned from. A single rank's
+    stay as they are.
     """
     if len(metrics) == 1:
         return metrics[0]
     merged: dict[str, float | None] = {}
+    steps = [line.get("ver/learned_steps") or 1.0 for line in metrics]
     for name in dict.fromkeys(name for line in metrics for name in line):
         values = [finite_or_none(line.get(name)) for line in metrics]
+        weights = [n for n, value in zip(steps, values, strict=True) if value is not None]
         values = [value for value in values if value is not None]
         if not values:
             merged[name] = None
@@ -183,7 +187,8 @@ def merge_ranks(metrics: list[dict[str, float | None]]) -> dict[str, float | Non
         elif name.endswith("_min"):
             merged[name] = min(values)
         else:
-            merged[name] = float(np.mean(values))
+            is_learned = name.startswith(LEARNED)
+            merged[name] = float(np.average(values, weights=weights if is_learned else None))
     return merged
 
 

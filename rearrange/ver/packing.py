@@ -61,18 +61,20 @@ def minibatch_rows(
     rng: np.random.Generator,
     max_length: int | None = None,
 ) -> list[PackedRows]:
-    """One epoch: every row in exactly one of `num_minibatches` equal parts, in random order.
+    """One epoch: every row in exactly one of `num_minibatches` parts, in random order.
+
+    The parts are equal, or differ by one row where S is not divisible by their number.
 
     A cut between two parts may split a sequence; each piece is then a sequence of its own, which
     starts from the memory stored at its first row. `max_length` cuts sequences before they are
-    shuffled (truncated back-propagation through time). Raises ValueError unless S is divisible by
-    the number of parts and is the sum of the lengths.
+    shuffled (truncated back-propagation through time). Raises ValueError unless there is a row for
+    each part and S is the sum of the lengths.
     """
     num_rows = len(order)
-    if num_minibatches < 1 or num_rows % num_minibatches or num_rows == 0:
+    if not 1 <= num_minibatches <= num_rows:
         raise ValueError(
-            f"the rollout's steps ({num_rows}) must be divisible by num_minibatches "
-            f"({num_minibatches}) and not be none"
+            f"num_minibatches ({num_minibatches}) must be at least 1 and at most the rollout's "
+            f"steps ({num_rows})"
         )
     if np.sum(lengths) != num_rows or np.min(lengths) < 1:
         raise ValueError(
@@ -88,30 +90,17 @@ def minibatch_rows(
     new_starts = np.cumsum(lengths) - lengths
     laid_out = order[np.repeat(starts - new_starts, lengths) + np.arange(num_rows)]
 
-    size = num_rows // num_minibatches
-    cuts = np.arange(num_minibatches) * size
-    piece_starts = np.union1d(new_starts, cuts)
+    cuts = np.arange(num_minibatches + 1) * num_rows // num_minibatches
+    piece_starts = np.union1d(new_starts, cuts[:-1])
     piece_lengths = np.diff(piece_starts, append=num_rows)
-    first_pieces = np.append(np.searchsorted(piece_starts, cuts), len(piece_starts))
+    first_pieces = np.searchsorted(piece_starts, cuts)
     return [
         _pack(
-            laid_out[part * size : (part + 1) * size],
+            laid_out[cuts[part] : cuts[part + 1]],
             piece_lengths[first_pieces[part] : first_pieces[part + 1]],
         )
         for part in rng.permutation(num_minibatches)
     ]
-
-
-def without_remainder(
-    order: np.ndarray,  # [S] rows, sequences one after another
-    lengths: np.ndarray,  # [Q] of the sequences
-    num_minibatches: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same without the last S mod `num_minibatches` rows, so that it has equal parts."""
-    order = order[: len(order) - len(order) % num_minibatches]
-    starts = np.cumsum(lengths) - lengths
-    lengths = np.minimum(lengths, len(order) - starts)
-    return order, lengths[lengths > 0]
 
 
 def _cut(starts: np.ndarray, lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,13 +1,15 @@
 """When stragglers stop collecting, and what takes the place of the steps they did not take.
 
     rule       stops a rank that still collects
-    optimal    after Time(S) seconds, S being the best of S / (Time(S) + LT)       VER, equation 1
+    optimal    after Time(S) + margin, S being the best of S / (Time(S) + LT)      VER, equation 1
     fraction   once 60% of the ranks have finished and it has a quarter of its steps      DD-PPO
 
 Time(S): seconds in which all ranks together collect S steps, from the mean step times of all their
-environments in the last rollout; LT: seconds that learning took. Every rank computes the same from
-the same numbers, so that none has to decide for the others. A rollout that was stopped is filled
-with steps of the one before ("stale"), so that all minibatches keep their size.
+environments in the last rollouts; LT: seconds that learning took. The margin is what predictions
+were wrong by: it leaves ranks in peace that are as quick as the others, and late by chance. Every
+rank computes the same from the same numbers, so that none has to decide for the others. In VER a
+rollout that was stopped is filled with steps of the one before ("stale"), so that all minibatches
+keep their size; DD-PPO learns from what there is.
 
 Wijmans et al. 2022 (VER), section 2.3; Wijmans et al. 2020 (DD-PPO), section 3.
 R: ranks, E: environments of a rank, S: steps of all ranks, Q: those a rank's rollout holds.
@@ -15,6 +17,7 @@ R: ranks, E: environments of a rank, S: steps of all ranks, Q: those a rank's ro
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,6 +26,14 @@ import numpy as np
 
 RULES = ("auto", "off", "fraction", "optimal")
 _SHORTEST_STEP_S = 1e-6  # a step that took no time at all would fill any rollout at once
+_WARM_UP = 1  # rollouts that say nothing of others: processes start, memory is allocated
+_SMOOTHED = 5  # rollouts whose mean times count, as in Habitat's implementation of VER
+_JUDGED = 16  # rollouts by which predictions are judged, as there
+_LEAST_JUDGED = 3
+_DEVIATIONS = 3.0  # of the errors, in the margin
+# Errors count as no larger than this many times the median one (four deviations, if they are
+# normal): one rollout in which a process was started anew changes little.
+_LARGEST_ERROR = 4.0 * 1.4826
 
 
 @dataclass(kw_only=True)
@@ -33,8 +44,9 @@ class PreemptionCfg:
     """Rule fraction: so many of the ranks have finished before the others are stopped."""
     min_share: float = 0.25
     """Rule fraction: so much of its steps a rank takes in any case."""
-    fill: bool = True
-    """Fill stopped rollouts with the previous one's steps; false: learn from fewer."""
+    fill: bool | None = None
+    """Fill stopped rollouts with the previous one's steps; false: learn from fewer; null: in all
+    modes but ddppo, which has no such steps."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -52,12 +64,90 @@ class PreemptionCfg:
             return self.rule
         return {"ver": "optimal", "ddppo": "fraction"}.get(mode, "off")
 
+    def fills(self, mode: str) -> bool:
+        """Whether stopped rollouts are filled."""
+        return mode != "ddppo" if self.fill is None else self.fill
+
 
 class Choice(NamedTuple):
     """Where the ranks together stop collecting."""
 
     num_steps: int  # S
     seconds: float  # Time(S), from the beginning of collecting
+    margin_s: float = 0.0
+
+    @property
+    def deadline_s(self) -> float:
+        """When ranks that still collect are stopped."""
+        return self.seconds + self.margin_s
+
+
+class RankTimes(NamedTuple):
+    """What a rank tells of a rollout; in this order it travels."""
+
+    num_steps: int  # complete ones, fewer than Q if it was stopped
+    wall_s: float  # of collecting
+    learn_s: float
+    step_s: Sequence[float]  # [E] mean seconds from one step of an environment to its next
+
+
+class Forecast:
+    """What the last rollouts say of the next one: when to stop it.
+
+    Args:
+        quota: Q.
+        is_variable, is_overlapped: see `choose_steps`.
+    """
+
+    def __init__(self, quota: int, is_variable: bool, is_overlapped: bool) -> None:
+        self._quota, self._is_variable, self._is_overlapped = quota, is_variable, is_overlapped
+        self._num_seen = 0
+        self._times: deque[np.ndarray] = deque(maxlen=_SMOOTHED)  # [R, E] each
+        self._learn_s: deque[float] = deque(maxlen=_SMOOTHED)
+        # By how much a rank needed longer for its steps than was expected, as a share: [R] each
+        self._errors: deque[list[float]] = deque(maxlen=_JUDGED)
+
+    def add(self, ranks: Sequence[RankTimes]) -> None:
+        """Takes in a rollout, of every rank in their order."""
+        self._num_seen += 1
+        if self._num_seen <= _WARM_UP:
+            return
+        if self._times:
+            expected = [self._ends(step_s) for step_s in self._step_s()]
+            self._errors.append(
+                [
+                    rank.wall_s / float(ends[rank.num_steps - 1]) - 1.0
+                    for rank, ends in zip(ranks, expected, strict=True)
+                    if 0 < rank.num_steps <= self._quota
+                ]
+            )
+        self._times.append(np.array([rank.step_s for rank in ranks]))
+        self._learn_s.append(float(np.mean([rank.learn_s for rank in ranks])))
+
+    def choose(self) -> Choice | None:
+        """Where to stop the next rollout; None while too little is known."""
+        if len(self._errors) < _LEAST_JUDGED:
+            return None
+        learn_s = float(np.mean(self._learn_s))
+        choice = choose_steps(
+            self._step_s(), learn_s, self._quota, self._is_variable, self._is_overlapped
+        )
+        return choice._replace(margin_s=self._margin() * choice.seconds)
+
+    def _margin(self) -> float:
+        """By how much a rank may well need longer than expected, as a share of that."""
+        errors = np.concatenate(self._errors)
+        middle = np.median(errors)
+        sizes = np.abs(errors - middle)
+        sizes = np.minimum(sizes, _LARGEST_ERROR * np.median(sizes))
+        return max(0.0, float(middle + _DEVIATIONS * np.sqrt(np.mean(sizes**2))))
+
+    def _step_s(self) -> np.ndarray:
+        """Mean over the rollouts that are remembered, [R, E]."""
+        return np.mean(self._times, axis=0)
+
+    def _ends(self, step_s: np.ndarray) -> np.ndarray:
+        return step_ends(step_s, self._quota, self._is_variable)
 
 
 def choose_steps(

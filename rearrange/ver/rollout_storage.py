@@ -8,7 +8,9 @@
 A rollout has exactly S complete rows, from whichever environments were quick. Up to E more are
 still under way when it ends; `carry` takes them to the next one. The other rows keep their steps
 until they are given out again. A rollout that was stopped early is filled with the newest of them;
-a storage that `keeps_previous` gives out its oldest policy's first.
+a storage that `keeps_previous` gives out its oldest policy's first. Steps that were dropped have
+taken the place of such a row: a rollout that is stopped before they were collected again then has
+fewer than S to learn from.
 
 S steps, E environments, A action dims, K floats of memory. Tensors the learner needs in bulk live
 on its device, bookkeeping in numpy.
@@ -138,8 +140,10 @@ class RolloutStorage:
         rows = newest_first(rows, self.policy_version, self._decided)
         self._free = [*rows.tolist(), *np.flatnonzero(is_empty)[::-1].tolist()]
 
-    def fill(self, previous: RolloutStorage) -> None:
-        """Completes a rollout that was stopped early to S rows, marked `is_stale`.
+    def fill(self, previous: RolloutStorage) -> int:
+        """Completes a rollout that was stopped early to S rows, marked `is_stale`; how many.
+
+        Fewer than are missing if there are no more of the last rollout.
 
         Args:
             previous: the storage of the last rollout, which may be this one: its newest steps are
@@ -147,16 +151,15 @@ class RolloutStorage:
         """
         missing = self.num_steps - self.num_complete
         candidates = np.flatnonzero(self._is_previous if previous is self else previous.is_complete)
-        if len(candidates) < missing:
-            raise RuntimeError(f"{missing} steps are missing, {len(candidates)} are left to fill")
         rows = newest_first(candidates, previous.policy_version, previous._decided)[:missing]
         if previous is not self:
             kept, decided = previous.read(rows), previous._decided[rows]
-            rows = self.allocate(missing)
+            rows = self.allocate(len(rows))
             self.write(rows, kept)
             self._decided[rows] = decided
         self.is_complete[rows] = self.is_stale[rows] = True
-        self.num_complete += missing
+        self.num_complete += len(rows)
+        return len(rows)
 
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """All that is stored in the rows, copied, {name: [rows, ...]}."""

@@ -133,12 +133,12 @@ def test_a_rank_that_becomes_slow_is_stopped_by_ver_and_waited_for_without_preem
     times = np.full((4, E, 100), 0.02)
     times[3, :, T:] = 0.1  # from its second rollout on
     table = GivenTable(workload(inference_s=0.0), times)
-    waits = simulate("ver_waits", table, 4, Costs(), 4)
-    stops = simulate("ver", table, 4, Costs(), 4)
-    assert waits.collect_s[3] == pytest.approx(T * 0.1, abs=0.06)
-    # chosen from the rollout before, in which three ranks were done after 0.2 s
-    assert stops.stopped[3] == 0.25 and stops.collect_s[3] == pytest.approx(0.2, abs=0.03)
-    assert math.isclose(stops.ends_s[1], waits.ends_s[1])  # the first choice is for the third
+    waits = simulate("ver_waits", table, 4, Costs(), 6)
+    stops = simulate("ver", table, 4, Costs(), 6)
+    assert waits.collect_s[5] == pytest.approx(T * 0.1, abs=0.06)
+    # chosen from the rollouts before, in which three ranks were done after 0.2 s
+    assert stops.stopped[5] == 0.25 and stops.collect_s[5] == pytest.approx(0.2, abs=0.03)
+    assert math.isclose(stops.ends_s[4], waits.ends_s[4])  # the first choice is for the sixth
 
 
 def test_ranks_by_themselves_have_their_own_environments_and_do_not_wait():

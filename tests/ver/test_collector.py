@@ -7,6 +7,7 @@ from fake_env import LENGTHS, SEED_RANGE, MakeFake, make_pool, observation, rewa
 from fake_policy import FakePolicy
 from fake_run import MODES, E, Run, S, T, collect
 
+from rearrange.ver.batching import Batching
 from rearrange.ver.collector import CollectorCfg, NonFinite, Stopped
 
 
@@ -176,19 +177,29 @@ class ScriptedPool(fake_env.SerialPool):
 @pytest.mark.parametrize(("low", "high"), [(1, 1), (1, 3), (2, 3), (2, 2), (4, 4)])
 def test_batches_keep_their_limits(low, high, monkeypatch):
     monkeypatch.setitem(fake_env.POOLS, "scripted", ScriptedPool)
+    monkeypatch.setattr(Batching, "wait_s", 1e9)  # however long it takes
     for kind in ("scripted", "serial"):
         run = Run(make_pool(kind, E), cfg=CollectorCfg(min_batch=low, max_batch=high))
-        run.collector._answer_mean_s = 1e9  # however long it takes
         run.collect(3)
         assert max(run.policy.batches) <= high and min(run.policy.batches) >= low
 
 
 def test_an_incomplete_batch_is_served_after_half_a_step(monkeypatch):
     monkeypatch.setitem(fake_env.POOLS, "scripted", ScriptedPool)
+    monkeypatch.setattr(Batching, "wait_s", -1e9)  # long over
     run = Run(make_pool("scripted", E), cfg=CollectorCfg(min_batch=4))
-    run.collector._answer_mean_s = -1e9  # long over
     run.collect(2)
     assert run.policy.batches.count(1) > 0.9 * len(run.policy.batches)
+
+
+def test_nobody_waits_for_environments_that_rest(monkeypatch):
+    """Those of nover that have given their share; the pool announces one at a time."""
+    monkeypatch.setitem(fake_env.POOLS, "scripted", ScriptedPool)
+    monkeypatch.setattr(Batching, "wait_s", 1e9)
+    run = Run(make_pool("scripted", E), "nover", cfg=CollectorCfg(min_batch=3))
+    for _ in range(3):
+        run.collect(1)
+        assert run.reports[-1].wall_s < 60.0 and run.reports[-1].steps_per_env.tolist() == [T] * E
 
 
 def test_ddppo_serves_all_environments_at_once():

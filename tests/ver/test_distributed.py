@@ -33,20 +33,24 @@ def make_learner(ranks=ALONE, num_envs=E, **settings):
     return Learner(policy, cfg, num_envs, CPU, np.random.default_rng(ranks.rank), ranks)
 
 
-def rollout(policy, rank):
+def rollout(policy, rank, is_short=False):
+    """A rank's; of one that `is_short` rank 1 has no steps of its environments but the first."""
     torch.manual_seed(100 + rank)  # the actions are drawn
-    return collect(policy, lambda observation, action: observation[0] + action, seed=rank)
+    storage = collect(policy, lambda observation, action: observation[0] + action, seed=rank)
+    if is_short and rank == 1:
+        storage.drop(np.flatnonzero(storage.is_complete & (storage.env_id > 0)))
+    return storage
 
 
-def joined_rollouts(policy):
+def joined_rollouts(policy, is_short):
     """The rollouts of two ranks in one storage of twice the size."""
     whole = RolloutStorage(2 * S, 2 * E, OBSERVATION, ACTION, policy.state_size, CPU)
     for rank in range(2):
-        part = rollout(policy, rank)
-        rows = whole.allocate(S)
+        part = rollout(policy, rank, is_short)
+        rows = whole.allocate(part.num_complete)
         whole.write(rows, part.read(part.complete_rows()))
         whole.env_id[rows] += rank * E
-    whole.num_complete = 2 * S
+        whole.num_complete += len(rows)
     return whole
 
 
@@ -58,14 +62,18 @@ def state_of(learner):
     return numbers | grads | own
 
 
-def test_two_ranks_learn_as_one_process_with_the_data_of_both(tmp_path):
-    alone = make_learner(num_envs=2 * E)
-    alone.update(joined_rollouts(alone.policy))
+@pytest.mark.parametrize("is_short", [False, True])
+def test_two_ranks_learn_as_one_process_with_the_data_of_both(tmp_path, is_short):
+    # The weights against uneven sampling are a rank's own: where its rollouts differ in size they
+    # would differ from one process's, unless all are at their maximum.
+    settings = {"max_importance_weight": 0.01} if is_short else {}
+    alone = make_learner(num_envs=2 * E, **settings)
+    alone.update(joined_rollouts(alone.policy, is_short))
     expected = state_of(alone)
 
     def work(ranks):
-        learner = make_learner(ranks)
-        learner.update(rollout(learner.policy, ranks.rank))
+        learner = make_learner(ranks, **settings)
+        learner.update(rollout(learner.policy, ranks.rank, is_short))
         return state_of(learner)
 
     first, second = on_ranks(work, tmp_path)

@@ -118,7 +118,7 @@ def test_the_staleness_of_gradients_is_measured():
     storage = collect(policy, lambda o, a: a)
     assert learner.update(storage)["ver/gradient_staleness"] == 0.0
 
-    def as_with_a_rank_that_is_behind(parameters, scalars):
+    def as_with_a_rank_that_is_behind(parameters, scalars, weight):
         scalars[1] -= 1.5  # loss, version, ...: the mean over this rank and one 3 steps older
 
     learner.ranks.average_gradients = as_with_a_rank_that_is_behind

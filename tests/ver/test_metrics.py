@@ -251,8 +251,11 @@ def test_metrics_of_ranks_are_added_compared_or_averaged():
     second = {"speed/sps": 30.0, "faults/restarts": 0, "ppo/ratio_max": 1.2, "ppo/ratio_min": 0.7}
     first |= {"loss/total": 1.0, "ppo/entropy": math.nan, "ver/longest_sequence": 3.0}
     second |= {"loss/total": 2.0, "ppo/entropy": math.nan, "ver/longest_sequence": 9.0}
+    first |= {"ver/learned_steps": 30.0, "speed/idle_s": 1.0}
+    second |= {"ver/learned_steps": 10.0, "speed/idle_s": 2.0}
     assert merge_ranks([first]) is first
     assert merge_ranks([first, second]) == {
         "speed/sps": 40.0, "faults/restarts": 1, "ppo/ratio_max": 1.5, "ppo/ratio_min": 0.5,
-        "loss/total": 1.5, "ppo/entropy": None, "ver/longest_sequence": 9.0,
+        "loss/total": 1.25, "ppo/entropy": None, "ver/longest_sequence": 9.0,
+        "ver/learned_steps": 40.0, "speed/idle_s": 1.5,
     }  # fmt: skip

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from rearrange.ver.packing import find_sequences, minibatch_rows, without_remainder
+from rearrange.ver.packing import find_sequences, minibatch_rows
 
 
 def random_rollout(seed, num_envs, size):
@@ -184,8 +184,8 @@ def test_packed_lstm_equals_stepwise_lstm(max_length):
 @pytest.mark.parametrize(
     ("lengths", "num_minibatches", "max_length", "message"),
     [
-        ([6, 4], 3, None, r"steps \(10\) must be divisible by num_minibatches \(3\)"),
-        ([6, 4], 0, None, r"divisible by num_minibatches \(0\)"),
+        ([6, 4], 11, None, r"\(11\) must be .* at most the rollout's steps \(10\)"),
+        ([6, 4], 0, None, r"num_minibatches \(0\) must be at least 1"),
         ([6, 5], 2, None, r"add up to the rollout's steps \(10\), got 11"),
         ([6, 4], 2, 0, "max_length must be at least 1, got 0"),
     ],
@@ -197,8 +197,10 @@ def test_wrong_numbers_are_refused_in_one_line(lengths, num_minibatches, max_len
     assert "\n" not in str(caught.value)
 
 
-def test_a_remainder_is_left_out_at_the_end():
-    order, lengths = without_remainder(np.arange(11), np.array([4, 5, 1, 1]), 4)
-    assert order.tolist() == list(range(8)) and lengths.tolist() == [4, 4]
-    order, lengths = without_remainder(np.arange(8), np.array([3, 5]), 4)
-    assert len(order) == 8 and lengths.tolist() == [3, 5]
+@pytest.mark.parametrize("num_minibatches", [1, 2, 3, 4, 11])
+def test_a_rollout_that_cannot_be_cut_evenly_is_learned_from_whole(num_minibatches):
+    rng = np.random.default_rng(0)
+    parts = minibatch_rows(np.arange(11), np.array([4, 5, 1, 1]), num_minibatches, rng)
+    sizes = [len(part.rows) for part in parts]
+    assert len(sizes) == num_minibatches and max(sizes) - min(sizes) <= 1
+    assert sorted(row for part in parts for row in part.rows) == list(range(11))

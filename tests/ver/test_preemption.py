@@ -6,7 +6,14 @@ import torch
 from gymnasium import spaces
 
 from rearrange.ver.packing import minibatch_rows
-from rearrange.ver.preemption import PreemptionCfg, choose_steps, newest_first, step_ends
+from rearrange.ver.preemption import (
+    Forecast,
+    PreemptionCfg,
+    RankTimes,
+    choose_steps,
+    newest_first,
+    step_ends,
+)
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.spaces import action_spec, observation_spec
 
@@ -50,10 +57,64 @@ def test_the_choice_is_as_good_as_the_best_of_all(is_variable, is_overlapped):
 
 def test_a_rank_that_hangs_is_not_waited_for_and_equal_ones_are():
     step_s = [np.full(4, 0.01), np.full(4, 0.01), np.full(4, 10.0)]
-    assert choose_steps(step_s, 0.2, 64, True) == (128, pytest.approx(0.16))
-    assert choose_steps(step_s[:2], 0.2, 64, True) == (128, pytest.approx(0.16))
+    assert choose_steps(step_s, 0.2, 64, True)[:2] == (128, pytest.approx(0.16))
+    assert choose_steps(step_s[:2], 0.2, 64, True)[:2] == (128, pytest.approx(0.16))
     # a dear update is worth waiting for
     assert choose_steps(step_s, 1e6, 64, True).num_steps == 192
+
+
+class Fleet:
+    """Ranks whose rollouts take their usual times, give or take 5%, and are told to a forecast."""
+
+    num_envs, quota, learn_s = 8, 256, 0.5
+
+    def __init__(self, step_s, seed=0):
+        self.step_s, self.rng = np.array(step_s), np.random.default_rng(seed)
+        self.forecast = Forecast(self.quota, is_variable=True, is_overlapped=False)
+
+    def collect(self, stalled_s=()):
+        """One rollout of all ranks; which of them were stopped, and when."""
+        choice = self.forecast.choose()
+        deadline_s = np.inf if choice is None else choice.deadline_s
+        told, stopped = [], []
+        for rank, base_s in enumerate(self.step_s):
+            step_s = base_s * np.exp(0.05 * self.rng.normal()) * np.ones(self.num_envs)
+            ends = step_ends(step_s, self.quota, True) + (stalled_s[rank] if stalled_s else 0.0)
+            num_steps = int((ends <= deadline_s).sum())
+            stopped.append(num_steps < self.quota)
+            wall_s = min(deadline_s, ends[-1])
+            means = np.full(self.num_envs, wall_s / max(1.0, num_steps / self.num_envs))
+            told.append(RankTimes(num_steps, wall_s, self.learn_s, means))
+        self.forecast.add(told)
+        return stopped, deadline_s
+
+
+@pytest.mark.parametrize("num_ranks", [2, 8])
+def test_ranks_that_are_alike_are_hardly_ever_stopped(num_ranks):
+    fleet = Fleet([0.06] * num_ranks)
+    stopped = np.array([fleet.collect()[0] for _ in range(200)])
+    assert stopped.mean() < 0.02
+
+
+def test_stragglers_are_stopped_soon_after_the_others_have_finished():
+    fleet = Fleet([0.06, 0.06, 0.15])
+    rollouts = [fleet.collect() for _ in range(60)]
+    assert not np.any([stopped for stopped, _ in rollouts[:5]])  # too little is known
+    stopped = np.array([stopped for stopped, _ in rollouts[5:]])
+    assert stopped[:, 2].all() and stopped[:, :2].mean() < 0.03
+    quick_s = 0.06 * 256 / 8
+    deadlines = np.array([deadline_s for _, deadline_s in rollouts[5:]])
+    assert quick_s < deadlines.mean() < 1.25 * quick_s
+
+
+def test_a_rank_that_stalls_once_is_stopped_and_changes_little():
+    fleet = Fleet([0.06] * 4)
+    for _ in range(20):
+        fleet.collect()
+    before = fleet.forecast.choose().deadline_s
+    stopped, _ = fleet.collect(stalled_s=(0.0, 30.0, 0.0, 0.0))
+    assert stopped == [False, True, False, False]
+    assert fleet.forecast.choose().deadline_s == pytest.approx(before, rel=0.15)
 
 
 def test_steps_of_a_rank_come_in_the_order_of_its_environments():
@@ -65,6 +126,11 @@ def test_steps_of_a_rank_come_in_the_order_of_its_environments():
 def test_the_newest_policy_comes_first_and_its_latest_steps():
     version, decided = np.array([0, 2, 1, 2, 1]), np.array([9, 3, 1, 4, 2])
     assert newest_first(np.array([0, 1, 2, 3]), version, decided).tolist() == [3, 1, 2, 0]
+
+
+def test_ddppo_is_filled_only_if_told_to():
+    assert not PreemptionCfg().fills("ddppo") and PreemptionCfg(fill=True).fills("ddppo")
+    assert PreemptionCfg().fills("ver") and not PreemptionCfg(fill=False).fills("ver")
 
 
 @pytest.mark.parametrize(
@@ -131,5 +197,29 @@ def test_a_stopped_rollout_is_filled_with_the_newest_steps_of_the_last(is_same, 
 def test_what_was_never_collected_cannot_fill():
     storage = make_storage(True)
     storage.carry(np.zeros(0, np.int64), storage)
-    with pytest.raises(RuntimeError, match="missing"):
-        storage.fill(storage)
+    assert storage.fill(storage) == 0 and len(storage.complete_rows()) == 0
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_dropped_steps_leave_what_is_left_of_the_last_rollout_to_fill(is_same):
+    storages = [make_storage(is_same) for _ in range(1 if is_same else 2)]
+    full, now = storages[0], storages[-1]
+    opened, next_id = collect(full, 0, S, E, 0)
+    before = set(full.step_id[full.complete_rows()])
+    for row in full.carry(opened, now):
+        now.complete(row, 1.0, False, False)
+    opened, _ = collect(now, 1, 20, E, next_id)  # S + E rows: all but 4 of the last rollout's
+    fresh = now.complete_rows()
+    now.drop(np.append(fresh[:15], opened[0]))  # its environment's worker has died
+    num_left = S if not is_same else S - 20
+    assert now.fill(full) == min(num_left, S - 5)
+    rows = now.complete_rows()
+    assert now.num_complete == len(rows) == min(S, 5 + num_left)
+    stale = rows[now.is_stale[rows]]
+    assert set(now.step_id[stale]) <= before and len(set(now.step_id[rows])) == len(rows)
+    assert not set(rows) & set(opened[1:]) and set(fresh[15:]) <= set(rows)
+    # the next rollout is whole again
+    for row in now.carry(opened[1:], now):
+        now.complete(row, 1.0, False, False)
+    collect(now, 2, S, E, 100)
+    assert now.num_complete == S

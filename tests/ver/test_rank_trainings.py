@@ -12,14 +12,13 @@ from forked_ranks import TIMEOUT_S, on_ranks
 
 from rearrange.errors import UserError
 from rearrange.skills.policy import PolicyCfg, build_policy
-from rearrange.ver import meeting
 from rearrange.ver.checkpoint import load_newest
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import ALONE, Place, Ranks, RanksLost, checksum
 from rearrange.ver.environment_worker import episode_seed
 from rearrange.ver.metrics import read_metrics
 from rearrange.ver.ppo import PPOCfg
-from rearrange.ver.preemption import Choice, PreemptionCfg
+from rearrange.ver.preemption import Choice, Forecast, PreemptionCfg
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 
@@ -195,8 +194,9 @@ def test_a_bad_number_on_one_rank_ends_all_with_its_place(tmp_path):
 )
 def test_rollouts_end_at_the_chosen_time_and_are_filled(tmp_path, monkeypatch, settings):
     settings = {"preemption": PreemptionCfg()} | settings
-    # at once; the third rollout is the first for which there is a choice
-    monkeypatch.setattr(meeting, "choose_steps", lambda *_: Choice(10, 0.0))
+    # at once, from the third rollout on
+    choices = iter([None, *[Choice(10, 0.0)] * 100])
+    monkeypatch.setattr(Forecast, "choose", lambda forecast: next(choices))
 
     def work(ranks):
         return outcome(trainer(tmp_path / "run", ranks, steps=4 * S + 20, **settings))
@@ -210,8 +210,9 @@ def test_rollouts_end_at_the_chosen_time_and_are_filled(tmp_path, monkeypatch, s
     for line, num_steps in list(zip(lines, steps, strict=True))[2:]:
         share = 1.0 - num_steps / (2 * S)
         assert line["ver/preempt_share"] == 1.0 and 4 <= num_steps < 2 * S
-        is_filled = settings["preemption"].fill
+        is_filled = settings["preemption"].fill is not False
         assert line["ver/fraction_stale"] == pytest.approx(share if is_filled else 0.0)
+        assert line["ver/learned_steps"] == (2 * S if is_filled else num_steps)
         assert line["ver/preempt_steps"] == 10 and line["ver/preempt_predicted_s"] == 0.0
         assert line["ver/preempt_error_s"] == line["ver/preempt_real_s"] > 0.0
 
@@ -257,6 +258,9 @@ def test_stragglers_stop_once_the_others_have_finished(tmp_path):
     for line in lines[1:]:
         assert line["ver/preempt_share"] == 0.5
         assert 1.25 * S <= line["ver/preempt_real_steps"] < 2 * S  # a quarter of its steps
+        # DD-PPO has no stale steps; it learns from what there is
+        assert line["ver/learned_steps"] == line["ver/preempt_real_steps"]
+        assert line["ver/fraction_stale"] == 0.0
 
 
 def test_what_ranks_cannot_do_is_refused_before_anything_starts(tmp_path):
