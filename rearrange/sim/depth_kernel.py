@@ -29,7 +29,7 @@ from numba import njit
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = 0, 2, 3, 4, 5, 6  # mjtGeom
 SUPPORTED_TYPES = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX)
 PARKED_Z = -5.0  # m: what lies below is a spare part, parked, and not drawn
-# What the compiler may assume of numbers: none is NaN or infinite, the sign of zero does not matter.
+# What the compiler may assume: no number is NaN or infinite, the sign of zero does not matter.
 # It may not reorder or fuse operations (numba's True): rounding would then depend on the processor
 # and, as a function may be inlined or not, on whether it was just compiled or comes from the cache.
 SAME_EVERYWHERE = {"nnan", "ninf", "nsz"}

@@ -1,4 +1,4 @@
-"""What numba compiles gives the same numbers on every processor, just compiled or from the cache."""
+"""What numba compiles gives the same numbers on every processor, new or from the cache."""
 
 import importlib
 import re
