@@ -1,7 +1,8 @@
 """Settings that a training begins with where nothing else was said: by environment, and by skill.
 
-the environment's spaces --> SUITING          `rearrange train`
-skill, method, stage --> recipe               `rearrange train-skill`
+the environment's spaces --> SUITING                        `rearrange train`
+skill, method, stage     --> recipe                         `rearrange train-skill`
+a task that ends by stop --> first_actions                  both, with any network
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.tasks.actions import STOP, action_slots
 from rearrange.tasks.registry import TASK_OF_ID, make_task
+
+_WORDS = tuple[str, ...]
 
 RECIPE_PRESETS = ("auto", "small")  # networks that recipes are for
 STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
@@ -94,7 +97,7 @@ SKILL_RECIPES: dict[str, tuple[str, ...]] = {
 """For `train-skill` with the `small` network; a skill's own words stand behind them."""
 
 
-def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
+def recipe(settings: TrainSkillCfg) -> _WORDS:
     """The skill's recipe, which is for the `small` network; others learn as the paper says."""
     if settings.policy.name not in RECIPE_PRESETS:
         return ()
@@ -109,17 +112,26 @@ def recipe(settings: TrainSkillCfg) -> tuple[str, ...]:
     elif settings.warm_start is not None:
         words += (*SKILL_RECIPES["tuning"], *settings.skill.tuning)
     else:
-        if means := first_means(TASK_OF_ID[settings.skill.env], settings.action_space):
-            words += (f"policy.initial_log_std={STOP_LOG_STD}", f"policy.initial_means={means}")
         words += (*settings.skill.recipe,)
     return ("policy=small", *words)
+
+
+def first_actions(env_id: str, action_space: str) -> _WORDS:
+    """How the actions of fresh weights begin, whatever the network; none where all may be 0.
+
+    Not for imitation: there the teacher acts first.
+    """
+    task = TASK_OF_ID.get(env_id)
+    means = first_means(task, action_space) if task is not None else []
+    if not means:
+        return ()
+    return (f"policy.initial_log_std={STOP_LOG_STD}", f"policy.initial_means={means}")
 
 
 def first_means(task: str, action_space: str) -> list[float]:
     """Mean actions of a fresh policy; empty where all may be 0.
 
-    A skill that ends by `stop` would around 0 end every episode at once and see nothing of its
-    task.
+    A task that ends by `stop` would around 0 end every episode at once, and nothing be seen of it.
     """
     if not make_task(task).rules.is_stop_used:
         return []

@@ -27,7 +27,7 @@ from rearrange.skills.compiling import compile_home, compile_teacher
 from rearrange.skills.growing import with_senses
 from rearrange.skills.guided import LABELS, make_guided
 from rearrange.skills.policy import SkillPolicy, build_policy
-from rearrange.skills.recipes import RECIPE_PRESETS, SUITING, recipe
+from rearrange.skills.recipes import RECIPE_PRESETS, SUITING, first_actions, recipe
 from rearrange.skills.skill_files import find_skill
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
@@ -249,19 +249,28 @@ def what_to_train(settings: RunCfg) -> Subject:
 
 
 def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
-    """The settings with what suits the environment's spaces where nothing was given.
+    """The settings with what suits where nothing was given.
 
     Raises UserError for spaces that the trainer cannot take.
     """
+    words = suiting_words(settings, subject)
+    # policy=auto has done its work; the other words stand behind ours, and the last one counts
+    given = [word for word in settings.given if word != "policy=auto"]
+    return load(verb_of(settings), [*words, *given])
+
+
+def suiting_words(settings: RunCfg, subject: Subject) -> tuple[str, ...]:
+    """What suits the environment's spaces, or the skill, and how fresh actions begin."""
     observation_space, action_space = read_spaces(subject.env_id, subject.kwargs)
     shapes = [spec.shape for spec in observation_spec(observation_space).values()]
     kind = action_spec(action_space).kind
     if any(len(shape) == 3 for shape in shapes):
         kind = "pictures"
     words = recipe(settings) if isinstance(settings, TrainSkillCfg) else SUITING[kind]
-    # policy=auto has done its work; the other words stand behind ours, and the last one counts
-    given = [word for word in settings.given if word != "policy=auto"]
-    return load(verb_of(settings), [*words, *given])
+    if settings.warm_start is None and getattr(settings, "method", "ver") == "ver":
+        slots = subject.kwargs.get("action_space", "full")
+        words = (*first_actions(find_id(subject.env_id), slots), *words)
+    return words
 
 
 def run_folder(settings: RunCfg, subject: Subject) -> Path:

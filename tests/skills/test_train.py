@@ -125,6 +125,9 @@ def test_what_is_given_stands_whatever_the_spaces():
     assert with_suiting(cfg, what_to_train(cfg)).policy.name == "mlp"
     cfg = load("train-skill", ["pick", "policy=paper"])
     assert with_suiting(cfg, what_to_train(cfg)) == cfg
+    given = ["navigate", "policy=paper", "policy.initial_log_std=-2", "policy.initial_means=[]"]
+    cfg = load("train-skill", given)
+    assert with_suiting(cfg, what_to_train(cfg)).policy == cfg.policy
 
 
 def test_all_that_suits_can_be_read():
