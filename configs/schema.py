@@ -66,7 +66,7 @@ class EvaluateCfg(AgentSettings):
     num_episodes: int = 100
     """How many episodes: those with the indices 0 to num_episodes - 1."""
     seed: int = 0
-    """Seed of the episodes and of the bootstrap intervals."""
+    """Seed of the episodes, and of the apartments drawn for intervals."""
     episodes: str | None = None
     """Take the episodes from this file, in its order, instead of by split and seed."""
     num_workers: int = 0

@@ -27,8 +27,9 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.eval import campaigns
-from rearrange.eval.campaigns import has_interval, is_not_below, mean_text, with_interval
+from rearrange.eval.campaigns import has_interval, is_not_below, mean_text
 from rearrange.eval.files import prepare_folder
+from rearrange.eval.intervals import mean_over_seeds
 
 OUR_WAYS = {"serial": ["serial=true"], "ver": [], "ddppo": ["mode=ddppo"]}
 WAYS = (*OUR_WAYS, "sb3")
@@ -152,8 +153,8 @@ def figures_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
         "steps": max(one.total_steps for one in runs),
         "seeds": [one.seed for one in runs],
         "returns": [summary["episode_return"]["mean"] for summary in summaries],
-        "last": with_interval([summary["episode_return"]["mean"] for summary in summaries]),
-        "curve": with_interval([campaigns.curve_mean(one.run_dir) for one in runs]),
+        "last": mean_over_seeds([summary["episode_return"]["mean"] for summary in summaries]),
+        "curve": mean_over_seeds([campaigns.curve_mean(one.run_dir) for one in runs]),
         "reached": [campaigns.first_reached(one.run_dir, bar) for one in runs] if bar else None,
         "wall_time_s": float(np.median([summary["wall_time_s"] for summary in summaries])),
         "command": " ".join(runs[0].words()).replace(str(runs[0].run_dir), "DIR"),

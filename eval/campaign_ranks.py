@@ -19,8 +19,9 @@ from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.eval import campaigns
-from rearrange.eval.campaigns import has_interval, is_not_below, mean_text, with_interval
+from rearrange.eval.campaigns import has_interval, is_not_below, mean_text
 from rearrange.eval.files import prepare_folder
+from rearrange.eval.intervals import mean_over_seeds
 
 NUM_RANKS = {"one": 1, "two": 2}
 
@@ -94,8 +95,8 @@ def row_of(runs: list[Run]) -> dict[str, Any]:
     return {
         "seeds": [one.seed for one in runs],
         "each": last,
-        "last": with_interval(last),
-        "curve": with_interval([campaigns.curve_mean(one.run_dir) for one in runs]),
+        "last": mean_over_seeds(last),
+        "curve": mean_over_seeds([campaigns.curve_mean(one.run_dir) for one in runs]),
         "command": " ".join(runs[0].command("python")).replace(str(runs[0].run_dir), "DIR"),
         "versions": summaries[0]["versions"],
     }

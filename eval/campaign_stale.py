@@ -21,8 +21,9 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.eval import campaigns
-from rearrange.eval.campaigns import has_interval, is_not_below, mean_text, with_interval
+from rearrange.eval.campaigns import has_interval, is_not_below, mean_text
 from rearrange.eval.files import prepare_folder
+from rearrange.eval.intervals import mean_over_seeds
 from rearrange.ver.metrics import METRICS_FILE, read_metrics
 
 WAYS = {"fill": "preemption.fill=true", "discard": "preemption.fill=false"}
@@ -82,7 +83,7 @@ def report(runs: list[Run], output: Path) -> dict[str, Any]:
         found = [one.figures() for one in runs if one.way == way]
         if found:
             columns = {name: [figures[name] for figures in found] for name in found[0]}
-            rows[way] = {name: with_interval(values) for name, values in columns.items()}
+            rows[way] = {name: mean_over_seeds(values) for name, values in columns.items()}
             rows[way] |= {"seeds": [one.seed for one in runs if one.way == way], "each": columns}
     figures = {"rows": rows, "checks": checks_of(rows)}
     campaigns.write_figures(figures, table(figures), output)

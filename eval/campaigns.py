@@ -1,8 +1,7 @@
-"""What campaigns share: trainings not repeated, intervals over seeds, a table of checks."""
+"""What campaigns share: trainings not repeated, means over seeds, a table of checks."""
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -17,9 +16,6 @@ from rearrange.errors import UserError
 from rearrange.eval.files import atomic_write_json, atomic_write_text
 from rearrange.eval.scaling_measure import ranks_environment
 from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
-
-# Quantiles 0.975 of Student's t with n - 1 degrees of freedom, from n = 2 (any table of it).
-STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def finished_summary(run_dir: Path, total_steps: int) -> dict[str, Any] | None:
@@ -91,15 +87,6 @@ def first_reached(run_dir: Path, bar: float, name: str = "episode/return") -> in
         if line["episode/finished"] >= 100 and line[name] >= bar:
             return int(line["step"])
     return None
-
-
-def with_interval(values: list[float]) -> dict[str, float | None]:
-    """{mean, low, high}: Student's 95% interval; of a single value there is none."""
-    n, mean = len(values), float(np.mean(values))
-    if not 2 <= n <= len(STUDENT_T) + 1:
-        return {"mean": mean, "low": None, "high": None}
-    half = STUDENT_T[n - 2] * float(np.std(values, ddof=1)) / math.sqrt(n)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
 def is_not_below(ours: dict[str, float], other: dict[str, float]) -> bool:

@@ -1,6 +1,5 @@
-"""Records of episodes -> figures: success, stages and skills, with bootstrap intervals.
+"""Records of episodes -> figures: success, stages and skills, with intervals (`intervals.py`).
 
-interval of a mean: the 2.5% and 97.5% quantiles of the means of B resamples of the episodes
 chain success of stage k: the share of episodes that reached stage k
 product bound of stage k: the product of the success rates of the skills needed up to stage k,
     what chaining would give if no skill suffered from the one before it (Habitat 2.0, Fig. 6);
@@ -12,22 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rearrange.eval.intervals import mean_with_interval, rate_with_interval
 from rearrange.eval.runner import EpisodeRecord
-
-NUM_RESAMPLES = 10_000  # the bounds then move by less than 0.3% between seeds at 100 episodes
-
-
-def mean_with_interval(values: list[bool] | list[float], seed: int) -> dict[str, float]:
-    """Mean with its 95% bootstrap interval, as {mean, low, high}."""
-    sample = np.asarray(values, dtype=np.float64)
-    rng = np.random.default_rng(seed)
-    # 500 resamples at a time bound the memory; one seed gives all means of a run the same draws.
-    means = [
-        sample[rng.integers(len(sample), size=(500, len(sample)))].mean(axis=1)
-        for _ in range(NUM_RESAMPLES // 500)
-    ]
-    low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
-    return {"mean": float(sample.mean()), "low": float(low), "high": float(high)}
 
 
 def stage_names(records: list[EpisodeRecord]) -> list[str]:
@@ -37,9 +22,10 @@ def stage_names(records: list[EpisodeRecord]) -> list[str]:
 
 def stage_success(records: list[EpisodeRecord], seed: int) -> list[dict[str, Any]]:
     """For each stage {name, mean, low, high} of the share of episodes that reached it."""
+    scenes = [record.scene for record in records]
     return [
         {"name": name}
-        | mean_with_interval([record.stages.get(name, False) for record in records], seed)
+        | rate_with_interval([record.stages.get(name, False) for record in records], scenes, seed)
         for name in stage_names(records)
     ]
 
@@ -132,14 +118,16 @@ def summarise(
 ) -> dict[str, Any]:
     """The part of summary.json that follows from the episodes alone."""
     is_known = len(stage_skills) == len(stage_names(records))  # else the stages are others
+    scenes = [record.scene for record in records]
     return {
-        "success": mean_with_interval([record.success for record in records], seed),
+        "num_apartments": len(set(scenes)),
+        "success": rate_with_interval([record.success for record in records], scenes, seed),
         "stages": stage_success(records, seed),
         "product_bound": product_bound(stage_skills, records) if is_known else [],
         "skills": skill_counts(records),
         "failures": failure_counts(records),
         "failure_places": failure_places(records),
         "control_steps": sum(record.steps for record in records),
-        "force": mean_with_interval([record.force for record in records], seed),
-        "path_length": mean_with_interval([record.path_length for record in records], seed),
+        "force": mean_with_interval([record.force for record in records], scenes, seed),
+        "path_length": mean_with_interval([record.path_length for record in records], scenes, seed),
     }

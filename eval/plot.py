@@ -1,8 +1,8 @@
 """`rearrange plot`: learning curves of training runs, a panel for each metric.
 
 Runs of the same environment, mode and policy form a group: seeds of one experiment. A group's line
-is the mean over its runs, the band its 95% bootstrap interval; of a single run there is no band.
-With few seeds such a band is too narrow (three seeds: it never leaves their range).
+is the mean over its runs, the band its 95% interval by Student's t; of one run, or of two, whose
+interval would be 13 times as wide as they are apart, there is no band.
 """
 
 import difflib
@@ -18,11 +18,11 @@ from rearrange.checked_json import strict_json
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 from rearrange.eval.files import atomic_path, expand
-from rearrange.eval.metrics import mean_with_interval
+from rearrange.eval.intervals import mean_over_seeds
 from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
 
 NUM_POINTS = 150  # of a curve, on a panel of about 700 pixels
-SEED = 0  # of the bootstrap: the same runs give the same picture
+MIN_RUNS = 3  # for a band
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -103,7 +103,7 @@ def draw(runs: list[Run], metrics: list[str], x: str, smooth: int) -> Any:
             name = f"{label} ({len(curves)} runs)" if len(curves) > 1 else label
             marker = "o" if len(places) == 1 else None
             axes.plot(places, mean, color=f"C{color}", label=name, marker=marker)
-            if len(curves) > 1:
+            if len(curves) >= MIN_RUNS:
                 axes.fill_between(places, low, high, color=f"C{color}", alpha=0.2, linewidth=0)
         axes.set_ylabel(metric)
         axes.grid(alpha=0.3)
@@ -132,7 +132,7 @@ def mean_curve(
     Beyond that a single run that started early or ended late would stand for all.
 
     Returns:
-        places, mean, low, high, [n] each.
+        places, mean, low, high, [n] each; low and high are NaN where there are too few runs.
     """
     if len(curves) == 1:
         places, values = curves[0]
@@ -147,12 +147,14 @@ def mean_curve(
     is_drawn = is_known.sum(axis=0) > len(curves) / 2
     places = places[is_drawn]
     points = [
-        mean_with_interval(list(column[known]), SEED)
+        mean_over_seeds(column[known])
         for column, known in zip(values.T[is_drawn], is_known.T[is_drawn], strict=True)
     ]
     mean, low, high = (
-        np.array([point[name] for point in points]) for name in ("mean", "low", "high")
+        np.array([point[name] for point in points], float) for name in ("mean", "low", "high")
     )
+    is_few = is_known[:, is_drawn].sum(axis=0) < MIN_RUNS
+    low[is_few] = high[is_few] = np.nan
     return places, mean, low, high
 
 

@@ -32,7 +32,8 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
     success = summary["success"]
     lines = [
         f"{task.title}: {summary['agent']}, {summary['split']}, "
-        f"{summary['num_episodes']} episodes, seed {summary['seed']}",
+        f"{summary['num_episodes']} episodes in {summary['num_apartments']} apartments, "
+        f"seed {summary['seed']}",
         *([credit] if (credit := who_acted(summary)) else []),
         "",
         f"{'':<24}{'mean':>8}   95% interval",
@@ -115,6 +116,9 @@ def write_report(
     title = f"{task.title}: {summary['agent']} on {summary['split']}"
     success = summary["success"]
     interval = f"{100 * success['low']:.1f} to {100 * success['high']:.1f}%"
+    how = "Wilson's"
+    if summary["num_apartments"] > 1:
+        how += f", or by resampling the {summary['num_apartments']} apartments where that is wider"
     bounds = summary["product_bound"] or [None] * len(summary["stages"])
     film_of = {film.stem: film.as_posix() for film in films}
     image = base64.b64encode(figure).decode()
@@ -123,7 +127,7 @@ def write_report(
         f"<p class=quiet>{summary['num_episodes']} episodes, seed {summary['seed']}</p>",
         f"<p class=quiet>{escape(who_acted(summary))}</p>",
         f"<p class=success>{100 * success['mean']:.1f}% success</p>",
-        f"<p class=quiet>95% bootstrap interval {interval}</p>",
+        f"<p class=quiet>95% interval {interval}: {how}</p>",
         "<h2>Stages</h2>",
         f'<img alt="success over stages" src="data:image/png;base64,{image}">',
     ]

@@ -46,8 +46,8 @@ VERBS: dict[str, Verb] = {
             "evaluate task=set_table num_episodes=1000 scheme=ray address=head:6379",
         ),
         "Writes summary.json, episodes.jsonl (a line an episode), report.html and stages.png into\n"
-        "output_dir, and prints a table. Intervals are 95% bootstrap intervals. Ctrl-C keeps the\n"
-        "episodes that are finished.",
+        "output_dir, and prints a table. 95% intervals: Wilson's, or by resampling apartments\n"
+        "where that is wider.",
     ),
     "record": Verb(
         "rearrange.eval.record",
@@ -129,7 +129,7 @@ VERBS: dict[str, Verb] = {
             "plot runs/a metrics=episode/return,loss/value x=time",
         ),
         "Runs of the same environment and mode make one curve: the mean over their seeds with its\n"
-        "95% bootstrap interval.",
+        "95% interval by Student's t, from three runs on.",
     ),
     "bench": Verb(
         "rearrange.eval.bench_sim",

@@ -31,7 +31,7 @@ SUPPORTED_TYPES = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX)
 PARKED_Z = -5.0  # m: what lies below is a spare part, parked, and not drawn
 # What the compiler may assume: no number is NaN or infinite, the sign of zero does not matter.
 # It may not reorder or fuse operations (numba's True): rounding would then depend on the processor
-# and, as a function may be inlined or not, on whether it was just compiled or comes from the cache.
+# and, as a function may be inlined or not, on whether it was just compiled or is from the cache.
 SAME_EVERYWHERE = {"nnan", "ninf", "nsz"}
 BLOCK = 16  # pixels a SIMD loop treats at once: one AVX-512 register, two of AVX2
 

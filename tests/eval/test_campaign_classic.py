@@ -7,7 +7,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.eval import campaign_classic
 from rearrange.eval.campaign_classic import CampaignCfg, parse
-from rearrange.eval.campaigns import finished_summary, first_reached, with_interval
+from rearrange.eval.campaigns import finished_summary, first_reached
 from rearrange.files import write_whole_file
 
 RETURNS = {"serial": 500.0, "ver": 480.0, "ddppo": 490.0}
@@ -29,15 +29,6 @@ def leave_run(one, episode_return, stopped_by=None):
     }  # fmt: skip
     # As a training does it: other runs' summaries are read meanwhile.
     write_whole_file(one.run_dir / "summary.json", json.dumps(summary).encode())
-
-
-def test_interval_is_students():
-    # three values around 10 with s = 1: 10 +- 4.303 / sqrt(3)
-    figure = with_interval([9.0, 10.0, 11.0])
-    assert figure["mean"] == 10.0
-    assert figure["low"] == pytest.approx(7.5157, abs=1e-4)
-    assert figure["high"] == pytest.approx(12.4843, abs=1e-4)
-    assert with_interval([3.0]) == {"mean": 3.0, "low": None, "high": None}
 
 
 def test_only_what_is_missing_is_run_and_every_seed_counts(monkeypatch, tmp_path):

@@ -1,6 +1,4 @@
-"""The figures against hand calculations and a second way to the interval."""
-
-from math import comb
+"""The figures against hand calculations."""
 
 import pytest
 
@@ -8,7 +6,6 @@ from rearrange.eval.metrics import (
     by_layout,
     failure_counts,
     failure_places,
-    mean_with_interval,
     product_bound,
     skill_counts,
     stage_success,
@@ -28,25 +25,6 @@ def record(index, success, stages, attempts=(), failure=None, scene="a"):
         path_length=2.0,
         attempts=list(attempts),
     )
-
-
-def test_interval_is_the_binomial_one():
-    values = [True] * 14 + [False] * 6
-    interval = mean_with_interval(values, seed=0)
-    # Resampling 20 episodes of which 14 succeeded draws from the binomial distribution (20, 0.7).
-    below, low = 0.0, 0
-    while below + comb(20, low) * 0.7**low * 0.3 ** (20 - low) < 0.025:
-        below += comb(20, low) * 0.7**low * 0.3 ** (20 - low)
-        low += 1
-    assert interval["mean"] == 0.7
-    assert interval["low"] == pytest.approx(low / 20)
-    assert interval["low"] < 0.7 < interval["high"]
-
-
-def test_interval_is_seeded_and_closes_on_certainty():
-    values = [0.0, 1.0, 5.0, 2.0]
-    assert mean_with_interval(values, 3) == mean_with_interval(values, 3)
-    assert mean_with_interval([True] * 5, 0) == {"mean": 1.0, "low": 1.0, "high": 1.0}
 
 
 def test_stages_keep_the_order_of_the_task():

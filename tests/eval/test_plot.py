@@ -40,21 +40,23 @@ def test_picture_of_one_run_and_of_several_is_written(tmp_path, capsys):
 def test_curves_are_means_over_the_runs_of_a_group(tmp_path):
     runs = [
         make_run(tmp_path / "a", returns=(0.0, 0.0, 0.0), env="e", mode="ver"),
-        make_run(tmp_path / "b", returns=(4.0, 4.0, 4.0), env="e", mode="ver"),
+        make_run(tmp_path / "b", returns=(2.0, 2.0, 2.0), env="e", mode="ver"),
+        make_run(tmp_path / "d", returns=(4.0, 4.0, 4.0), env="e", mode="ver"),
         make_run(tmp_path / "c", returns=(9.0, 9.0, 9.0), env="e", mode="async"),
     ]
     figure = draw([read_run(folder) for folder in runs], ["episode/return"], "step", 1)
     (axes,) = figure.axes
     lines = {line.get_label(): line for line in axes.get_lines()}
-    assert set(lines) == {"e, ver (2 runs)", "e, async"}
-    assert np.unique(lines["e, ver (2 runs)"].get_ydata()) == [2.0]
+    assert set(lines) == {"e, ver (3 runs)", "e, async"}
+    assert np.unique(lines["e, ver (3 runs)"].get_ydata()) == [2.0]
     assert np.unique(lines["e, async"].get_ydata()) == [9.0]
     (band,) = axes.collections  # one group has several runs
     heights = band.get_paths()[0].vertices[:, 1]
-    assert heights.min() == 0.0 and heights.max() == 4.0
+    half = 4.303 * 2.0 / 3**0.5  # Student's t with 2 degrees of freedom; the runs' s is 2
+    assert heights.min() == pytest.approx(2.0 - half) and heights.max() == pytest.approx(2.0 + half)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "e, async",
-        "e, ver (2 runs)",
+        "e, ver (3 runs)",
     ]
 
 
@@ -70,7 +72,9 @@ def test_mean_is_drawn_where_more_than_half_of_the_runs_are():
     for x, y, bottom, top in zip(places, mean, low, high, strict=True):
         values = [x / 10, 2.0, 7.0] if x <= 50.0 else [x / 10, 2.0]
         assert y == pytest.approx(np.mean(values))
-        assert bottom == pytest.approx(min(values)) and top == pytest.approx(max(values))
+        half = 4.303 * np.std(values, ddof=1) / 3**0.5 if len(values) == 3 else np.nan
+        assert bottom == pytest.approx(y - half, nan_ok=True)
+        assert top == pytest.approx(y + half, nan_ok=True)
 
 
 def test_smoothing_is_the_mean_of_the_last_values():

@@ -1,0 +1,91 @@
+"""95% intervals: of rates and means over episodes, and of means over the seeds of a training.
+
+Episodes of one apartment are alike, so that they say less than as many in different ones. So with
+several apartments these are resampled whole (cluster bootstrap), as many as there were:
+
+    mean of a resample = sum over drawn apartments of their values / ... of their episodes
+
+Resampling knows nothing beyond what it has seen: after 4 successes of 4 it gives 100 to 100%. A
+rate's interval therefore reaches at least as far as Wilson's (1927), which takes the episodes as
+independent; with p of n:
+
+    centre = (p + z^2 / 2n) / (1 + z^2 / n)
+    half   = z sqrt(p (1 - p) / n + z^2 / 4n^2) / (1 + z^2 / n)
+
+With few apartments the bootstrap is somewhat too narrow.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+Z = 1.959964  # quantile 0.975 of the normal distribution
+NUM_RESAMPLES = 10_000  # the bounds then move by less than 0.3% between seeds at 100 episodes
+# Quantiles 0.975 of Student's t with n - 1 degrees of freedom, from n = 2 (any table of it).
+STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+
+
+def wilson(successes: int, number: int) -> tuple[float, float]:
+    """Wilson's interval of a rate of `number` independent trials, of which there must be some."""
+    rate, square = successes / number, Z * Z / number
+    centre = (rate + square / 2.0) / (1.0 + square)
+    half = math.sqrt(rate * (1.0 - rate) * square + square * square / 4.0) / (1.0 + square)
+    # min and max: what is 0 or 1 on paper is not after rounding
+    return min(max(centre - half, 0.0), rate), max(min(centre + half, 1.0), rate)
+
+
+def rate_with_interval(
+    successes: Sequence[bool], apartments: Sequence[Hashable], seed: int
+) -> dict[str, float]:
+    """Share of episodes with its interval, {mean, low, high}: at each end the wider of both."""
+    low, high = wilson(sum(map(bool, successes)), len(successes))
+    if len(set(apartments)) > 1:
+        drawn = _resampled(np.asarray(successes, np.float64), apartments, seed)
+        low, high = min(low, drawn[0]), max(high, drawn[1])
+    return {"mean": float(np.mean(successes)), "low": low, "high": high}
+
+
+def mean_with_interval(
+    values: Sequence[float], apartments: Sequence[Hashable], seed: int
+) -> dict[str, float | None]:
+    """Mean over episodes with its interval, {mean, low, high}: apartments resampled, or in a single
+    one its episodes. A single episode has no interval: None."""
+    sample = np.asarray(values, np.float64)
+    low = high = None
+    if len(sample) > 1:
+        clusters = apartments if len(set(apartments)) > 1 else range(len(sample))
+        low, high = _resampled(sample, clusters, seed)
+    return {"mean": float(sample.mean()), "low": low, "high": high}
+
+
+def mean_over_seeds(values: Sequence[float]) -> dict[str, float | None]:
+    """Mean with Student's interval, {mean, low, high}; of a single value there is none: None."""
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return {"mean": mean, "low": None, "high": None}
+    half = _student_t(n) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def _resampled(values: np.ndarray, clusters: Sequence[Hashable], seed: int) -> tuple[float, float]:
+    """Quantiles 0.025 and 0.975 of the means of resamples of whole clusters."""
+    names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
+    places = np.array([names[name] for name in clusters])
+    sums = np.bincount(places, weights=values)
+    sizes = np.bincount(places)
+    rng, means = np.random.default_rng(seed), []
+    for _ in range(NUM_RESAMPLES // 500):  # 500 at a time bound the memory
+        drawn = rng.integers(len(sums), size=(500, len(sums)))
+        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+    low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _student_t(number: int) -> float:
+    """Of so many values; beyond the table by its expansion around the normal distribution."""
+    if number <= len(STUDENT_T) + 1:
+        return STUDENT_T[number - 2]
+    free = number - 1
+    second = (5.0 * Z**5 + 16.0 * Z**3 + 3.0 * Z) / (96.0 * free**2)
+    return Z + (Z**3 + Z) / (4.0 * free) + second
