@@ -77,6 +77,8 @@ class SleepPolicyFactory:
 class SleepLearner:
     """Takes the place of the trainer's learner: updates take `learning_s` and change nothing."""
 
+    num_applied = 0  # optimiser steps
+
     def __init__(self, learning_s: float) -> None:
         self._learning_s = learning_s
         self._sleeper = Sleeper()

@@ -146,7 +146,7 @@ class Collector:
         self.open_row = np.full(num_envs, -1, np.int64)  # the step under way
         self.arrived: deque[int] = deque()  # answers that are not in a rollout yet
         self.pending: deque[int] = deque()  # environments that wait for an action
-        self.policy_version = 0
+        self.policy_version = self.weights_step = 0  # of the weights: updates, optimiser steps
         self._held: list[int] = []  # fixed: environments that have given their share
         self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
         self._sent_at = np.full(
@@ -296,6 +296,7 @@ class Collector:
             observation, prev_action, is_first, state = inputs
             with self._weights_lock:
                 step = self.policy.act(observation, prev_action, is_first, state)
+                version, weights_step = self.policy_version, self.weights_step
             action, value = step.action.cpu().numpy(), step.value.float().cpu().numpy()
             if not (np.isfinite(value).all() and np.isfinite(action).all()):
                 raise NonFinite(self._name_bad_answer(envs, action, value))
@@ -310,7 +311,7 @@ class Collector:
                 storage.value[index] = step.value.float()
                 storage.env_id[rows], storage.episode_id[rows] = envs, self.episode_id[envs]
                 storage.step_id[rows] = self.step_id[envs]
-                storage.policy_version[rows] = self.policy_version
+                storage.policy_version[rows], storage.weights_step[rows] = version, weights_step
                 last = self._last_row[envs]
                 storage.next_value[last[last >= 0]] = value[last >= 0]
                 self._last_row[envs], self.open_row[envs] = -1, rows

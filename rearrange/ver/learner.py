@@ -71,7 +71,7 @@ class Learner:
         )
         self.scaler = RewardScaler(num_envs, cfg.returns.gamma)
         self.num_skipped = 0  # minibatches whose loss or gradient was not finite
-        self._num_applied = 0  # optimiser steps of this update
+        self.num_applied = 0  # optimiser steps so far
         self._critic_only = False
 
     def update(
@@ -127,7 +127,6 @@ class Learner:
     # --- private -------------------------------------------------------------------------------
 
     def _begin(self, lr_factor: float) -> None:
-        self._num_applied = 0
         for group in self.optimizer.param_groups:
             group["lr"] = self.cfg.ppo.learning_rate * lr_factor
 
@@ -183,7 +182,6 @@ class Learner:
         """One optimiser step on one minibatch."""
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
-        version = torch.full_like(loss.detach(), self._num_applied)  # of the weights used
         learned = self.parameters
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -198,21 +196,23 @@ class Learner:
             learned = [*learned, *self.entropy.parameters()]
         # The loss among them: one that is not finite is then seen by all ranks.
         kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends epochs
-        self.ranks.average_gradients(learned, [loss.detach(), version, *kl], len(part.rows))
-        # Optimiser steps that the weights have seen since the ranks' gradients were computed.
-        stats["ver/gradient_staleness"] = self._num_applied - version
+        self.ranks.average_gradients(learned, [loss.detach(), *kl], len(part.rows))
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
         values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
             return self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
+        # Optimiser steps between the weights that decided a step and those it changes now.
+        staleness = float(self.num_applied - storage.weights_step[part.rows].mean())
         self.optimizer.step()
-        self._num_applied += 1
+        self.num_applied += 1
         if self.cfg.entropy.learned and not self._critic_only:
             self.entropy_optimizer.step()
             self.entropy.project()
-        return {"loss/total": values[0], "ppo/grad_norm": values[1]} | dict(
-            zip(stats, values[2:], strict=True)
-        )
+        return {
+            "loss/total": values[0],
+            "ppo/grad_norm": values[1],
+            "ver/gradient_staleness": staleness,
+        } | dict(zip(stats, values[2:], strict=True))
 
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         """What is minimised, scalars to log, and what the policy thinks of the steps now."""

@@ -28,8 +28,8 @@ from rearrange.ver.types import Minibatch
 
 _TENSORS = ("prev_action", "is_first", "state", "action", "log_prob", "value")
 _ARRAYS = (
-    "env_id", "episode_id", "step_id", "policy_version", "reward", "terminated", "truncated",
-    "next_value", "is_complete", "advantage", "returns", "is_weight", "is_stale",
+    "env_id", "episode_id", "step_id", "policy_version", "weights_step", "reward", "terminated",
+    "truncated", "next_value", "is_complete", "advantage", "returns", "is_weight", "is_stale",
 )  # fmt: skip
 
 
@@ -69,9 +69,9 @@ class RolloutStorage:
         self.is_first = tensor((), torch.bool)
         self.state = tensor((state_size,), torch.float32)
         self.log_prob, self.value = tensor((), torch.float32), tensor((), torch.float32)
-        self.env_id, self.episode_id, self.step_id, self.policy_version = np.zeros(
-            (4, size), np.int64
-        )
+        self.env_id, self.episode_id, self.step_id = np.zeros((3, size), np.int64)
+        # updates, and optimiser steps, that the weights had seen by which a step was decided
+        self.policy_version, self.weights_step = np.zeros((2, size), np.int64)
         self.reward, self.next_value, self.advantage, self.returns, self.is_weight = np.zeros(
             (5, size), np.float32
         )

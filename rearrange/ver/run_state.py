@@ -92,6 +92,7 @@ def save_run(
             tensors |= with_prefix(name, moments)
         tensors |= with_prefix("entropy", learner.entropy.state_dict())
         values["reward_scaler"] = learner.scaler.state()
+        values["optimizer_steps"] = learner.num_applied
     save_checkpoint(folder, state.steps, tensors, values, keep)
 
 
@@ -117,6 +118,7 @@ def restore_run(
                 restore_optimizer(getattr(learner, name), moments, values[name])
             learner.entropy.load_state_dict(below_prefix("entropy", tensors))
             learner.scaler.load(values["reward_scaler"])
+            learner.num_applied = values.get("optimizer_steps", 0)
         episodes.restore(values["episodes"])
         kept = {n: tensor for n, tensor in tensors.items() if n.startswith(_SNAPSHOT_PREFIXES)}
         snapshot = Snapshot(kept, values["snapshot"])

@@ -29,7 +29,7 @@ from rearrange.ver.training_state import (
     torch_random_states,
 )
 
-LAYOUT = 2
+LAYOUT = 3
 """Of an exact snapshot's tensors and values; one of another layout is not restored exactly."""
 _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
 

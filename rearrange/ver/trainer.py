@@ -205,7 +205,7 @@ class Trainer:
             """The collecting policy gets the weights that are being learned."""
             with lock:
                 behaviour.load_state_dict(self.policy.state_dict())
-                collector.policy_version = self.updates
+                self._tell_version(collector)
 
         after_step = publish if self._turns == "free" else lambda: None
         self._boundary = self._start(pool, collector, storages[0])
@@ -227,7 +227,7 @@ class Trainer:
                 self.steps += report.num_steps_all
                 self.updates += 1
                 if not uses_copy:
-                    collector.policy_version = self.updates
+                    self._tell_version(collector)
                 now = time.perf_counter()
                 figures |= {
                     "ver/policy_lag": float(lags.mean()), "ver/policy_lag_max": float(lags.max())
@@ -316,7 +316,7 @@ class Trainer:
             pool.start()
             if resumed is not None and self.ranks.is_first:
                 log.warning("the environments begin new episodes: not bit-identical to one run")
-        collector.policy_version = self.updates
+        self._tell_version(collector)
         if resumed is not None:
             restore_random(resumed, self._rng, self.device)
             if not self.ranks.is_first:  # the checkpoint has the random states of rank 0
@@ -324,6 +324,10 @@ class Trainer:
             return resumed
         self._seed_rank()  # whatever else drew numbers since the policy was made
         return self._snapshot(collector, storage)
+
+    def _tell_version(self, collector: Collector) -> None:
+        collector.policy_version = self.updates
+        collector.weights_step = self.learner.num_applied
 
     def _seed_rank(self, *others: int) -> None:
         seed = self.ranks.seed(self.cfg.seed, *others)

@@ -1,6 +1,7 @@
 """Whole trainings, small: what is learned, written and resumed."""
 
 import json
+import threading
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,7 @@ from rearrange.errors import UserError
 from rearrange.skills.policy import PolicyCfg, build_policy
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.collector import CollectorCfg
+from rearrange.ver.collector import Collector, CollectorCfg
 from rearrange.ver.learner import Learner
 from rearrange.ver.ppo import PPOCfg
 from rearrange.ver.trainer import Trainer
@@ -112,6 +113,37 @@ def test_every_mode_learns_with_workers(tmp_path, mode):
     assert 0 < averaged == lines[-1]["episode/averaged"] <= min(100, finished)
     # CartPole gives 1 for each step: return and length are the same number
     assert lines[-1]["episode/return"] == pytest.approx(lines[-1]["episode/length"])
+
+
+def test_the_staleness_of_gradients_is_that_of_the_weights_that_acted(tmp_path, monkeypatch):
+    """async, made to collect all it has room for before it learns: the second and the third rollout
+    are by weights which K and 2 K optimiser steps have changed when they are learned from."""
+    num_collected = threading.Semaphore(0)
+    collect, update = Collector.collect, Learner.update
+
+    def counted(self, storage):
+        report = collect(self, storage)
+        num_collected.release()
+        return report
+
+    def when_all_is_collected(self, storage, *args, **kwargs):
+        if self.num_applied == 0:
+            for _ in range(3):  # storages
+                assert num_collected.acquire(timeout=60.0)
+        return update(self, storage, *args, **kwargs)
+
+    monkeypatch.setattr(Collector, "collect", counted)
+    monkeypatch.setattr(Learner, "update", when_all_is_collected)
+    trainer(tmp_path, 3, mode="async").run()
+    lines, k = metrics(tmp_path), 4  # two epochs of two minibatches
+    assert [line["ver/gradient_staleness"] for line in lines] == [1.5, k + 1.5, 2 * k + 1.5]
+    assert [line["ver/policy_lag"] for line in lines] == [0.0, 1.0, 2.0]
+
+
+def test_what_is_under_way_when_weights_change_is_learned_from_as_stale(tmp_path):
+    trainer(tmp_path, 4, make_env=MakeFake(step_s=0.002)).run()
+    for line in metrics(tmp_path)[1:]:  # by weights which one update, of four steps, has changed
+        assert line["ver/gradient_staleness"] == pytest.approx(1.5 + 4 * line["ver/policy_lag"])
 
 
 @pytest.mark.parametrize("settings", [{"async_correction": "vtrace"}, {}], ids=str)
