@@ -5,25 +5,24 @@ A verb's settings are a dataclass in `configs/schema.py` or `training.py`, its w
 once.
 
 Exit codes: 0 done; 1 done, and the answer is no (a doctor's finding, a missed bar, a bad episode);
-2 the caller's mistake, with one line `error: ...`; 130 Ctrl-C, 143 SIGTERM and 75 SIGUSR1 (start me
-again), all three after saving.
+2 the caller's mistake, with one line `error: ...`; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP (a closed
+terminal) and 75 SIGUSR1 (start me again), all of them after saving. What nobody expected is 1, with
+a traceback. A reader of stdout that leaves ends a command quietly, with 0.
 """
 
 import ast
 import difflib
-import errno
 import importlib
 import inspect
-import os
 import signal
 import sys
 import textwrap
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from rearrange import __version__
-from rearrange.errors import UserError, one_line
-from rearrange.ver.stop_signals import EXIT_CODES
+from rearrange import __version__, console
+from rearrange.errors import MACHINE_ERRORS, UserError
+from rearrange.ver.stop_signals import EXIT_CODES, TO_ALL, is_shielded
 
 
 @dataclass(frozen=True)
@@ -177,15 +176,17 @@ VERBS: dict[str, Verb] = {
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGUSR1 arrived; its number is the argument."""
+    """SIGTERM, SIGHUP or SIGUSR1 arrived; its number is the argument."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    console.open_missing()
     try:
-        for signum in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(signum, _raise_terminated)
+        for signum in TO_ALL:
+            if not is_shielded(signum):
+                signal.signal(signum, _raise_terminated)
         code = _dispatch(words)
         sys.stdout.flush()
         return code
@@ -195,21 +196,17 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail("interrupted", EXIT_CODES[signal.SIGINT])
     except Terminated as stop:
         return _fail("terminated", EXIT_CODES[stop.args[0]])
-    except BrokenPipeError:  # `rearrange list | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as stop:  # our own code returns; so an environment or a library did it
+        return _fail(f"something called sys.exit({stop.code!r}) in the middle of the work", 1)
     except OSError as error:
-        if error.errno not in (
-            errno.ENOSPC,
-            errno.EDQUOT,
-            errno.EROFS,
-            errno.EACCES,
-            errno.ENOMEM,
-            errno.EFBIG,
-        ):
+        if error.errno in console.NOBODY and console.is_gone(sys.stdout):
+            return 0  # `rearrange list | head -1`
+        if error.errno not in MACHINE_ERRORS:
             raise  # not the machine's state but a defect of ours: show where
         place = f" ({error.filename})" if error.filename else ""
         return _fail(f"{error.strerror}{place}", 2)
+    finally:
+        console.let_go()
 
 
 def train_skill() -> int:
@@ -222,7 +219,7 @@ def _raise_terminated(signum: int, frame: object) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    print("error:", one_line(message), file=sys.stderr, flush=True)
+    console.complain(message)
     return code
 
 

@@ -1,5 +1,7 @@
 """The one exception a command turns into a line and exit code 2, and how that line is shown."""
 
+import errno
+
 _HEAD, _TAIL = 500, 250  # characters of a long message; its end is often the advice
 
 
@@ -19,3 +21,10 @@ def one_line(message: object) -> str:
         left_out = len(line) - _HEAD - _TAIL
         line = f"{line[:_HEAD]} ... {left_out} characters ... {line[-_TAIL:]}"
     return line
+
+
+MACHINE_ERRORS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOMEM, errno.EFBIG}
+)
+"""Numbers of an OSError that tells of the machine's state, for its owner to mend, and of no defect;
+a command makes a line and exit code 2 of it."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,8 @@ from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.configs.load import load
 from rearrange.configs.training import RunCfg, TrainSkillCfg
-from rearrange.errors import UserError, one_line
+from rearrange.console import complain, say
+from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.files import write_whole_file
 from rearrange.skills.compiling import compile_home, compile_teacher
 from rearrange.skills.growing import with_senses
@@ -33,7 +35,8 @@ from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.registry import TASKS
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import Ranks, RanksLost, joined
-from rearrange.ver.folder_lock import LOCK_FILE, hold_folder
+from rearrange.ver.first_step import EnvironmentFailed
+from rearrange.ver.folder_lock import LOCK_FILE, FolderLost, HeldFolder, hold_folder
 from rearrange.ver.imitation import ImitationLearner
 from rearrange.ver.learner import Learner
 from rearrange.ver.pool import TooManyRestarts
@@ -77,12 +80,14 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
     stage's folder is the run's own, those before it lie in it.
     """
     run_dir = run_folder(settings, what_to_train(settings))
-    with held(run_dir, ranks):
+    with held(run_dir, ranks) as folder:
         ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
-        return _train_stages(settings, ranks, run_dir)
+        return _train_stages(settings, ranks, run_dir, folder)
 
 
-def _train_stages(settings: TrainSkillCfg, ranks: Ranks, run_dir: Path) -> int:
+def _train_stages(
+    settings: TrainSkillCfg, ranks: Ranks, run_dir: Path, held_folder: HeldFolder | None
+) -> int:
     free = ("method=", "total_steps=", "run_dir=", "resume=")
     given = [word for word in settings.given if not word.startswith(free)]
     stages = [(run_dir / "imitation", settings.imitation.total_steps, ["method=imitation"])]
@@ -98,26 +103,32 @@ def _train_stages(settings: TrainSkillCfg, ranks: Ranks, run_dir: Path) -> int:
     last = ["resume=auto", f"run_dir={run_dir}", f"warm_start={stages[-1][0]}"]
     if not settings.eyes:
         last.append("env_kwargs.depth=false")
-    return _train_in(run_dir, load("train-skill", [*settings.given, *last]), ranks)
+    cfg = load("train-skill", [*settings.given, *last])
+    return _train_in(run_dir, cfg, ranks, held_folder)
 
 
 def train(settings: RunCfg, ranks: Ranks) -> int:
     """One stage: trains, prints a short table and returns the exit code. Raises as `run`."""
     run_dir = run_folder(settings, what_to_train(settings))
-    with held(run_dir, ranks):
-        return _train_in(run_dir, settings, ranks)
+    with held(run_dir, ranks) as folder:
+        return _train_in(run_dir, settings, ranks, folder)
 
 
 @contextmanager
-def held(run_dir: Path, ranks: Ranks) -> Iterator[None]:
+def held(run_dir: Path, ranks: Ranks) -> Iterator[HeldFolder | None]:
     """Rank 0 holds the run's folder, so that no other training writes there. Raises UserError."""
+    found: list[HeldFolder | None] = [None]
+
+    def hold() -> None:
+        found[0] = stack.enter_context(hold_folder(run_dir))
+
     with ExitStack() as stack:
-        ranks.on_first(lambda: stack.enter_context(hold_folder(run_dir)) and None)
-        yield
+        ranks.on_first(hold)
+        yield found[0]
 
 
-def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks) -> int:
-    """Trains in a folder that is held."""
+def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder | None) -> int:
+    """Trains in a folder that rank 0 holds."""
     subject = what_to_train(settings)
     settings = with_suiting(settings, subject)
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
@@ -147,7 +158,10 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks) -> int:
             ranks=ranks,
             preload=(_preload(is_home, is_imitation),),
             learner_factory=learner,
+            check_folder=folder.check if folder is not None else lambda: None,
         )
+    except EnvironmentFailed as error:
+        return _unexpected(error)
     except ValueError as error:  # sizes that only meet here, such as a picture too small
         raise UserError(str(error)) from error
     ranks.on_first(lambda: save_config(settings, subject, run_dir))
@@ -157,17 +171,33 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks) -> int:
         compile_teacher(subject.env_id)
     try:
         summary = trainer.run()
-    except (NonFinite, TooManyRestarts, RanksLost) as error:
-        print("error:", one_line(error), file=sys.stderr)
+    except (NonFinite, TooManyRestarts, RanksLost, FolderLost) as error:
+        complain(error)
         return 1
+    except (Exception, SystemExit) as error:  # the work is saved
+        if isinstance(error, UserError) or getattr(error, "errno", None) in MACHINE_ERRORS:
+            raise
+        return _unexpected(error)
     stopped_by = summary["stopped_by"]
     code = EXIT_CODES[signal.Signals[stopped_by]] if stopped_by else 0
     if not ranks.is_first:
         return code
-    print(table(summary, run_dir))
+    say(table(summary, run_dir))
     if stopped_by is not None:
-        print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
+        with suppress(OSError):
+            print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
     return code
+
+
+def _unexpected(error: BaseException) -> int:
+    """Shows where it happened, in whoever's code, and in one line what; the exit code."""
+    with suppress(OSError):
+        traceback.print_exception(error)
+    if isinstance(error, EnvironmentFailed):
+        complain(f"{error}: see above where")
+    else:
+        complain(f"{type(error).__name__}: {error} (see above where); resume=auto goes on")
+    return 1
 
 
 def checked(settings: RunCfg) -> tuple[RunCfg, Path]:

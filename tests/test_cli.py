@@ -116,6 +116,23 @@ def test_ctrl_c_and_a_closed_pipe_leave_cleanly(capsys, monkeypatch):
     assert done.stderr == ""
 
 
+def test_only_a_closed_stdout_is_a_quiet_end(capsys, monkeypatch):
+    def pipe_of_another(words):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(cli, "_dispatch", pipe_of_another)
+    with pytest.raises(BrokenPipeError):
+        cli.main([])
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert cli.main([]) == 0
+    monkeypatch.setattr(cli, "_dispatch", lambda words: sys.exit(0))
+    assert cli.main([]) == 1
+    assert capsys.readouterr().err.startswith("error: something called sys.exit(0) in the middle")
+
+
 def test_defects_of_ours_are_not_hidden(monkeypatch):
     def defect(words):
         raise ZeroDivisionError

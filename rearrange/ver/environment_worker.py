@@ -19,9 +19,9 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import forkserver
 
 import gymnasium
@@ -29,8 +29,10 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.ver import shared_memory as sm
+from rearrange.ver.restarts import is_left_out
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.spaces import write_observation
+from rearrange.ver.stop_signals import TO_ALL
 
 REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, env
 
@@ -53,6 +55,7 @@ class WorkerCfg:
     start_horizon: int  # steps over which the starts are spread
     first_env: int = 0  # this rank's first one among the environments of all ranks
     repeat_failed: float = 0.0  # probability with which a failed episode is given once more
+    failed_resets: Mapping[int, int] = field(default_factory=dict)  # seed -> how often
 
 
 def episode_seed(seed: int, env: int, number: int) -> int:
@@ -159,13 +162,26 @@ class SlotEnvironment:
         slots.step_seconds[e] = time.perf_counter() - begin
 
     def _reset(self, seed_number: int | None = None):
-        """Begins the next episode, with the seed of that number or, None, its own."""
+        """Begins the next episode, with the seed of that number or, None, its own.
+
+        One whose reset has failed before is left out. The slots tell what is being reset, for
+        whoever finds that this process broke at it.
+        """
         self.number += 1
-        self.seed_number = self.number if seed_number is None else seed_number
         self.actions = []
         self.total_return, self.clock, self.is_whole = 0.0, None, True
-        seed = episode_seed(self.cfg.seed, self._number_of_all, self.seed_number)
-        return self.env.reset(seed=seed)[0]
+        self.seed_number = self.number if seed_number is None else seed_number
+        while seed_number is None and is_left_out(self.cfg.failed_resets, self._seed):
+            self.number = self.seed_number = self.number + 1
+        seed = self._seed
+        self.slots.resetting[self.index] = seed + 1
+        observation = self.env.reset(seed=seed)[0]
+        self.slots.resetting[self.index] = 0
+        return observation
+
+    @property
+    def _seed(self) -> int:
+        return episode_seed(self.cfg.seed, self._number_of_all, self.seed_number)
 
     def _is_given_again(self, info: dict) -> bool:
         """Whether the episode that is over failed, and is repeated.
@@ -251,14 +267,16 @@ def run_environment_worker(
     requests,  # Connection, read end of this worker's pipe
     answers,  # Connection, write end of the pipe that all workers share
     generation: int,
+    server: int | None = None,  # process id of who forks us, if it is known
 ) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
-    others = {signal.SIGTERM, signal.SIGUSR1}  # which a scheduler sends to the whole group
-    for signum in others:
+    for signum in TO_ALL:
         signal.signal(signum, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, others)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, TO_ALL)
     _die_with_parent()
+    if server is not None and os.getppid() != server:
+        return  # it was gone before that; who started us starts another in our place
     _let_server_go()
     os.nice(WORKER_NICENESS)
     slots = StepSlots(layout, memory)
@@ -269,22 +287,33 @@ def run_environment_worker(
             environments[current] = SlotEnvironment(make_env, current, slots, cfg, number, is_fresh)
             environments[current].start()
         for index in environments:  # now that all can answer in time
-            os.write(answers.fileno(), ANSWER.pack(generation, index))
+            _announce(answers, generation, index)
         while data := os.read(requests.fileno(), 4096):
             for (current,) in REQUEST.iter_unpack(data):
                 environments[current].step()
-                os.write(answers.fileno(), ANSWER.pack(generation, current))
+                _announce(answers, generation, current)
         for environment in environments.values():
             environment.env.close()
-    except BrokenPipeError:
-        pass  # the parent is gone
-    except Exception as error:
+    except _ParentGone:
+        pass
+    except (Exception, SystemExit) as error:
         is_mistake = isinstance(error, UserError)
         slots.set_message(current, str(error) if is_mistake else traceback.format_exc())
         slots.fault[current] = sm.FAULT_USER if is_mistake else sm.FAULT_EXCEPTION
-        with suppress(OSError):
-            os.write(answers.fileno(), ANSWER.pack(generation, current))
+        with suppress(_ParentGone):
+            _announce(answers, generation, current)
         sys.exit(1)
+
+
+class _ParentGone(Exception):
+    """Nobody reads our answers any more."""
+
+
+def _announce(answers, generation: int, env: int) -> None:
+    try:
+        os.write(answers.fileno(), ANSWER.pack(generation, env))
+    except OSError as error:
+        raise _ParentGone from error
 
 
 def _let_server_go() -> None:

@@ -9,6 +9,7 @@ steps. No torch here: workers import this module.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ FAULTS = (
     "exit",  # the whole process, without a word
     "hang",
     "mistake",  # a UserError, as an environment raises it for settings that do not fit
+    "value_error",  # one of its own, which is no mistake of the caller's
+    "sys_exit",  # as a script ends, with code 0
+    "bad_seed",  # the process ends in every reset whose seed is a multiple of `at_step`
 )
 EPISODE_STEPS = 20
 
@@ -68,6 +72,8 @@ class FaultyEnv(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
         self._length = 0
+        if self._fault == "bad_seed" and seed is not None and seed % self._at_step == 0:
+            os._exit(7)
         self._observation = self._draw()
         if self._fault == "nan_reset" and self._num_steps >= self._at_step and not self._is_over:
             self._is_over = True
@@ -110,6 +116,10 @@ class FaultyEnv(gymnasium.Env):
                 return 1e30
             case "raise":
                 raise ArithmeticError("this environment is broken on purpose")
+            case "value_error":
+                raise ValueError("an array of this environment has the wrong shape")
+            case "sys_exit":
+                sys.exit(0)
             case "exit":
                 os._exit(7)
             case "hang":

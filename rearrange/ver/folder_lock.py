@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.errors import UserError
+from rearrange.ver.forking import start_of
 
 LOCK_FILE = ".lock"
 BEAT_S = 10.0
@@ -87,7 +88,8 @@ class HeldFolder:
         except FileNotFoundError:
             if self.folder.is_dir():  # somebody removed the lock alone: a wish to take over
                 raise FolderLost(f"the lock {self._path} was removed", True) from None
-            raise FolderLost(f"{self.folder} was deleted or moved away", False) from None
+            lost = f"{self.folder} was deleted or moved away; the last state is saved in a new one"
+            raise FolderLost(lost, False) from None
         raise FolderLost(f"{self.folder} was replaced; it is used by {self._owner()}", True)
 
     def release(self) -> None:
@@ -204,7 +206,7 @@ def _wait_for_silence(folder: Path, path: Path, is_locked: bool | None) -> None:
         if is_locked:
             return
         if record["processes"] == _process_space():
-            if _start_of(record["pid"]) == record["started"]:
+            if start_of(record["pid"]) == record["started"]:
                 raise _in_use(folder, content)
             return
     owner = describe_owner(content)
@@ -232,7 +234,7 @@ def _own_record() -> dict[str, Any]:
         "boot": _boot(),
         "processes": _process_space(),
         "pid": os.getpid(),
-        "started": _start_of(os.getpid()),
+        "started": start_of(os.getpid()),
         "since": datetime.now().astimezone().isoformat(" ", "seconds"),
         "token": uuid.uuid4().hex,
         "beat": 0,
@@ -255,13 +257,6 @@ def _process_space() -> str:
     with suppress(OSError):
         return os.readlink("/proc/self/ns/pid")
     return ""
-
-
-def _start_of(pid: int) -> int:
-    """When a process started, in the kernel's ticks; 0 if there is none: ids are used again."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    return 0
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

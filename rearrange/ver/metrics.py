@@ -74,9 +74,8 @@ class RunLog:
         return self._earlier_s + time.monotonic() - self._started
 
     def update(self, metrics: Mapping[str, float | None], step: int) -> None:
-        """Moves the progress on to `step`, and appends a line."""
+        """Appends a line, and moves the progress on to `step`: what is said last loses nothing."""
         values = {name: finite_or_none(value) for name, value in metrics.items()}
-        self._progress.show(step, values)
         line = {"step": int(step), "time_s": round(self.wall_time_s, 3)} | values
         self._append(json.dumps(line, allow_nan=False).encode() + b"\n")
         if self._writer is not None:
@@ -87,6 +86,7 @@ class RunLog:
             except OSError as error:  # the same numbers are in metrics.jsonl
                 logger.warning("no more TensorBoard files: %s", error)
                 self._writer = None
+        self._progress.show(step, values)
 
     def close(self) -> None:
         """Ends the files; twice is harmless."""

@@ -14,13 +14,10 @@ import logging
 import multiprocessing
 import os
 import select
-import sys
 import threading
 import time
-import types
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import resource_tracker
 
 import numpy as np
 
@@ -34,14 +31,13 @@ from rearrange.ver.environment_worker import (
     WorkerCfg,
     run_environment_worker,
 )
-from rearrange.ver.machine import one_thread
+from rearrange.ver.forking import end_process, fork_worker, prepare_server
+from rearrange.ver.restarts import FailedResets, RestartBudget
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
-from rearrange.ver.stop_signals import signals_blocked
 
 log = logging.getLogger(__name__)
 _PER_CORE = 2  # processes: one more than cores can run fills in while another waits for its action
 _CHECK_EVERY_S = 0.25  # between looks for silent workers
-_KILL_PATIENCE_S = 5.0  # the kernel may need a while to end a process that waits for a disk
 
 
 @dataclass(kw_only=True)
@@ -54,14 +50,16 @@ class PoolCfg:
     start_timeout_s: float = 120.0
     """The same for a worker that starts."""
     max_restarts: int = 10
-    """So many workers are replaced in a run; one more ends the training, with its work saved."""
+    """So many workers are replaced; one more ends the training, with its work saved."""
+    restart_refill_s: float = 60.0
+    """After so long one of these restarts comes back."""
 
     def __post_init__(self) -> None:
         if self.envs_per_worker < 0:
             raise ValueError(f"envs_per_worker must not be negative, got {self.envs_per_worker}")
         if self.max_restarts < 0:
             raise ValueError(f"max_restarts must not be negative, got {self.max_restarts}")
-        for name in ("step_timeout_s", "start_timeout_s"):
+        for name in ("step_timeout_s", "start_timeout_s", "restart_refill_s"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
 
@@ -99,6 +97,7 @@ class SerialPool:
     ) -> None:
         self.num_envs = layout.num_envs
         self.slots = StepSlots.allocate(layout)
+        self._failed_resets = FailedResets(cfg.failed_resets)
         self.environments = [
             SlotEnvironment(make_env, e, self.slots, cfg, int(episode_numbers[e]), is_fresh)
             for e in range(self.num_envs)
@@ -131,6 +130,11 @@ class SerialPool:
 
     def take_faults(self) -> list[Fault]:
         return []
+
+    def failed_resets(self) -> dict[int, int]:
+        """Seed -> how often its reset failed; of the one that ended the training, too."""
+        self._failed_resets.note(self.slots, list(range(self.num_envs)))
+        return self._failed_resets.counts
 
     def close(self) -> None:
         environments, self.environments = self.environments, []
@@ -166,9 +170,11 @@ class WorkerPool:
         self.num_envs, self.restarts = layout.num_envs, 0
         self._make_env, self._layout, self._worker_cfg = make_env, layout, cfg
         self._cfg, self._is_fresh = pool_cfg, is_fresh
+        self._budget = RestartBudget(pool_cfg.max_restarts, pool_cfg.restart_refill_s)
+        self._failed_resets = FailedResets(cfg.failed_resets)
         self._numbers = episode_numbers.astype(np.int64).copy()
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([__name__, *preload])
+        self._context.set_forkserver_preload([__name__, "rearrange.ver.fork_server", *preload])
         self.slots = StepSlots.allocate(layout, self._context)
         self._answers, self._answers_write = self._context.Pipe(duplex=False)
         os.set_blocking(self._answers.fileno(), False)
@@ -183,7 +189,7 @@ class WorkerPool:
 
     def start(self) -> None:
         """Starts the workers; their environments announce themselves as they become ready."""
-        resource_tracker.ensure_running()  # its start would end `signals_blocked` too early
+        prepare_server()
         size = self._cfg.envs_per_worker
         try:
             for first in range(0, self.num_envs, size):
@@ -229,6 +235,10 @@ class WorkerPool:
         faults, self._faults = self._faults, []
         return faults
 
+    def failed_resets(self) -> dict[int, int]:
+        """Seed -> how often its reset failed."""
+        return self._failed_resets.counts
+
     @property
     def pids(self) -> list[int]:
         """Process ids of the workers, by their first environment."""
@@ -243,7 +253,7 @@ class WorkerPool:
         deadline = time.monotonic() + 2.0
         for worker in workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))
-            _end(worker.process)
+            end_process(worker.process)
         if workers:
             self._answers.close()
             self._answers_write.close()
@@ -251,18 +261,17 @@ class WorkerPool:
     # --- private -------------------------------------------------------------------------------
 
     def _add(self, envs: list[int], generation: int, is_fresh: bool) -> None:
-        reader, writer = self._context.Pipe(duplex=False)
-        args = (
-            self._make_env, [(e, int(self._numbers[e]), is_fresh) for e in envs], self._layout,
-            self.slots.memory, self._worker_cfg, reader, self._answers_write, generation % 65536,
-        )  # fmt: skip
+        cfg = replace(self._worker_cfg, failed_resets=self._failed_resets.counts)
+        episodes = [(e, int(self._numbers[e]), is_fresh) for e in envs]
+
+        def arguments(requests, server: int | None) -> tuple:
+            return (
+                self._make_env, episodes, self._layout, self.slots.memory, cfg, requests,
+                self._answers_write, generation % 65536, server,
+            )  # fmt: skip
+
         name = f"environment worker {envs[0]}"
-        process = self._context.Process(
-            target=run_environment_worker, args=args, name=name, daemon=True
-        )
-        with _main_module_hidden(), one_thread(), signals_blocked():
-            process.start()
-        reader.close()
+        process, writer = fork_worker(self._context, run_environment_worker, arguments, name)
         deadline = time.monotonic() + self._cfg.start_timeout_s
         worker = _Worker(envs, process, writer, generation, dict.fromkeys(envs, deadline))
         self._workers.append(worker)
@@ -287,7 +296,8 @@ class WorkerPool:
                 message = self.slots.get_message(e)
                 if self.slots.fault[e] == sm.FAULT_USER:
                     raise UserError(message)
-                self._replace(worker, f"raised an exception:\n{message}", ready)
+                cause = ([""] + message.strip().splitlines())[-1]
+                self._replace(worker, f"raised {cause}", ready, details=message)
                 continue
             self._numbers[e] = self.slots.episode_number[e] + 1
             ready.append(e)
@@ -302,52 +312,34 @@ class WorkerPool:
             if worker.owed and min(worker.owed.values()) < now:
                 self._replace(worker, "did not answer in time", ready)
 
-    def _replace(self, worker: _Worker, reason: str, ready: list[int]) -> None:
+    def _replace(self, worker: _Worker, reason: str, ready: list[int], details: str = "") -> None:
         if worker not in self._workers:
             return
         self._workers.remove(worker)
         self._poll.unregister(worker.process.sentinel)
         del self._by_sentinel[worker.process.sentinel]
-        _end(worker.process)
+        end_process(worker.process)
+        self._failed_resets.note(self.slots, worker.envs)
         ready[:] = [e for e in ready if e not in worker.envs]
         what = f"environment worker of {_names(worker.envs)} {reason}"
-        if self.restarts == self._cfg.max_restarts:
-            with self._lock:
-                worker.requests.close()
-                # A thread that still sends finds it busy; the training ends.
-                worker.owed = dict.fromkeys(worker.envs, np.inf)
-            raise TooManyRestarts(
-                f"{what}; the budget of {self._cfg.max_restarts} restarts is spent"
-            )
-        self.restarts += 1
-        log.warning("%s; restarting it (%d of %d)", what, self.restarts, self._cfg.max_restarts)
-        self._faults.append(Fault(worker.envs, reason.splitlines()[0]))
         with self._lock:
             worker.requests.close()
+            # A thread that still sends finds it busy, also if no other comes and the training ends.
+            worker.owed = dict.fromkeys(worker.envs, np.inf)
+        details = details and f"\n{details}"
+        if not self._budget.take():
+            if details:
+                log.warning("%s%s", what, details)
+            raise TooManyRestarts(
+                f"{what}; the budget of {self._cfg.max_restarts} restarts is spent, one comes back "
+                f"every {self._cfg.restart_refill_s:g} s"
+            )
+        self.restarts += 1
+        log.warning("%s; restarting it (number %d)%s", what, self.restarts, details)
+        self._faults.append(Fault(worker.envs, reason))
+        with self._lock:
             self._add(worker.envs, worker.generation + 1, is_fresh=False)
 
 
 def _names(envs: list[int]) -> str:
     return f"environment {envs[0]}" if len(envs) == 1 else f"environments {envs[0]}-{envs[-1]}"
-
-
-def _end(process: multiprocessing.process.BaseProcess) -> None:
-    """Kills it if need be, also while it is stopped, and frees what belongs to it."""
-    if process.is_alive():
-        process.kill()
-        process.join(_KILL_PATIENCE_S)
-    if process.is_alive():
-        log.warning("process %d does not end", process.pid)
-    else:
-        process.close()
-
-
-@contextmanager
-def _main_module_hidden():
-    """Workers would import the caller's main script again, and with it torch."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main

@@ -1,12 +1,14 @@
 """Where a training stands, on stderr.
 
 On a terminal it is tqdm's bar; elsewhere (a log file, a cluster's scheduler) a plain line every
-half minute, without control characters.
+half minute, without control characters. Nothing more is said once nobody can read it: a terminal
+that was closed does not end a training.
 """
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TextIO
 
 PHASES = ("env", "infer", "learn", "wait")
@@ -25,12 +27,13 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._total_steps, self._clock, self._is_quiet = total_steps, clock, is_quiet
+        self._total_steps, self._clock = total_steps, clock
+        self._is_quiet = is_quiet or self._stream is None  # Python's word for a closed stderr
         self._shown: tuple[int, float] = (start_step, clock())  # step and time of the last line
         self._due = clock()  # when the next plain line may come; the first one at once
         self._last: tuple[int, Mapping[str, float | None]] | None = None  # what no line shows yet
         self._bar = None
-        if not is_quiet and self._stream.isatty():
+        if not self._is_quiet and self._stream.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(
@@ -46,22 +49,31 @@ class Progress:
         """Moves on to `step`."""
         if self._is_quiet:
             return
-        if self._bar is not None:
-            self._bar.set_postfix_str(describe(metrics), refresh=False)
-            self._bar.update(step - self._bar.n)
-            return
-        self._last = (step, metrics)
-        if self._clock() >= self._due:
-            self._print_line()
+        with self._until_nobody_listens():
+            if self._bar is not None:
+                self._bar.set_postfix_str(describe(metrics), refresh=False)
+                self._bar.update(step - self._bar.n)
+                return
+            self._last = (step, metrics)
+            if self._clock() >= self._due:
+                self._print_line()
 
     def close(self) -> None:
         """Shows where it ended; twice is harmless."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        with self._until_nobody_listens():
+            if self._bar is not None:
+                self._is_quiet = True
+                self._bar.close()
+            elif not self._is_quiet and self._last is not None:
+                self._print_line()
+        self._bar = None
+
+    @contextmanager
+    def _until_nobody_listens(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
             self._is_quiet = True
-        elif not self._is_quiet and self._last is not None:
-            self._print_line()
 
     def _print_line(self) -> None:
         assert self._last is not None

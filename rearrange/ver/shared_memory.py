@@ -43,6 +43,7 @@ class SlotLayout:
         fields["terminated"] = fields["truncated"] = ((), u1)
         fields["is_start"] = ((), u1)  # the observation answers no action: start, or after a fault
         fields["fault"] = ((), u1)  # FAULT_... below
+        fields["resetting"] = ((), i8)  # seed + 1 of the reset under way; 0: none
         fields["message"] = ((MESSAGE_BYTES,), u1)  # what the fault was, UTF-8, zero-padded
         fields["episode_number"] = ((), i8)  # of the observation: 0, 1, ... in this environment
         fields["episode_return"] = fields["step_seconds"] = ((), f8)  # return: of the ended episode

@@ -59,6 +59,7 @@ def take_snapshot(
         },
     )
     pool = collector.pool
+    note_failed_resets(snapshot, pool)
     if isinstance(pool, SerialPool):
         snapshot.values["is_exact"] = True
         snapshot.values["seed"] = pool.environments[0].cfg.seed
@@ -88,14 +89,32 @@ def of_all_ranks(snapshot: Snapshot, ranks: Ranks) -> Snapshot:
     """The snapshot with the episode numbers of all ranks' environments; no longer an exact one."""
     if ranks.is_alone:
         return snapshot
-    numbers = ranks.gather(snapshot.values["episode_numbers"])
+    keys = ("episode_numbers", "failed_resets")
+    parts = ranks.gather([snapshot.values[key] for key in keys])
     values = {
         "random": snapshot.values["random"],
-        "episode_numbers": [number for part in numbers for number in part],
+        "episode_numbers": [number for numbers, _ in parts for number in numbers],
+        "failed_resets": {seed: n for _, counts in parts for seed, n in counts.items()},
         "is_exact": False,
     }
     states = {n: state for n, state in snapshot.tensors.items() if n.startswith("random/")}
     return Snapshot(states, values)
+
+
+def note_failed_resets(snapshot: Snapshot, pool: Any) -> None:
+    """Takes a pool's counts, by seed, of resets that failed into a snapshot that may be older.
+
+    A pool of another kind, in which nothing breaks, has none.
+    """
+    counts = pool.failed_resets() if hasattr(pool, "failed_resets") else {}
+    known = snapshot.values.setdefault("failed_resets", {})
+    known.update({str(seed): count for seed, count in counts.items()})
+
+
+def failed_resets(snapshot: Snapshot | None) -> dict[int, int]:
+    """What `note_failed_resets` put in, of all ranks."""
+    counts = snapshot.values.get("failed_resets", {}) if snapshot is not None else {}
+    return {int(seed): int(count) for seed, count in counts.items()}
 
 
 def next_episodes(snapshot: Snapshot, num_envs: int, ranks: Ranks, is_exact: bool) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 SIGINT   Ctrl-C                                            exit code 130
 SIGTERM  kill, a scheduler that takes the machine away     143
+SIGHUP   the terminal was closed; not under nohup           129
 SIGUSR1  a scheduler's notice: save, and be started again   75
 """
 
@@ -17,11 +18,15 @@ EXIT_CODES: dict[int, int] = {
     # 128 + number, as shells have it
     signal.SIGINT: 130,
     signal.SIGTERM: 143,
+    signal.SIGHUP: 129,
     # EX_TEMPFAIL of sysexits.h, "try again later"; 138 would also be that of a process which the
     # signal killed before it could save.
     signal.SIGUSR1: 75,
 }
 """What a command ends with that a signal stopped, once its work is saved."""
+TO_ALL = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP})
+"""Signals that a scheduler or a terminal sends to our children, too, which must not end by them."""
+_NOTICES = (signal.SIGUSR1, signal.SIGHUP)
 _SAME_SIGNAL_S = 1.0  # a terminal and a shell may both deliver one Ctrl-C
 
 
@@ -68,11 +73,12 @@ class StopSignals:
     def listening(self) -> Iterator[None]:
         """Signals only ask; a second one does not wait. Does nothing outside the main thread.
 
-        A scheduler's notice may come twice, from itself and by way of torchrun: it always waits.
+        A scheduler's notice may come twice, from itself and by way of torchrun, and so may that of
+        a closed terminal, from the system and the shell: they always wait.
         """
 
         def handle(signum: int, frame: object) -> None:
-            if signum != signal.SIGUSR1 and self.is_set_for(_SAME_SIGNAL_S):
+            if signum not in _NOTICES and self.is_set_for(_SAME_SIGNAL_S):
                 raise KeyboardInterrupt
             self.request(signum)
 
@@ -92,7 +98,7 @@ def signals_blocked() -> Iterator[None]:
 
     They would else end before our work is saved. They leave when this process does.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, TO_ALL)
     try:
         yield
     finally:
@@ -104,10 +110,17 @@ def _handled_by(handler) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {signum: signal.signal(signum, handler) for signum in EXIT_CODES}
+    before = {
+        signum: signal.signal(signum, handler) for signum in EXIT_CODES if not is_shielded(signum)
+    }
     try:
         yield
     finally:
         for signum, old in before.items():
             with suppress(TypeError):  # a handler that was not set from Python
                 signal.signal(signum, old)
+
+
+def is_shielded(signum: int) -> bool:
+    """Whether the caller wants the command to outlive this signal: nohup."""
+    return signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN

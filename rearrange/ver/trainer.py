@@ -32,15 +32,17 @@ import torch
 
 from rearrange.ver import turns
 from rearrange.ver.checkpoint import Checkpoint
-from rearrange.ver.collector import Collector, CollectReport, NonFinite, Stopped
-from rearrange.ver.distributed import ALONE, Ranks, RanksLost
+from rearrange.ver.collector import Collector, CollectReport, Stopped
+from rearrange.ver.distributed import ALONE, Ranks
 from rearrange.ver.environment_worker import MakeEnv, WorkerCfg
 from rearrange.ver.episode_window import EpisodeWindow
+from rearrange.ver.first_step import try_environment
+from rearrange.ver.folder_lock import FolderLost
 from rearrange.ver.learner import Learner, LearnerCfg
 from rearrange.ver.machine import num_cores, pick_device, versions
 from rearrange.ver.meeting import Meeting
 from rearrange.ver.metrics import RunLog, SilentLog, merge_ranks, write_summary
-from rearrange.ver.pool import SerialPool, TooManyRestarts, WorkerPool
+from rearrange.ver.pool import SerialPool, WorkerPool
 from rearrange.ver.rollout_metrics import rollout_metrics
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.run_state import RunState, load_for_ranks, restore_run, save_run
@@ -49,13 +51,15 @@ from rearrange.ver.shared_memory import SlotLayout
 from rearrange.ver.snapshot import (
     LAYOUT,
     Snapshot,
+    failed_resets,
     next_episodes,
+    note_failed_resets,
     of_all_ranks,
     restore_random,
     restore_serial,
     take_snapshot,
 )
-from rearrange.ver.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
+from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.stop_signals import StopSignals
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.types import Policy
@@ -81,8 +85,10 @@ class Trainer:
         pool_factory: what to make of WorkerPool's arguments; serial mode has a pool of its own.
         ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
+        check_folder: looked at before anything is written into run_dir; raises FolderLost.
 
-    Raises ValueError and UserError for settings that do not fit, before any worker starts.
+    Raises ValueError and UserError for settings that do not fit, before any worker starts, and
+    EnvironmentFailed for an environment that cannot take a step.
     """
 
     def __init__(
@@ -99,10 +105,12 @@ class Trainer:
         pool_factory: Callable[..., Any] = WorkerPool,
         ranks: Ranks = ALONE,
         is_quiet: bool = False,
+        check_folder: Callable[[], None] = lambda: None,
     ) -> None:
         self.cfg, self.run_dir, self.env_name = cfg, Path(run_dir), env_name
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
         self._identity, self.ranks, self._pool_factory = identity or {}, ranks, pool_factory
+        self._check_folder = check_folder
         if not ranks.is_alone and cfg.mode == "async":
             raise ValueError(
                 "mode async runs in one process: its collecting never waits, and ranks have to "
@@ -145,10 +153,13 @@ class Trainer:
     def run(self) -> dict[str, Any]:
         """Trains until total_steps; the summary, with `stopped_by` None or the signal's name.
 
+        Whatever it raises, the work is saved first, but for a folder that another process has.
+
         Raises:
-            NonFinite: a number that is not finite, with its place; the work is saved.
-            TooManyRestarts: workers kept dying; the work is saved.
+            NonFinite: a number that is not finite, with its place.
+            TooManyRestarts: workers kept dying.
             RanksLost: another rank is gone or silent; rank 0 saves its work.
+            FolderLost: run_dir is gone or another's.
             UserError: a mistake that only an environment worker could find.
         """
         cfg = self.cfg
@@ -161,10 +172,10 @@ class Trainer:
             pool = self._make_pool()
             try:
                 self._train(pool)
-            except (NonFinite, TooManyRestarts, RanksLost) as error:
-                reason = str(error).splitlines()[0]
-                with suppress(OSError):  # a full disk must not hide what happened
-                    self._write_summary(run_log.wall_time_s, pool, error=reason)
+            except (Exception, SystemExit) as error:
+                if not is_taken(error):
+                    with suppress(OSError):  # a full disk must not hide what happened
+                        self._write_summary(run_log.wall_time_s, pool, error=_first_line(error))
                 raise
             finally:
                 with self._stop.ignored():
@@ -219,6 +230,7 @@ class Trainer:
                     storage, report = next(rollouts)
                 except Stopped:
                     break
+                self._check_folder()
                 learn_begin = time.perf_counter()
                 torch.set_num_threads(self._learning_threads)
                 lags = self.updates - storage.policy_version[storage.complete_rows()]
@@ -242,10 +254,12 @@ class Trainer:
                     saved_at = time.monotonic()
                 if meeting.agree_on_stop():
                     break
-            self._save(pool, is_last=True)
-        except (NonFinite, TooManyRestarts, RanksLost):
-            self._save(pool, is_last=False)  # a full disk must not hide what happened
+            self._check_folder()
+        except (Exception, SystemExit) as error:  # an environment in this process may want to leave
+            self._rescue(pool, error)
             raise
+        else:
+            self._save(pool, is_last=True)
         finally:
             self._stop.end()  # a collecting thread looks at it
             rollouts.close()
@@ -297,7 +311,7 @@ class Trainer:
             numbers = next_episodes(self._resumed, cfg.num_envs, self.ranks, is_exact)
         worker_cfg = WorkerCfg(
             cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps,
-            self.ranks.rank * cfg.num_envs, cfg.repeat_failed,
+            self.ranks.rank * cfg.num_envs, cfg.repeat_failed, failed_resets(self._resumed),
         )  # fmt: skip
         is_fresh = self._resumed is None
         if cfg.serial:
@@ -389,6 +403,7 @@ class Trainer:
             self.steps, self.updates, self.cfg.mode, self._all_restarts(pool), self.episodes,
             self._boundary,
         )  # fmt: skip
+        note_failed_resets(self._boundary, pool)
         try:
             save_run(
                 self._checkpoints, state, self.policy, self.learner, self._identity,
@@ -398,6 +413,15 @@ class Trainer:
             if is_last:
                 raise
             log.warning("no checkpoint at step %d: %s", self.steps, error)
+
+    def _rescue(self, pool, error: BaseException) -> None:
+        """Saves before an error ends the training; must not hide it by another one."""
+        if is_taken(error):
+            return
+        try:
+            self._save(pool, is_last=False)
+        except Exception as second:
+            log.warning("no checkpoint at step %d: %s", self.steps, _first_line(second))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = restore_run(checkpoint, self.policy, self.learner, self._identity, self.episodes)
@@ -434,16 +458,10 @@ class Trainer:
         )
 
 
-def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, ActionSpec]:
-    """The spaces of an environment that has been started and stepped once.
+def is_taken(error: BaseException) -> bool:
+    """Whether another process writes into the run's folder: ours must not any more."""
+    return isinstance(error, FolderLost) and error.is_taken
 
-    What is compiled on first use is then compiled, once and not by each worker.
-    """
-    env = make_env(0)
-    try:
-        spec = observation_spec(env.observation_space), action_spec(env.action_space)
-        env.reset(seed=seed)
-        env.step(env.action_space.sample())
-    finally:
-        env.close()
-    return spec
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

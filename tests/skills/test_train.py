@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from rearrange.skills.skill_files import find_skill
 from rearrange.skills.train import first_policy, run_folder, what_to_train, with_suiting
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver import folder_lock
-from rearrange.ver.folder_lock import hold_folder
+from rearrange.ver.folder_lock import HeldFolder, hold_folder
 from rearrange.ver.spaces import action_spec, observation_spec
 
 SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads=1"]
@@ -68,6 +69,36 @@ def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path, 
     works(capsys, *words, "total_steps=1280", "resume=auto")
     steps = [json.loads(line)["step"] for line in (run_dir / "metrics.jsonl").open()]
     assert steps == [256, 512, 768, 1024, 1280]
+
+
+FAULTY = ["train", "env=rearrange.ver.faulty:Faulty-v0", "env_kwargs.broken_index=0", *SMALL]
+
+
+@pytest.mark.parametrize(("fault", "raised"), [("value_error", "ValueError"), ("sys_exit", "Sys")])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_environments_own_error_is_shown_with_its_place(capsys, tmp_path, fault, raised):
+    words = [f"env_kwargs.fault={fault}", "env_kwargs.at_step=1", f"run_dir={tmp_path / 'run'}"]
+    assert cli.main([*FAULTY, *words]) == 1
+    *trace, line = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: the environment's first step raised {raised}")
+    assert any("faulty.py" in row for row in trace)
+
+
+def test_a_folder_that_is_deleted_meanwhile_is_one_line_and_a_checkpoint(
+    capsys, tmp_path, monkeypatch
+):
+    def check(held):
+        looks.append(shutil.rmtree(held.folder) if len(looks) == 2 else None)
+        look(held)
+
+    looks, look = [], HeldFolder.check
+    monkeypatch.setattr(HeldFolder, "check", check)
+    assert cli.main([*FAULTY, f"run_dir={tmp_path / 'run'}", "total_steps=10000"]) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith(
+        f"error: {tmp_path / 'run'} was deleted or moved away; the last state is"
+    )
+    assert [path.stem for path in (tmp_path / "run/checkpoints").glob("*.json")] == ["000000000512"]
 
 
 def test_a_skill_is_trained_in_the_home(capsys, tmp_path):

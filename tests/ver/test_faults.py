@@ -25,6 +25,7 @@ from rearrange.ver.faulty import FaultyEnv
 from rearrange.ver.metrics import read_metrics
 from rearrange.ver.pool import PoolCfg, TooManyRestarts
 from rearrange.ver.ppo import PPOCfg
+from rearrange.ver.stop_signals import EXIT_CODES
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 
@@ -35,7 +36,7 @@ ENDLESS = 10**7
 @pytest.fixture(autouse=True)
 def late_signals_are_harmless():
     """Outside of a training; also where the shell has made this process ignore Ctrl-C."""
-    known = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    known = tuple(EXIT_CODES)
     before = [signal.signal(signum, lambda *_: None) for signum in known]
     yield
     for signum, handler in zip(known, before, strict=True):
@@ -123,7 +124,7 @@ def assert_saved(run_dir):
     assert workers() == []
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("signum", EXIT_CODES)
 def test_a_signal_saves_and_leaves(tmp_path, signum):
     before = signal.getsignal(signum)
 
@@ -199,7 +200,9 @@ def test_the_unfinished_sequence_of_a_broken_worker_is_dropped(tmp_path):
 
 
 def test_a_spent_budget_of_restarts_ends_the_training_with_its_work_saved(tmp_path):
-    with pytest.raises(TooManyRestarts, match="environment 1 raised an exception"):
+    with pytest.raises(
+        TooManyRestarts, match="^[^\n]* environment 1 raised ArithmeticError: [^\n]*$"
+    ):
         trainer(tmp_path, fault="raise", at_step=20, max_restarts=2).run()
     assert_saved(tmp_path)
 

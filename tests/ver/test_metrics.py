@@ -127,6 +127,26 @@ def test_full_disk_passes_up_and_leaves_whole_lines(tmp_path, monkeypatch):
     assert steps_in(tmp_path) == [10, 30]
 
 
+class Deaf(io.StringIO):
+    """A terminal or a pipe that nobody reads any more."""
+
+    def __init__(self, is_terminal):
+        super().__init__()
+        self.isatty = lambda: is_terminal
+
+    def write(self, text):
+        raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("stream", [Deaf(False), Deaf(True), None])
+def test_a_dead_stderr_loses_no_metrics(tmp_path, monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
+    with RunLog(tmp_path, total_steps=100) as log:
+        log.update({"loss/value": 1.0}, 50)
+        log.update({"loss/value": 2.0}, 100)
+    assert [line["step"] for line in read_metrics(log.path)] == [50, 100]
+
+
 def test_file_that_is_missing_is_one_line(tmp_path):
     with pytest.raises(UserError, match="there is no .*choose the folder of a training run"):
         read_metrics(tmp_path / "metrics.jsonl")

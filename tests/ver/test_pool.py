@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from multiprocessing import forkserver, reduction
 
 import numpy as np
 import pytest
@@ -110,19 +111,45 @@ def test_a_lost_worker_is_replaced_and_begins_the_next_episode(pools, signum):
     assert pool.slots.is_start.tolist() == [0, 0]
 
 
+def test_the_fork_server_may_die_while_it_is_asked_for_a_worker(pools, monkeypatch, caplog):
+    pool = started(pools())
+    step(pool)
+    sendfds, num_deaths = reduction.sendfds, []
+
+    def die(*args):
+        if len(num_deaths) < 2:
+            num_deaths.append(os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL))
+            raise BrokenPipeError(32, "Broken pipe")
+        return sendfds(*args)
+
+    monkeypatch.setattr(reduction, "sendfds", die)
+    os.kill(pool.pids[0], signal.SIGKILL)
+    while 0 not in {e for fault in pool.take_faults() for e in fault.envs}:
+        pool.receive(0.05)
+    assert "could not be forked (BrokenPipeError" in caplog.text and len(num_deaths) == 2
+    end = time.monotonic() + 20.0
+    while pool.slots.is_start.tolist() != [1, 1]:  # the others went with their server
+        pool.receive(0.05)
+        assert time.monotonic() < end
+    assert pool.restarts == 2
+
+
 def test_an_exception_reaches_the_parent_with_its_traceback(pools, caplog):
     pool = started(pools(fault="raise", at_step=2))
     step(pool)
     pool.send([0, 1])
     receive(pool, [0, 1])
-    assert pool.take_faults()[0].reason == "raised an exception:"
+    assert (
+        pool.take_faults()[0].reason
+        == "raised ArithmeticError: this environment is broken on purpose"
+    )
     assert "ArithmeticError: this environment is broken on purpose" in caplog.text
     assert "in _break" in caplog.text
 
 
 def test_the_budget_of_restarts_ends(pools):
     pool = started(pools(fault="exit", at_step=1, broken_index=0))
-    with pytest.raises(TooManyRestarts, match="environment 0 ended with exit code 7; .*of 2"):
+    with pytest.raises(TooManyRestarts, match="environment 0 ended with exit code 7; .*of 2 re"):
         for _ in range(3):
             pool.send([0])
             receive(pool, [0])
