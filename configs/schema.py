@@ -77,8 +77,9 @@ class EvaluateCfg(AgentSettings):
     address: str | None = None
     """scheme=ray: HOST:PORT of a cluster; none: that of RAY_ADDRESS, or of `ray start` on this
     machine, or else one for this command alone, as local always is."""
-    output_dir: str = "outputs/evaluate"
-    """Folder for summary.json, episodes.jsonl, report.html, stages.png and videos/."""
+    output_dir: str | None = None
+    """Folder for summary.json, episodes.jsonl, report.html, stages.png and videos/; none:
+    outputs/evaluate/TASK-AGENT-SPLIT. What it holds of the same settings is kept."""
     record: int = 0
     """Make videos of this many episodes, the first ones."""
     renderer: str = "auto"

@@ -19,7 +19,7 @@ from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg
-from rearrange.eval.workers import EpisodeWorker, record_of
+from rearrange.eval.workers import EpisodeWorker, note_acting, record_of
 
 START_LIMIT_S = 120.0  # without any worker, for want of room in the cluster
 
@@ -51,6 +51,7 @@ class RayPool:
         import ray
 
         self.lost = 0
+        self.acting: list[dict[str, Any]] = []  # what trained skills acted with, each kind once
         self._ray, self._cfg, self._make_world = ray, cfg, make_world
         self.num_workers = num_workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._timeout_s, self._max_restarts, self._folder = timeout_s, max_restarts, os.getcwd()
@@ -77,6 +78,7 @@ class RayPool:
                         continue
                     index, worker.index, worker.deadline = worker.index, None, float("inf")
                     self._idle.append(worker)
+                    note_acting(message, self.acting)
                     record = record_of(message, index)
                     if record is not None:
                         num_open -= 1

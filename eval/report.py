@@ -51,9 +51,10 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
         lines += [f"{count:>5}  {label}" for label, count in summary["failures"].items()]
     lines += [
         "",
-        f"{summary['control_steps']} control steps in {summary['wall_time_s']:.0f} s "
-        f"({summary['steps_per_second']:.0f}/s with {summary['num_workers']} workers)",
+        f"{summary['control_steps']} control steps; {how_fast(summary)}",
     ]
+    if acting := acted_with(summary):
+        lines.append(acting)
     if summary["workers_lost"]:
         lines.append(f"{summary['workers_lost']} workers were lost and replaced")
     return "\n".join(lines)
@@ -70,6 +71,27 @@ def who_acted(summary: dict[str, Any]) -> str:
         if names := summary.get(key):
             parts.append(f"{words}: {', '.join(names)}")
     return "; ".join(parts)
+
+
+def how_fast(summary: dict[str, Any]) -> str:
+    """How long the last command took for what earlier ones had not done."""
+    number = summary["num_episodes"] - summary["kept_episodes"]
+    rest = f" for the last {number} episodes" if summary["kept_episodes"] else ""
+    return (
+        f"{summary['wall_time_s']:.0f} s{rest}, {summary['steps_per_second']:.0f} steps a second "
+        f"with {summary['num_workers']} workers"
+    )
+
+
+def acted_with(summary: dict[str, Any]) -> str:
+    """A line on what trained skills were computed with; empty where there were none."""
+    kinds = []
+    for facts in summary["acting"]:
+        bfloat16 = "with" if facts["onednn_bfloat16"] else "without"
+        kinds.append(f"{facts['cpu_capability']} {bfloat16} bfloat16, threads: {facts['threads']}")
+    if not kinds:
+        return ""
+    return f"trained skills acted with {' and '.join(kinds)}; others change single episodes"
 
 
 def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
@@ -209,10 +231,14 @@ def write_report(
             ),
         ),
         "<h2>Run</h2>",
-        f"<p>{summary['control_steps']} control steps in {summary['wall_time_s']:.0f} s, "
-        f"{summary['steps_per_second']:.0f} a second with {summary['num_workers']} workers"
-        f" ({summary['workers_lost']} lost). "
+        f"<p>{summary['control_steps']} control steps; {how_fast(summary)}; "
+        f"workers lost: {summary['workers_lost']}. "
         + escape(", ".join(f"{name} {number}" for name, number in summary["versions"].items()))
+        + (
+            f". {escape(acting[0].upper() + acting[1:])}."
+            if (acting := acted_with(summary))
+            else ""
+        )
         + "</p>",
     ]
     return (

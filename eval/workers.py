@@ -24,7 +24,7 @@ from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
-from rearrange.ver.machine import one_thread
+from rearrange.ver.machine import acting_facts, one_thread
 
 
 class WorkerFailed(RuntimeError):
@@ -32,8 +32,8 @@ class WorkerFailed(RuntimeError):
 
 
 class EpisodeWorker:
-    """Runs episodes and tells of each in a message: {record} or, if it failed, {mistake: text} or
-    {exception: text}.
+    """Runs episodes and tells of each in a message: {record, acting} or, if it failed,
+    {mistake: text} or {exception: text}.
 
     Args:
         folder: where relative paths begin; None: where the process is.
@@ -49,7 +49,10 @@ class EpisodeWorker:
 
     def run(self, index: int) -> dict[str, Any]:
         return self._told(
-            lambda: {"record": run_episode(*self._open(), self._cfg, index).to_json()}
+            lambda: {
+                "record": run_episode(*self._open(), self._cfg, index).to_json(),
+                "acting": acting_facts(),
+            }
         )
 
     def close(self) -> None:
@@ -83,6 +86,13 @@ def record_of(message: dict[str, Any], index: int | None) -> EpisodeRecord | Non
     if "exception" in message:
         raise WorkerFailed(f"episode {index}:\n{message['exception']}")
     return EpisodeRecord(**message["record"]) if message else None
+
+
+def note_acting(message: dict[str, Any], known: list[dict[str, Any]]) -> None:
+    """Adds what the worker's trained skills acted with, if that is new."""
+    facts = message.get("acting")
+    if facts is not None and facts not in known:
+        known.append(facts)
 
 
 def run_episode_worker(connection: Connection, cfg: WorldCfg, make_world: MakeWorld) -> None:
@@ -121,6 +131,7 @@ class WorkerPool:
         max_restarts: int,
     ) -> None:
         self.lost, self.num_workers = 0, num_workers
+        self.acting: list[dict[str, Any]] = []  # what trained skills acted with, each kind once
         self._cfg, self._make_world = cfg, make_world
         self._timeout_s, self._max_restarts = timeout_s, max_restarts
         self._context = multiprocessing.get_context("spawn")
@@ -205,6 +216,7 @@ class WorkerPool:
             message = json.loads(worker.connection.recv_bytes())
         except (EOFError, OSError):
             return None
+        note_acting(message, self.acting)
         return record_of(message, worker.index)
 
     def _replace(self, worker: _Worker, todo: deque[int]) -> None:

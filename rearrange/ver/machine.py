@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rearrange.errors import UserError
 
@@ -63,6 +64,23 @@ def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> to
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(f"device {name} is not there: torch sees {torch.cuda.device_count()} GPUs")
     return device
+
+
+def acting_facts() -> dict[str, Any] | None:
+    """What a network is computed with on this processor; None where torch is not in use.
+
+    Sums are rounded otherwise with another instruction set or number of threads, so that a trained
+    policy acts a little differently.
+    """
+    if (torch := sys.modules.get("torch")) is None:
+        return None
+    has_onednn = torch.backends.mkldnn.is_available()
+    return {
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "onednn": has_onednn,
+        "onednn_bfloat16": has_onednn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -130,3 +130,15 @@ def make_slow_world(cfg):
     env, agent = FakeEnv(), SlowAgent()
     agent.env, agent.folder = env, Path(cfg.video_dir).parent
     return env, agent
+
+
+class ShortAgent(FakeAgent):
+    """Takes a fifth of a second an episode."""
+
+    def act(self, observation, info):
+        time.sleep(0.03)
+        return super().act(observation, info)
+
+
+def make_short_world(cfg):
+    return FakeEnv(), ShortAgent()

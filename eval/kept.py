@@ -1,0 +1,203 @@
+"""What an evaluation has kept in its folder, so that the same command goes on where one was ended.
+
+    settings.json     what the results follow from, and what acted; written before the first episode
+    episodes.jsonl    a line for each episode as it ends; in order of the index in the end
+
+A line that was being written when the process was killed is left out, its episode run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import rearrange
+from rearrange.checked_json import quoted, strict_json
+from rearrange.errors import UserError
+from rearrange.eval.files import atomic_write_json, atomic_write_text, why_not
+from rearrange.eval.runner import EpisodeRecord, WorldCfg, sources_of_skills
+from rearrange.files import read_whole_file
+
+SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
+SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2 kB an episode
+# What decides what happens in an episode; a change elsewhere (training, reports) does not.
+_DECIDING = (
+    "sim/**/*.py", "tasks/**/*.py", "tasks/**/*.json.gz", "skills/**/*.py", "planner/**/*.py",
+    "planner/**/*.pddl", "eval/runner.py",
+)  # fmt: skip
+
+
+def settings_of(world: WorldCfg, versions: dict[str, str]) -> dict[str, Any]:
+    """All that the episodes of a world follow from, but for their number and the processor.
+
+    Files count by what is in them, wherever they lie. Raises UserError for one that is not there.
+    """
+    chain = asdict(world.chain)
+    del chain["skills"]
+    trained = sources_of_skills(world).get("trained_skills", {})
+    settings = {
+        "task": world.task,
+        "agent": world.agent,
+        "split": world.split,
+        "seed": world.seed,
+        "episodes": world.episodes and _digest(Path(world.episodes)),
+        **chain,
+        "trained_skills": {name: _digest(Path(path)) for name, path in trained.items()},
+        "versions": versions,
+        "code": _code_digest(),
+    }
+    return json.loads(json.dumps(settings))  # as it will be read back: lists, not tuples
+
+
+class KeptEpisodes:
+    """The records in a folder, by index, and the way to add to them.
+
+    Raises UserError if the folder holds results of other settings, or of more episodes.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any], num_episodes: int) -> None:
+        self.records: dict[int, EpisodeRecord] = {}
+        self.acting: list[dict[str, Any]] = []
+        """What trained skills acted with in these episodes, see `rearrange.ver.machine`."""
+        self._folder, self._settings = folder, settings
+        self._file: BinaryIO | None = None
+        self._read(num_episodes)
+        self.num_before = len(self.records)
+        self._write_settings()
+        self.write()
+
+    def add(self, record: EpisodeRecord) -> None:
+        """Keeps an episode, be the process killed in the next moment."""
+        self.records[record.index] = record
+        path = self._folder / EPISODES_FILE
+        try:
+            if self._file is None:
+                self._file = open(path, "ab", buffering=0)  # noqa: SIM115, until the end
+            self._file.write(_line(record).encode())
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise why_not(path, error) from error
+
+    def acts_with(self, facts: list[dict[str, Any]]) -> None:
+        """Notes what trained skills act with, before the first episode that they did with it."""
+        if new := [fact for fact in facts if fact not in self.acting]:
+            self.acting += new
+            self._write_settings()
+
+    def write(self) -> None:
+        """Writes all lines in order of their index."""
+        self.close()
+        lines = [_line(self.records[index]) for index in sorted(self.records)]
+        atomic_write_text(self._folder / EPISODES_FILE, "".join(lines))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read(self, num_episodes: int) -> None:
+        path = self._folder / SETTINGS_FILE
+        if not path.exists():
+            for name in (EPISODES_FILE, "summary.json"):
+                if (self._folder / name).exists():
+                    raise self._refused(f"{name} without {SETTINGS_FILE}")
+            return
+        try:
+            found = strict_json(read_whole_file(path, SETTINGS_LIMIT).decode())
+            settings, acting = found["settings"], found["acting"]
+            is_right = isinstance(settings, dict) and isinstance(acting, list)
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._refused(f"a damaged {SETTINGS_FILE}") from error
+        if not is_right:
+            raise self._refused(f"a damaged {SETTINGS_FILE}")
+        if difference := _difference(settings, self._settings):
+            raise self._refused(f"results of other settings ({difference})")
+        self.acting = acting
+        if not (self._folder / EPISODES_FILE).exists():
+            return
+        content = read_whole_file(self._folder / EPISODES_FILE, EPISODES_LIMIT)
+        for line in content.decode(errors="replace").split("\n"):
+            if (record := _record(line)) is not None:
+                self.records[record.index] = record
+        if self.records and max(self.records) >= num_episodes:
+            most = max(self.records) + 1
+            raise self._refused(f"results of {most} episodes, more than {num_episodes=}")
+
+    def _refused(self, what: str) -> UserError:
+        way_on = "choose another output_dir, or remove it to begin anew"
+        return UserError(f"{self._folder} holds {what}: {way_on}")
+
+    def _write_settings(self) -> None:
+        content = {"settings": self._settings, "acting": self.acting}
+        atomic_write_json(self._folder / SETTINGS_FILE, content)
+
+
+def _line(record: EpisodeRecord) -> str:
+    return json.dumps(record.to_json(), allow_nan=False) + "\n"
+
+
+def _record(line: str) -> EpisodeRecord | None:
+    """The record of a line; None if it is none, or not whole."""
+    kinds = {"index": int, "scene": str, "success": bool, "stages": dict, "steps": int,
+             "force": (int, float), "path_length": (int, float), "attempts": list}  # fmt: skip
+    with suppress(ValueError):
+        values = strict_json(line)
+        if (
+            isinstance(values, dict)
+            and set(values) == {field.name for field in fields(EpisodeRecord)}
+            and all(isinstance(values[name], kind) for name, kind in kinds.items())
+            and all(isinstance(reached, bool) for reached in values["stages"].values())
+            and all(
+                isinstance(pair, list) and [*map(type, pair)] == [str, bool]
+                for pair in values["attempts"]
+            )
+            and isinstance(values["failure"], str | None)
+            and values["index"] >= 0
+        ):
+            values["attempts"] = [tuple(pair) for pair in values["attempts"]]
+            return EpisodeRecord(**values)
+    return None
+
+
+def _difference(old: Any, new: Any, name: str = "") -> str | None:
+    """The first setting in which they differ, in words."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*new, *(key for key in old if key not in new)]:
+            inner = f"{name}.{key}" if name else key
+            if difference := _difference(old.get(key), new.get(key), inner):
+                return difference
+        return None
+    if old == new:
+        return None
+    if name == "code":
+        return "the program has changed since"
+    if name == "episodes" or name.startswith("trained_skills."):
+        return f"another {name}"
+    return f"{name} {quoted(old)}, now {quoted(new)}"
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file's content; of a training run's folder by its newest checkpoint's manifest,
+    which names and checks all else."""
+    if path.is_dir():
+        path = max(path.glob("checkpoints/*.json"), default=path)
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _code_digest() -> str:
+    """SHA-256 of the modules that decide what happens in an episode."""
+    digest = hashlib.sha256()
+    for pattern in _DECIDING:
+        for root in map(Path, rearrange.__path__):
+            for path in sorted(root.glob(pattern)):
+                digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,193 @@
+"""An evaluation goes on where it was ended, to the same results, and never among others."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import fake_world
+import pytest
+
+from rearrange.configs.schema import EvaluateCfg, TaskCfg
+from rearrange.errors import UserError
+from rearrange.eval import progress
+from rearrange.eval.evaluate import evaluate
+from rearrange.eval.kept import KeptEpisodes, settings_of
+from rearrange.eval.runner import WorldCfg
+from rearrange.eval.workers import note_acting
+from rearrange.planner.chain_cfg import ChainCfg
+from rearrange.ver.folder_lock import hold_folder
+
+TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
+FIGURES = ("success", "stages", "skills", "failures", "control_steps", "force", "path_length")
+
+
+def settings(folder, **options):
+    values = {"num_episodes": 7, "num_workers": 1, "output_dir": str(folder)} | options
+    return EvaluateCfg(task=TASK, **values)
+
+
+def results(folder):
+    """What has to be the same however often it was ended."""
+    summary = json.loads((folder / "summary.json").read_text())
+    return (folder / "episodes.jsonl").read_bytes(), {name: summary[name] for name in FIGURES}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An undisturbed evaluation."""
+    folder = tmp_path_factory.mktemp("whole")
+    evaluate(settings(folder), fake_world.make_world)
+    return folder
+
+
+def begun(folder, whole, content):
+    """A folder as a killed evaluation leaves it, with these bytes in episodes.jsonl."""
+    folder.mkdir()
+    (folder / "settings.json").write_bytes((whole / "settings.json").read_bytes())
+    (folder / "episodes.jsonl").write_bytes(content)
+    return folder
+
+
+def test_a_failed_evaluation_goes_on_with_what_it_kept(tmp_path, whole, capsys):
+    cfg = settings(tmp_path / "out", renderer=str(tmp_path / "mark"), max_restarts=0)
+    with pytest.raises(UserError, match="exit code -9"):
+        evaluate(cfg, fake_world.make_dying_world)  # in episode 2, once
+    summary = evaluate(cfg, fake_world.make_dying_world)
+    assert "kept 2 of 7 episodes" in capsys.readouterr().out
+    assert summary["kept_episodes"] == 2 and results(tmp_path / "out") == results(whole)
+
+
+def test_what_is_no_whole_line_is_run_again(tmp_path, whole, capsys):
+    lines = (whole / "episodes.jsonl").read_bytes().splitlines(keepends=True)
+    wrong = lines[3].replace(b'"steps": 5', b'"steps": "5"')
+    content = lines[5] + b"\xff\x00{]\n" + wrong + lines[0] + b"[1]\n{}\n" + lines[1][:-20]
+    folder = begun(tmp_path / "out", whole, content)
+    evaluate(settings(folder), fake_world.make_world)
+    assert "kept 2 of 7 episodes" in capsys.readouterr().out
+    assert results(folder) == results(whole)
+
+
+def test_more_episodes_are_added_and_all_of_them_are_not_run_again(tmp_path, whole, capsys):
+    evaluate(settings(tmp_path, num_episodes=3), fake_world.make_world)
+    evaluate(settings(tmp_path), fake_world.make_world)
+    assert "kept 3 of 7" in capsys.readouterr().out
+    before = (tmp_path / "summary.json").read_bytes()
+    evaluate(settings(tmp_path), fake_world.make_broken_world)  # would fail in any episode
+    assert "kept all 7" in capsys.readouterr().out
+    assert (tmp_path / "summary.json").read_bytes() == before and results(tmp_path) == results(
+        whole
+    )
+
+
+def test_results_of_other_settings_are_refused_and_left_alone(tmp_path, whole):
+    folder = begun(tmp_path / "out", whole, (whole / "episodes.jsonl").read_bytes())
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for option, words in (
+        ({"seed": 1}, "seed 0, now 1"),
+        ({"split": "test"}, "split 'val', now 'test'"),
+        ({"max_failures": 1}, "max_failures 20, now 1"),
+        ({"sample": True}, "is_sampling False, now True"),
+        ({"num_episodes": 6}, "7 episodes, more than num_episodes=6"),
+    ):
+        with pytest.raises(UserError, match=words) as caught:
+            evaluate(settings(folder, **option), fake_world.make_world)
+        assert "choose another output_dir" in str(caught.value) and "\n" not in str(caught.value)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    for text in ("{", "[]", '{"settings": 3, "acting": []}'):
+        (folder / "settings.json").write_text(text)
+        with pytest.raises(UserError, match="holds a damaged settings.json"):
+            evaluate(settings(folder), fake_world.make_world)
+    (folder / "settings.json").unlink()
+    with pytest.raises(UserError, match="holds episodes.jsonl without settings.json"):
+        evaluate(settings(folder), fake_world.make_world)
+
+
+def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
+    def of(path, **more):
+        chain = ChainCfg(skills=str(tmp_path))
+        world = WorldCfg(
+            task="pick", agent="learned", split="val", seed=0, checkpoint=str(path), chain=chain
+        )
+        return settings_of(world, {"rearrange": "1"}) | more
+
+    one, same, other = (tmp_path / name for name in ("one", "same", "other"))
+    for path, text in ((one, "a"), (same, "a"), (other, "b")):
+        path.write_text(text)
+    KeptEpisodes(tmp_path, of(one), 1)
+    KeptEpisodes(tmp_path, of(same), 1)
+    with pytest.raises(UserError, match=r"another trained_skills\.pick"):
+        KeptEpisodes(tmp_path, of(other), 1)
+    with pytest.raises(UserError, match="the program has changed since"):
+        KeptEpisodes(tmp_path, of(one, code="0"), 1)
+
+
+def test_a_folder_is_written_by_one_evaluation_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("rearrange.ver.folder_lock.LEAVING_S", 0.0)
+    with hold_folder(tmp_path), pytest.raises(UserError, match="is in use by process"):
+        evaluate(settings(tmp_path), fake_world.make_world)
+
+
+def test_how_far_it_is_is_said_in_a_pipe_too(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "SAY_EVERY_S", 0.0)
+    with progress.Progress("Fake", 7, 2) as shown:
+        shown.step(0.5)
+    out, err = capsys.readouterr()
+    assert out == "3 of 7 episodes, success 50.0%\n" and err == ""
+
+
+def test_what_skills_acted_with_is_kept_each_kind_once(tmp_path):
+    seen = []
+    for threads in (1, 1, 2):
+        note_acting({"record": {}, "acting": {"threads": threads}}, seen)
+    note_acting({"record": {}, "acting": None}, seen)
+    assert seen == [{"threads": 1}, {"threads": 2}]
+    KeptEpisodes(tmp_path, {}, 1).acts_with(seen[:1])
+    again = KeptEpisodes(tmp_path, {}, 1)
+    again.acts_with(seen)
+    assert KeptEpisodes(tmp_path, {}, 1).acting == seen
+
+
+MAIN = """
+import sys
+import fake_world
+from rearrange import cli
+from rearrange.eval import evaluate
+
+if __name__ == "__main__":
+    evaluate.make_world, evaluate.check_names = fake_world.make_short_world, print
+    words = ["evaluate", "num_episodes=60", "num_workers=2", "output_dir=" + sys.argv[1]]
+    sys.exit(cli.main(words))
+"""
+
+
+@pytest.mark.slow
+def test_kills_at_any_moment_change_no_byte(tmp_path):
+    (tmp_path / "main.py").write_text(textwrap.dedent(MAIN))
+    path = f"{Path(__file__).parents[2]}{os.pathsep}{Path(__file__).parent}"
+
+    def start(folder):
+        words = [sys.executable, str(tmp_path / "main.py"), str(folder)]
+        return subprocess.Popen(
+            words, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL
+        )
+
+    assert start(tmp_path / "whole").wait(600) == 0
+    rng, num_kept = random.Random(0), 0
+    for turn in range(20):
+        folder = tmp_path / str(turn)
+        run = start(folder)
+        try:
+            run.wait(rng.uniform(0.5, 12.0))
+        except subprocess.TimeoutExpired:
+            run.send_signal(signal.SIGKILL if turn % 2 else signal.SIGTERM)
+            run.wait(60)
+        if (folder / "episodes.jsonl").exists():
+            num_kept += len((folder / "episodes.jsonl").read_bytes().splitlines())
+        assert start(folder).wait(600) == 0
+        assert results(folder) == results(tmp_path / "whole")
+    assert num_kept > 20
