@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -97,10 +98,9 @@ class GaussianHead(nn.Module):
         self.linear = _actor_layer(features, spec.size)
         self.log_std = nn.Parameter(torch.full((spec.size,), float(initial_log_std)))
         # [-1, 1] is the whole range of a bounded dimension; an unbounded one has no such range.
-        bounded = torch.isfinite(torch.as_tensor(spec.low)) & torch.isfinite(
-            torch.as_tensor(spec.high)
-        )
-        self.is_bounded = bool(bounded.all())
+        is_bounded = np.isfinite(spec.low) & np.isfinite(spec.high)
+        self.is_bounded = bool(is_bounded.all())
+        bounded = torch.tensor(is_bounded.tolist(), dtype=torch.bool)
         self.register_buffer("bounded", bounded, persistent=False)
         if initial_means:
             means = torch.tensor(initial_means, dtype=torch.float32)

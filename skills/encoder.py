@@ -34,6 +34,7 @@ PATCH = 4  # pixels a side of one patch of the stem (ConvNeXt: 4)
 BLOCKS = 2  # a stage, as ResNet18
 WIDTHS = (1, 2, 4, 8)  # of the stages, in base widths, as ResNet18
 MIN_IMAGE = 8  # pixels a side
+MAX_SIZE = 65536  # of everything else that has one
 FINE_STAGES = 2
 CHUNK = 256  # pictures at a time through the fine stages on a CPU, for the sake of its caches
 
@@ -61,17 +62,16 @@ class EncoderCfg:
     """Of every GroupNorm; it must divide base_width. More than 1 is slow on a CPU."""
 
     def __post_init__(self) -> None:
-        if self.base_width < 1:
-            raise ValueError(f"base_width must be at least 1, got {self.base_width}")
         if self.norm_groups < 1 or self.base_width % self.norm_groups:
             raise ValueError(
                 f"norm_groups must divide base_width ({self.base_width}), got {self.norm_groups}"
             )
-        if self.image_size < MIN_IMAGE:
-            raise ValueError(f"image_size must be at least {MIN_IMAGE}, got {self.image_size}")
-        for name in ("compressed_size", "feature_size", "dilation"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not MIN_IMAGE <= self.image_size <= MAX_SIZE:
+            room = f"[{MIN_IMAGE}, {MAX_SIZE}]"
+            raise ValueError(f"image_size must lie in {room}, got {self.image_size}")
+        for name in ("base_width", "compressed_size", "feature_size", "dilation"):
+            if not 1 <= getattr(self, name) <= MAX_SIZE:
+                raise ValueError(f"{name} must lie in [1, {MAX_SIZE}], got {getattr(self, name)}")
         for name in ("layer_scale", "output_gain"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")

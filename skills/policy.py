@@ -33,6 +33,8 @@ from rearrange.ver.spaces import ActionSpec, ObservationSpec
 from rearrange.ver.types import Evaluation, Gather, Minibatch, PolicyStep
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
+MAX_SIZE, MAX_LAYERS = 65536, 64  # of one layer, and how many
+MAX_PARAMETERS = 500_000_000  # 2 GB, and with gradients and moments 8
 SHORT = 32  # numbers; a vector of more is a scan
 SCAN_WIDTH = 2  # width of the scans' first layer, in embedding sizes
 
@@ -86,14 +88,19 @@ class PolicyCfg:
         for name in (
             "vector_size", "scan_size", "nearest_cells", "prev_action_size", "lstm_layers",
         ):  # fmt: skip
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+            most = MAX_LAYERS if name == "lstm_layers" else MAX_SIZE
+            if not 0 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must lie in [0, {most}], got {getattr(self, name)}")
         if self.nearest_cells and not self.scan_size:
             raise ValueError("nearest_cells go in as a scan and need a scan_size above 0, got 0")
-        if self.lstm_layers and self.lstm_hidden < 1:
-            raise ValueError(f"lstm_hidden must be at least 1, got {self.lstm_hidden}")
-        if any(size < 1 for size in self.hidden_sizes):
-            raise ValueError(f"hidden_sizes must all be at least 1, got {self.hidden_sizes}")
+        if self.lstm_layers and not 1 <= self.lstm_hidden <= MAX_SIZE:
+            raise ValueError(f"lstm_hidden must lie in [1, {MAX_SIZE}], got {self.lstm_hidden}")
+        if not all(1 <= size <= MAX_SIZE for size in self.hidden_sizes):
+            raise ValueError(
+                f"hidden_sizes must all lie in [1, {MAX_SIZE}], got {self.hidden_sizes}"
+            )
+        if len(self.hidden_sizes) > MAX_LAYERS:
+            raise ValueError(f"hidden_sizes must be at most {MAX_LAYERS} numbers")
         if not math.isfinite(self.initial_log_std):
             raise ValueError(f"initial_log_std must be finite, got {self.initial_log_std}")
         if any(not -1.0 < mean < 1.0 for mean in self.initial_means):
@@ -137,7 +144,18 @@ PRESETS = {
 def build_policy(
     observation_spec: ObservationSpec, action_spec: ActionSpec, cfg: PolicyCfg
 ) -> SkillPolicy:
-    """A policy with fresh weights, drawn from torch's global generator."""
+    """A policy with fresh weights, drawn from torch's global generator.
+
+    Raises ValueError for sizes that do not fit the spaces or make too large a network.
+    """
+    with torch.device("meta"):  # without memory of its own, and without drawing
+        draft = SkillPolicy(observation_spec, action_spec, cfg)
+    count = sum(weight.numel() for weight in draft.parameters())
+    if count > MAX_PARAMETERS:
+        raise ValueError(
+            f"a policy must have at most {MAX_PARAMETERS:.0e} parameters, these sizes make "
+            f"{count:.1e}: choose a smaller vector_size, hidden_sizes or lstm_hidden"
+        )
     return SkillPolicy(observation_spec, action_spec, cfg)
 
 

@@ -2,9 +2,10 @@
 
     training run  -- skill_of_run, write_skill -->  pick.safetensors  -- read_skill -->  SkillFile
 
-Weights are stored in half precision. The header's metadata holds one JSON text: the environment
-and its settings, the spaces, the network's sizes, where the weights come from, and a checksum over
-them.
+Weights are stored in half precision. The header's metadata holds one JSON text (the environment and
+its settings, the spaces, the network's sizes, where the weights come from) and a SHA-256 over that
+text and the weights. Files of format 1 have a checksum of the weights alone: what they say is
+checked as strictly, but a changed digit that makes another sensible value is not found.
 """
 
 from __future__ import annotations
@@ -15,31 +16,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from rearrange.checked_json import strict_json
+from rearrange.checked_json import Node, strict_json
 from rearrange.errors import UserError
-from rearrange.files import write_whole_file
-from rearrange.skills.encoder import EncoderCfg
-from rearrange.skills.policy import PolicyCfg, SkillPolicy, build_policy
-from rearrange.tasks.gym_factory import read_spaces
-from rearrange.ver.checkpoint import below_prefix, load_newest
-from rearrange.ver.spaces import (
-    ActionSpec,
-    ArraySpec,
-    ObservationSpec,
-    action_spec,
-    observation_spec,
+from rearrange.files import read_whole_file, write_whole_file
+from rearrange.skills.policy import SkillPolicy, build_policy
+from rearrange.skills.skill_header import (
+    MOST_STEPS,
+    SkillHeader,
+    check_header,
+    check_numbers,
+    check_spaces,
+    check_weights,
+    header_json,
 )
+from rearrange.ver.checkpoint import Checkpoint, below_prefix, load_newest
 
-FORMAT = "rearrange skill 1"
+FORMAT, OLD_FORMAT = "rearrange skill 2", "rearrange skill 1"
 SUFFIX = ".safetensors"
+MAX_BYTES = 256 * 2**20  # the paper's network has 30 MB
+MAX_HEADER = 2**20  # bytes; ours have some kilobytes
 
 
 @dataclass
-class SkillFile:
+class SkillFile(SkillHeader):
     """A trained skill.
 
     Attributes:
@@ -48,11 +50,6 @@ class SkillFile:
         source: what it was read from, for messages.
     """
 
-    env_id: str
-    env_kwargs: dict[str, Any]
-    policy_cfg: PolicyCfg
-    observation: ObservationSpec
-    action: ActionSpec
     weights: dict[str, Tensor]
     origin: dict[str, Any]
     source: str = "the skill"
@@ -67,11 +64,26 @@ class SkillFile:
 def find_skill(path: Path) -> SkillFile:
     """A skill from its file, or from the newest checkpoint of a training run's folder.
 
-    Raises UserError if there is none or it is damaged.
+    Raises UserError if there is none, or it is damaged or none of the home.
     """
     skill = skill_of_run(path) if path.is_dir() else read_skill(path)
     skill.source = str(path)
     return skill
+
+
+def find_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
+    """The environment's id and the weights of a run's folder, of whichever environment it is, or of
+    a skill file. Nothing is made and nothing imported.
+
+    Raises UserError if there is none or it is damaged.
+    """
+    if not path.is_dir():
+        skill = read_skill(path)
+        return skill.env_id, skill.weights
+    checkpoint, identity = _newest_of(path)
+    weights = below_prefix("policy", checkpoint.tensors)
+    check_numbers(weights, identity.where)
+    return identity["env"].text(), weights
 
 
 def skill_of_run(run_dir: Path) -> SkillFile:
@@ -79,23 +91,21 @@ def skill_of_run(run_dir: Path) -> SkillFile:
 
     Raises UserError if the folder has none, or one that is not of a `train-skill` run.
     """
+    checkpoint, identity = _newest_of(run_dir)
+    header = check_header(identity)
+    weights = below_prefix("policy", checkpoint.tensors)
+    check_weights(weights, header, identity.where)
+    mode = Node(checkpoint.manifest, identity.where)["mode"].text()
+    return _skill(header, weights, {"steps": checkpoint.step, "mode": mode})
+
+
+def _newest_of(run_dir: Path) -> tuple[Checkpoint, Node]:
+    """The newest valid checkpoint, and what its manifest says of whom it is of."""
     checkpoint = load_newest(run_dir / "checkpoints")
     if checkpoint is None:
         raise UserError(f"{run_dir} has no checkpoint: give the folder of a training run")
-    try:
-        identity = checkpoint.manifest["identity"]
-        spaces = read_spaces(identity["env"], identity["env_kwargs"])
-        return SkillFile(
-            identity["env"],
-            identity["env_kwargs"],
-            _policy_cfg(identity["policy"]),
-            observation_spec(spaces[0]),
-            action_spec(spaces[1]),
-            below_prefix("policy", checkpoint.tensors),
-            {"steps": checkpoint.step, "mode": checkpoint.manifest["mode"]},
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{checkpoint.path} is not the checkpoint of a skill: {error}") from error
+    where = f"{checkpoint.path} is not the checkpoint of a skill: "
+    return checkpoint, Node(checkpoint.manifest, where)["identity"]
 
 
 def write_skill(skill: SkillFile, path: Path) -> None:
@@ -104,82 +114,74 @@ def write_skill(skill: SkillFile, path: Path) -> None:
 
 
 def skill_bytes(skill: SkillFile) -> bytes:
-    """What a skill's file holds."""
+    """What a skill's file holds. Raises UserError for weights that half precision cannot hold."""
     from safetensors.torch import save
 
     weights = {
-        name: tensor.half() if tensor.dtype == torch.float32 else tensor
+        name: (tensor.half() if tensor.dtype == torch.float32 else tensor).contiguous()
         for name, tensor in skill.weights.items()
     }
-    weights = {name: tensor.contiguous() for name, tensor in weights.items()}
-    action = skill.action
-    header = {
-        "format": FORMAT,
-        "env": skill.env_id,
-        "env_kwargs": skill.env_kwargs,
-        "policy": _plain(skill.policy_cfg),
-        "observation": {
-            name: [list(spec.shape), spec.dtype.name] for name, spec in skill.observation.items()
-        },
-        "action": {"kind": action.kind, "low": action.low.tolist(), "high": action.high.tolist()},
-        "origin": skill.origin,
-        "checksum": _checksum(weights),
-    }
+    check_numbers(weights, f"{skill.source} in half precision: ")
+    header = {"format": FORMAT} | header_json(skill) | {"origin": skill.origin}
     text = json.dumps(header, allow_nan=False)
-    return save(weights, metadata={"rearrange": text})
+    return save(weights, metadata={"rearrange": text, "sha256": _checksum(weights, text)})
 
 
 def read_skill(path: Path) -> SkillFile:
     """The counterpart of `write_skill`. Raises UserError for a file that is not whole."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"there is no skill file {path}")
+    where = f"{path} is not a skill file: "
+    text, checksum, weights = _opened(read_whole_file(path, MAX_BYTES), where)
     try:
-        with safe_open(str(path), framework="pt") as file:
-            header = strict_json((file.metadata() or {}).get("rearrange", "null"))
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise UserError(f"{path} is not a skill file: {str(error).splitlines()[0]}") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise UserError(f"{path} is not a skill file: its header does not say '{FORMAT}'")
-    if header.get("checksum") != _checksum(weights):
-        raise UserError(f"{path} is damaged: its weights do not have their checksum")
+        node = Node(strict_json(text), where)
+    except ValueError as error:
+        raise UserError(f"{where}its header is no JSON ({error})") from error
+    node["format"].text((FORMAT, OLD_FORMAT))
+    if node.value["format"] == OLD_FORMAT:
+        is_whole = node["checksum"].text() == _checksum(weights)
+    else:
+        is_whole = checksum == _checksum(weights, text)
+    if not is_whole:
+        raise UserError(f"{path} is damaged: it does not have its checksum")
+    header = check_header(node)
+    check_spaces(node, header)
+    check_weights(weights, header, where)
+    node["origin"]["steps"].integer(0, MOST_STEPS)
+    return _skill(header, weights, node["origin"].value)
+
+
+def _opened(content: bytes, where: str) -> tuple[str, str, dict[str, Tensor]]:
+    """Our text, its checksum and the tensors of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    size = int.from_bytes(content[:8], "little")
+    if not 2 <= size <= min(MAX_HEADER, len(content) - 8):
+        raise UserError(f"{where}it does not begin as a safetensors file of ours does")
     try:
-        low, high = (np.array(header["action"][key], np.float32) for key in ("low", "high"))
-        skill = SkillFile(
-            header["env"],
-            header["env_kwargs"],
-            _policy_cfg(header["policy"]),
-            {
-                name: ArraySpec(tuple(shape), np.dtype(dtype))
-                for name, (shape, dtype) in header["observation"].items()
-            },
-            ActionSpec("box", len(low), (), low, high, (), low.shape),
-            weights,
-            header["origin"],
-        )
-        skill.build()
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        raise UserError(f"{path} is not a skill file: {str(error).splitlines()[0]}") from error
-    return skill
+        metadata = Node(strict_json(content[8 : 8 + size].decode()), where)["__metadata__"]
+        text = metadata["rearrange"].text()
+        checksum = metadata["sha256"].text() if "sha256" in metadata.value else ""
+        return text, checksum, load(content)
+    except UserError:
+        raise
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{where}{(str(error).splitlines() or ['?'])[0]}") from error
 
 
-def _plain(cfg: PolicyCfg) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {name: value for name, value in asdict(cfg).items() if name != "name"}
-
-
-def _policy_cfg(values: dict[str, Any]) -> PolicyCfg:
-    """How it is computed (precision, compilation) is the reader's own choice."""
-    values = {k: v for k, v in values.items() if k not in ("name", "precision", "compile")}
-    return PolicyCfg(**values | {"encoder": EncoderCfg(**values["encoder"])})
+def _skill(header: SkillHeader, weights: dict[str, Tensor], origin: dict[str, Any]) -> SkillFile:
+    return SkillFile(
+        header.env_id, header.env_kwargs, header.policy_cfg, header.observation, header.action,
+        weights, origin,
+    )  # fmt: skip
 
 
-def _checksum(weights: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _checksum(weights: dict[str, Tensor], text: str = "") -> str:
+    """SHA-256 of the header's text and of all weights with their names."""
+    digest = hashlib.sha256(text.encode())
     for name in sorted(weights):
+        tensor = weights[name].contiguous()
         digest.update(name.encode())
-        digest.update(weights[name].contiguous().numpy().tobytes())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

@@ -30,8 +30,8 @@ from rearrange.skills.growing import with_senses
 from rearrange.skills.guided import LABELS, make_guided
 from rearrange.skills.policy import SkillPolicy, build_policy
 from rearrange.skills.recipes import RECIPE_PRESETS, SUITING, first_actions, recipe
-from rearrange.skills.skill_files import find_skill
-from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
+from rearrange.skills.skill_files import find_weights
+from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces, registered_id
 from rearrange.tasks.registry import TASKS
 from rearrange.ver.collector import NonFinite
 from rearrange.ver.distributed import Ranks, RanksLost, joined
@@ -242,10 +242,11 @@ def first_policy(
     policy = build_policy(seen, action, settings.policy)
     if settings.warm_start is None:
         return policy
-    skill = find_skill(Path(settings.warm_start).expanduser())
-    if find_id(skill.env_id) != find_id(subject.env_id):
-        raise UserError(f"{skill.source} was trained in {skill.env_id}, not in {subject.env_id}")
-    weights = {name: tensor.float() for name, tensor in skill.weights.items()}
+    source = Path(settings.warm_start).expanduser()
+    trained_in, weights = find_weights(source)
+    if registered_id(trained_in) != find_id(subject.env_id):
+        raise UserError(f"{source} was trained in {trained_in}, not in {subject.env_id}")
+    weights = {name: tensor.float() for name, tensor in weights.items()}
     own = policy.state_dict()
     weights = with_senses(weights, own, policy.embedding)
     other_shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
@@ -254,7 +255,7 @@ def first_policy(
         names = own_shapes | other_shapes
         name = min(n for n in names if own_shapes.get(n) != other_shapes.get(n))
         raise UserError(
-            f"{skill.source} holds another network: {name} is {other_shapes.get(name)} there and "
+            f"{source} holds another network: {name} is {other_shapes.get(name)} there and "
             f"{own_shapes.get(name)} here"
         )
     policy.load_state_dict(weights)

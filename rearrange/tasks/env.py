@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from rearrange.checked_json import quoted
 from rearrange.errors import UserError
 from rearrange.sim.depth import DepthCamera
 from rearrange.sim.layout import SPLITS
@@ -31,6 +32,8 @@ from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.registry import make_task
 from rearrange.tasks.task import Outcome
 
+MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
+MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
 _OPTIONS = ("index", "episode")
 _PICTURE_SIZE = (640, 480)  # width, height of `render`
 _NOT_GIVEN = ("self", "__class__")
@@ -103,7 +106,7 @@ class RearrangeEnv(gymnasium.Env):
         self._max_steps = self.task.rules.max_episode_steps
         if max_episode_steps is not None:
             self._max_steps = _whole("max_episode_steps", max_episode_steps, 1)
-        camera_size = _whole("camera_size", camera_size, 1)
+        camera_size = _whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
         self._actions = ActionReader(action_slots(task, action_space))
         self._sensors = Sensors(self.task)
         self.sim = Simulation()
@@ -298,8 +301,10 @@ def _restored(
     return env
 
 
-def _whole(name: str, value: Any, low: int) -> int:
-    """`value` as an int of at least `low`; UserError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise UserError(f"{name} must be a whole number of {low} or more, got {value!r}")
+def _whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:
+    """`value` as an int from `low` to `high`; UserError otherwise."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or not low <= value <= high:
+        room = f"of {low} or more" if high == MAX_WHOLE else f"from {low} to {high}"
+        raise UserError(f"{name} must be a whole number {room}, got {quoted(value)}")
     return int(value)

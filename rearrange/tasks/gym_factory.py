@@ -92,6 +92,16 @@ def find_id(env_id: str) -> str:
     raise UserError(f"unknown env '{env_id}': {hint}")
 
 
+def registered_id(env_id: str) -> str | None:
+    """As `find_id` for a name out of a file, which imports nothing; None for an unknown one.
+
+    What a module registers is known once the user's own words have named it.
+    """
+    register_known()
+    name = env_id.rpartition(":")[2]
+    return name if name in gymnasium.registry else None
+
+
 def _import(module: str, env_id: str) -> None:
     try:
         importlib.import_module(module)

@@ -257,9 +257,9 @@ def test_bad_settings_are_one_clear_line():
         PolicyCfg(activation="swish")
     with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, auto"):
         PolicyCfg(precision="float16")
-    with pytest.raises(ValueError, match="lstm_layers must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="lstm_layers must lie in .0, 64., got -1"):
         PolicyCfg(lstm_layers=-1)
-    with pytest.raises(ValueError, match="hidden_sizes must all be at least 1"):
+    with pytest.raises(ValueError, match="hidden_sizes must all lie in"):
         PolicyCfg(hidden_sizes=[64, 0])
     with pytest.raises(ValueError, match="at least one entry"):
         build_policy({}, BOX, PRESETS["mlp"])

@@ -1,15 +1,30 @@
 """Trained skills: from a run's folder to a file and back, and what is refused."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 
 from rearrange.errors import UserError
 from rearrange.skills.encoder import EncoderCfg
 from rearrange.skills.learned import LearnedPolicy
 from rearrange.skills.policy import PolicyCfg, build_policy
-from rearrange.skills.skill_files import SkillFile, find_skill, read_skill, write_skill
+from rearrange.skills.skill_files import (
+    FORMAT,
+    OLD_FORMAT,
+    SkillFile,
+    _checksum,
+    find_skill,
+    find_weights,
+    read_skill,
+    write_skill,
+)
+from rearrange.skills.skill_header import header_json
+from rearrange.tasks.gym_factory import registered_id
 from rearrange.tasks.registry import make_env
+from rearrange.ver.checkpoint import save_checkpoint, with_prefix
 from rearrange.ver.spaces import action_spec, observation_spec
 
 CFG = PolicyCfg(encoder=EncoderCfg(base_width=4, image_size=16), lstm_hidden=8)
@@ -40,12 +55,21 @@ def test_a_skill_comes_back_in_half_precision(skill, tmp_path):
     assert path.stat().st_size < 2.2 * sum(w.numel() for w in skill.weights.values()) + 20_000
 
 
+def said(skill):
+    """All that a skill says of itself, for comparison."""
+    bounds = skill.action.low.tolist() + skill.action.high.tolist()
+    seen = list(skill.observation.items())
+    return skill.env_id, skill.env_kwargs, skill.policy_cfg, seen, bounds, skill.origin
+
+
 def test_a_flipped_bit_is_found_wherever_it_is(skill, tmp_path):
     path = tmp_path / "pick.safetensors"
     write_skill(skill, path)
     content = path.read_bytes()
     rng = np.random.default_rng(0)
-    for place in rng.integers(0, len(content), 40):
+    header = 8 + int.from_bytes(content[:8], "little")
+    places = [*rng.integers(0, header, 120), *rng.integers(header, len(content), 10)]
+    for place in places:
         damaged = bytearray(content)
         damaged[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
@@ -53,8 +77,82 @@ def test_a_flipped_bit_is_found_wherever_it_is(skill, tmp_path):
             back = read_skill(path)
         except UserError as error:
             assert "\n" not in str(error) and str(path) in str(error)
-        else:  # the header's text may change without harm, the weights may not
+        else:  # blanks and the like
+            assert said(back) == said(skill)
             assert all(torch.equal(back.weights[n], w.half()) for n, w in skill.weights.items())
+
+
+def rewritten(skill, path, old=False, **changes):
+    """A file with other words in its header and checksums that are right."""
+    header = {"format": OLD_FORMAT if old else FORMAT, **header_json(skill), "origin": skill.origin}
+    header |= changes
+    weights = {name: w.half().contiguous() for name, w in skill.weights.items()}
+    if old:
+        header["checksum"] = _checksum(weights)
+    text = json.dumps(header)
+    metadata = {"rearrange": text}
+    if not old:
+        metadata["sha256"] = _checksum(weights, text)
+    path.write_bytes(save(weights, metadata))
+    return path
+
+
+def test_files_without_a_checksum_of_the_header_are_still_read(skill, tmp_path):
+    assert said(read_skill(rewritten(skill, tmp_path / "old", old=True))) == said(skill)
+
+
+WRONG = {
+    "a module": ({"env": "this:X-v0"}, "a skill of the home is needed"),
+    "another world": ({"env": "CartPole-v1"}, "a skill of the home is needed"),
+    "a path": ({"env_kwargs": KWARGS | {"xml_file": "/tmp/x.xml"}}, "env_kwargs['xml_file']"),
+    "a huge camera": ({"env_kwargs": KWARGS | {"camera_size": 100_000}}, "must lie in [1, 1024]"),
+    "a camera of text": ({"env_kwargs": KWARGS | {"camera_size": "16"}}, "a whole number"),
+    "an unknown word": ({"env_kwargs": {"observatyon_delay": 1}}, "must be one of"),
+    "no kwargs": ({"env_kwargs": None}, "must be an object"),
+    "bounds": ({"action": {"kind": "box", "low": [-9.0] * 10, "high": [1.0] * 10}}, "the bounds"),
+    "sensors": ({"observation": {"joint": [[7], "float32"]}}, "is missing"),
+    "a long list": ({"policy": {"hidden_sizes": [1] * 1000, "encoder": {}}}, "0 to 64 elements"),
+    "a huge memory": ({"policy": {"lstm_hidden": 65536, "encoder": {}}}, "at most 5e+08"),
+    "a wrong size": ({"policy": {"lstm_hidden": -1, "encoder": {}}}, "lstm_hidden must lie"),
+    "no encoder": ({"policy": {}}, "policy.encoder is missing"),
+    "no origin": ({"origin": []}, "origin must be an object"),
+}
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("case", WRONG)
+def test_each_field_is_checked_whatever_the_checksum(skill, tmp_path, case, old):
+    changes, word = WRONG[case]
+    with pytest.raises(UserError) as caught:
+        read_skill(rewritten(skill, tmp_path / "x", old, **changes))
+    assert word in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_weights_that_are_not_finite_are_refused(skill, tmp_path):
+    skill.weights["critic.bias"] = torch.tensor([float("nan")])
+    with pytest.raises(UserError, match="not finite"):
+        read_skill(rewritten(skill, tmp_path / "nan"))
+    with pytest.raises(UserError, match="in half precision.*not finite"):
+        write_skill(skill, tmp_path / "nan")
+    skill.weights["critic.bias"] = torch.tensor([1e6])  # too large for half precision
+    with pytest.raises(UserError, match="in half precision.*not finite"):
+        write_skill(skill, tmp_path / "nan")
+
+
+@pytest.mark.parametrize("where", [find_skill, find_weights])
+def test_a_name_in_a_checkpoint_imports_nothing(skill, tmp_path, where, monkeypatch):
+    (tmp_path / "planted.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    identity = header_json(skill) | {"env": "planted:X-v0"}
+    tensors = with_prefix("policy", skill.weights)
+    manifest = {"identity": identity, "mode": "ver"}
+    save_checkpoint(tmp_path / "checkpoints", 1, tensors, manifest)
+    if where is find_skill:
+        with pytest.raises(UserError, match="a skill of the home is needed"):
+            find_skill(tmp_path)
+    else:
+        env_id, weights = find_weights(tmp_path)
+        assert registered_id(env_id) is None and weights.keys() == skill.weights.keys()
 
 
 @pytest.mark.parametrize("content", [b"", b"no skill", b"\xff" * 100])
