@@ -144,6 +144,12 @@ class PlanCfg:
     """Instead of an episode: a PDDL domain file (STRIPS, typing, negative preconditions)."""
     problem: str | None = None
     """The PDDL problem file that goes with `domain`."""
+    search: str = "auto"
+    """For PDDL files: auto (shortest for small problems), fast (any plan), optimal (or none)."""
+    max_nodes: int | None = None
+    """For PDDL files: states to look at before giving up; by default some 30 s of them."""
+    timeout_s: float | None = None
+    """For PDDL files: seconds of search before giving up; by default only max_nodes counts."""
     output: str | None = None
     """For an episode: also write its PDDL problem to this file."""
 
@@ -153,6 +159,16 @@ class PlanCfg:
         _check(
             (self.domain is None) == (self.problem is None),
             "domain and problem go together: give both PDDL files or neither",
+        )
+        known = ("auto", "fast", "optimal")
+        _check(self.search in known, f"search must be one of {', '.join(known)}, got {self.search}")
+        _check(
+            self.max_nodes is None or self.max_nodes > 0,
+            f"max_nodes must be above 0, got {self.max_nodes}",
+        )
+        _check(
+            self.timeout_s is None or self.timeout_s > 0,
+            f"timeout_s must be above 0, got {self.timeout_s}",
         )
 
 

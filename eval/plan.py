@@ -12,7 +12,9 @@ def run(cfg: PlanCfg) -> int:
     if cfg.domain is not None and cfg.problem is not None:
         if cfg.output is not None:
             raise UserError("output goes with an episode: your PDDL problem is a file already")
-        return _plan_files(Path(cfg.domain).expanduser(), Path(cfg.problem).expanduser())
+        return _plan_files(cfg, Path(cfg.domain).expanduser(), Path(cfg.problem).expanduser())
+    if (cfg.search, cfg.max_nodes, cfg.timeout_s) != ("auto", None, None):
+        raise UserError("search, max_nodes and timeout_s go with domain= and problem=")
     from rearrange.eval.runner import check_split
     from rearrange.planner.facts import plan_for_episode
 
@@ -26,11 +28,10 @@ def run(cfg: PlanCfg) -> int:
     return 0
 
 
-def _plan_files(domain: Path, problem: Path) -> int:
-    from rearrange.planner.plan import plan_files
+def _plan_files(cfg: PlanCfg, domain: Path, problem: Path) -> int:
+    from rearrange.planner.plan import length_text, plan_files
 
-    plan = plan_files(domain, problem)
-    print(
-        "\n".join(str(step) for step in plan) if plan else "the goal holds already: nothing to do"
-    )
+    plan = plan_files(domain, problem, cfg.search, cfg.max_nodes, cfg.timeout_s)
+    steps = [str(step) for step in plan] or ["; the goal holds already: nothing to do"]
+    print("\n".join([*steps, length_text(plan)] if plan else steps))
     return 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rearrange.planner.pddl import GroundAction
-from rearrange.planner.plan import format_plan, solve_home
+from rearrange.planner.plan import format_plan, length_text, solve_home
 from rearrange.planner.problems import entity_names, task_problem
 from rearrange.sim import furniture as fur
 from rearrange.sim.simulation import Simulation
@@ -85,5 +85,6 @@ def plan_for_episode(task: str, split: str, seed: int, index: int) -> tuple[str,
     sim = Simulation()
     sim.reset(episode.scene)
     problem = observe(sim, episode)
-    text = format_plan(solve_home(problem), entities(episode), is_home=True)
-    return problem, text.splitlines()
+    plan = solve_home(problem)
+    text = format_plan(plan, entities(episode), is_home=True)
+    return problem, [*text.splitlines(), length_text(plan)]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rearrange.errors import UserError
+from rearrange.planner.budget import Plan
 from rearrange.planner.grounding import ground
 from rearrange.planner.pddl import Domain, GroundAction, parse_domain, parse_problem
 from rearrange.planner.problems import home_domain, skill_call
@@ -20,23 +21,24 @@ from rearrange.planner.validate import PlanError, validate
 def plan_files(
     domain_path: str | Path,
     problem_path: str | Path,
-    algorithm: str = "astar",
+    algorithm: str = "auto",
     max_nodes: int | None = None,
-) -> list[GroundAction]:
+    timeout_s: float | None = None,
+) -> Plan:
     """A validated plan for two PDDL files. Raises UserError naming file and line."""
     domain_text, problem_text = _read(domain_path), _read(problem_path)
     domain = parse_domain(domain_text, Path(domain_path).name)
-    return _plan(domain, problem_text, Path(problem_path).name, algorithm, max_nodes)
+    return _plan(domain, problem_text, Path(problem_path).name, algorithm, max_nodes, timeout_s)
 
 
 def solve(
-    domain_text: str, problem_text: str, algorithm: str = "astar", max_nodes: int | None = None
-) -> list[GroundAction]:
+    domain_text: str, problem_text: str, algorithm: str = "auto", max_nodes: int | None = None
+) -> Plan:
     """A validated plan for two PDDL texts. Raises UserError; NoPlanError when there is none."""
     return _plan(parse_domain(domain_text), problem_text, "problem", algorithm, max_nodes)
 
 
-def solve_home(problem_text: str, max_nodes: int | None = None) -> list[GroundAction]:
+def solve_home(problem_text: str, max_nodes: int | None = None) -> Plan:
     """A validated plan for a problem of the home's own domain, which is parsed only once."""
     return _plan(home_domain(), problem_text, "problem", "astar", max_nodes)
 
@@ -63,11 +65,24 @@ def format_plan(
     return "\n".join(lines)
 
 
+def length_text(plan: Plan) -> str:
+    """How long a plan is and whether that is known as shortest, as a comment of PDDL."""
+    if plan.is_shortest:
+        return f"; {len(plan)} steps, no plan is shorter"
+    least = f": at least {plan.lower_bound} are needed" if plan.lower_bound else ""
+    return f"; {len(plan)} steps, not known as shortest{least}"
+
+
 def _plan(
-    domain: Domain, problem_text: str, source: str, algorithm: str, max_nodes: int | None
-) -> list[GroundAction]:
+    domain: Domain,
+    problem_text: str,
+    source: str,
+    algorithm: str,
+    max_nodes: int | None,
+    timeout_s: float | None = None,
+) -> Plan:
     problem = parse_problem(problem_text, domain, source)
-    plan = search(ground(domain, problem), algorithm, max_nodes)
+    plan = search(ground(domain, problem), algorithm, max_nodes, timeout_s)
     try:
         validate(domain, problem, plan)
     except PlanError as error:  # ours, not the caller's

@@ -67,7 +67,10 @@ VERBS: dict[str, Verb] = {
         (
             "plan task=set_table index=3",
             "plan domain=my_domain.pddl problem=my_problem.pddl",
+            "plan domain=my_domain.pddl problem=my_problem.pddl search=optimal timeout_s=60",
         ),
+        "search=auto looks for a shortest plan if the problem is small, else for any; the last\n"
+        "line of the output says whether the plan is known as shortest.",
     ),
     "episodes": Verb(
         "rearrange.eval.episodes",

@@ -58,7 +58,10 @@ WORKER_ROOTS = (
     "rearrange.ver.environment_worker", "rearrange.ver.straggler", "rearrange.classic",
     "rearrange.skills.oracle", "rearrange.sim.", "rearrange.tasks.", "rearrange.planner.",
 )  # fmt: skip
-PURE_PLANNER = ("syntax", "pddl", "grounding", "search", "validate", "heuristics", "encoding")
+PURE_PLANNER = (
+    "syntax", "pddl", "grounding", "search", "validate", "heuristics", "encoding",
+    "fast", "agenda", "together", "relaxed_plans", "budget",
+)  # fmt: skip
 HEAVY = {"torch", "matplotlib", "scipy", "imageio", "hydra", "tensorboard", "PIL"}
 
 

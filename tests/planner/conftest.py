@@ -1,0 +1,6 @@
+"""Makes `instances` importable for the tests of the planner."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
