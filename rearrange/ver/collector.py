@@ -149,9 +149,8 @@ class Collector:
         self.policy_version = self.weights_step = 0  # of the weights: updates, optimiser steps
         self._held: list[int] = []  # fixed: environments that have given their share
         self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
-        self._sent_at = np.full(
-            num_envs, time.perf_counter()
-        )  # when an environment was given its action
+        self._sent_at = np.full(num_envs, time.perf_counter())  # when it was given its action
+        self._num_taken = np.zeros(num_envs, np.int64)  # steps in this rollout, dropped ones too
         self._begin = 0.0  # of this rollout
 
     def collect(self, storage: RolloutStorage) -> CollectReport:
@@ -160,6 +159,7 @@ class Collector:
         There are fewer if `should_end` said so.
         """
         self._begin = begin = time.perf_counter()
+        self._num_taken[:] = 0
         num_envs = self.pool.num_envs
         report = CollectReport(
             steps_per_env=np.zeros(num_envs, np.int64), step_s=np.full(num_envs, np.inf)
@@ -262,7 +262,8 @@ class Collector:
                 row = self.open_row[e]
                 storage.complete(row, slots.reward[e], slots.terminated[e], slots.truncated[e])
                 report.steps_per_env[e] += 1
-                report.step_s[e] = elapsed / report.steps_per_env[e]
+                self._num_taken[e] += 1
+                report.step_s[e] = elapsed / self._num_taken[e]
                 self._batching.answer_s.add(now - self._sent_at[e])
                 self.open_row[e], self._last_row[e] = -1, row
                 if slots.terminated[e] or slots.truncated[e]:

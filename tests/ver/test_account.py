@@ -1,0 +1,390 @@
+"""Every step is learned from once, or counted as lost: trainings that break in all ways, at random.
+
+    train (3 ranks of 2 environments, ver; two workers die) --> stopped by a signal
+    train (1 rank of 4, nover) --> killed        train (2 ranks of 2, htsrl) --> reaches its steps
+
+A schedule is a run's life: trainings of any mode and size, one after the other from the newest
+checkpoint, in which workers die and hang, numbers are not finite, ranks are slow, stopped by the
+others, asked to stop or killed. Trainer, storages, collector, meetings and checkpoints are the real
+ones; environments, clock and ranks are those of `fake_faults` and `fake_ranks`. The model is what
+the environments wrote down, and the rules of the modes.
+
+24 schedules in the suite, always the same ones. For more:
+
+    REARRANGE_SCHEDULES=5000 python -m pytest tests/ver/test_account.py -s [--hypothesis-seed=N]
+"""
+
+import os
+import shutil
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from fake_env import LENGTHS, SEED_RANGE
+from fake_faults import (
+    KINDS,
+    BreakableEnv,
+    BreakablePool,
+    BreakableSerialPool,
+    Diary,
+    Event,
+    Killed,
+)
+from fake_policy import FakePolicy
+from fake_ranks import FakeTime, ThreadRanks, TickingTime, World
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from rearrange.ver import collector, meeting, preemption, trainer
+from rearrange.ver.checkpoint import load_newest
+from rearrange.ver.collector import Collector, CollectorCfg, CollectReport, NonFinite
+from rearrange.ver.distributed import RanksLost
+from rearrange.ver.environment_worker import episode_seed
+from rearrange.ver.learner import Learner
+from rearrange.ver.metrics import SilentLog
+from rearrange.ver.pool import PoolCfg, TooManyRestarts
+from rearrange.ver.ppo import PPOCfg
+from rearrange.ver.preemption import PreemptionCfg
+from rearrange.ver.trainer import Trainer
+from rearrange.ver.trainer_cfg import MODES, TrainerCfg
+
+SEED = 5
+IN_SUITE = 24
+NUM_SCHEDULES = int(os.environ.get("REARRANGE_SCHEDULES", IN_SUITE))
+TOTALS = Counter()  # over all schedules, to be seen with -s
+
+seed_of = cache(partial(episode_seed, SEED))
+
+
+@dataclass
+class Update:
+    """What a rank learned from in one update; a step is (environment of all, episode, step)."""
+
+    fresh: list
+    stale: list
+    ends: int  # fresh steps that end an episode
+    report: CollectReport = None
+
+
+@dataclass
+class Training:
+    """One life of the trainer."""
+
+    cfg: TrainerCfg
+    world: World
+    events: list
+    updates: dict = field(default_factory=lambda: defaultdict(dict))  # number -> rank -> Update
+    diary: Diary = field(default_factory=Diary)
+    errors: list = field(default_factory=list)
+    trainers: dict = field(default_factory=dict)  # rank -> Trainer
+    is_exact: bool = False  # it went on in the middle of the episodes of the one before
+
+
+class AccountLearner(Learner):
+    """Learns nothing, and writes down from what."""
+
+    def __init__(self, policy, cfg, num_envs, device, rng, ranks, training):
+        super().__init__(policy, cfg, num_envs, device, rng, ranks)
+        self._training, self._rows = training, []
+
+    def update(self, storage, *args, **kwargs):
+        self._rows = []
+        figures = super().update(storage, *args, **kwargs)
+        rows = storage.complete_rows()
+        assert storage.num_complete == len(rows)
+        learned = Counter(np.concatenate(self._rows).tolist())
+        assert learned == dict.fromkeys(rows.tolist(), self.cfg.ppo.num_epochs)
+        first = self.ranks.rank * self.num_envs
+        keys = list(
+            zip(
+                (storage.env_id[rows] + first).tolist(), storage.episode_id[rows].tolist(),
+                storage.step_id[rows].tolist(), strict=True,
+            )
+        )  # fmt: skip
+        for row, (env, episode, step) in zip(rows, keys, strict=True):
+            seen = storage.observation["observation"][row, :3].tolist()
+            assert seen == [env, seed_of(env, episode) % SEED_RANGE, step]
+        is_stale = storage.is_stale[rows]
+        ends = (storage.terminated[rows] | storage.truncated[rows])[~is_stale]
+        number = self._training.trainers[self.ranks.rank].updates
+        self._training.updates[number][self.ranks.rank] = Update(
+            [key for key, old in zip(keys, is_stale, strict=True) if not old],
+            [key for key, old in zip(keys, is_stale, strict=True) if old],
+            int(ends.sum()),
+        )
+        return figures
+
+    def _step(self, storage, part):
+        self._rows.append(part.rows)
+        return {}
+
+
+class AccountPolicy(FakePolicy):
+    def observe(self, seen, gather):
+        gather(next(iter(seen.values())))
+
+
+class AccountTrainer(Trainer):
+    """Tells of its rollouts; one that is killed saves nothing."""
+
+    is_killed = False
+
+    def __init__(self, training, *args, ranks, **kwargs):
+        self.training = training
+        training.trainers[ranks.rank] = self
+        super().__init__(*args, ranks=ranks, **kwargs)
+
+    def _make_pool(self):
+        pool, training = super()._make_pool(), self.training
+        pool.prepare(self.ranks.rank, training.world, training.diary, training.events, self)
+        return pool
+
+    def _log(self, figures, report, *rest):
+        update = self.training.updates[self.updates - 1][self.ranks.rank]
+        update.report = report
+        super()._log(figures, report, *rest)
+
+    def _save(self, *args, **kwargs):
+        if not self.is_killed:
+            super()._save(*args, **kwargs)
+
+    def _write_summary(self, *args, **kwargs):
+        return {}
+
+
+TIME = FakeTime()
+
+
+class SilentRunLog(SilentLog):
+    def __init__(self, *args):
+        super().__init__()
+
+
+class AccountCollector(Collector):
+    def collect(self, storage):
+        world, rank = self.pool.world, self.pool.rank
+        TIME.bind(world, rank)
+        with world.collecting(rank):
+            return super().collect(storage)
+
+
+def live(training, rank, step_s, folder):
+    """A rank's process."""
+    world = training.world
+    TIME.bind(world, rank)
+    try:
+        one = AccountTrainer(
+            training, BreakableEnv, lambda *spec: AccountPolicy(), training.cfg,
+            Path(folder), learner_factory=partial(AccountLearner, training=training),
+            pool_factory=partial(BreakablePool, step_s=step_s), ranks=ThreadRanks(world, rank),
+            is_quiet=True,
+        )  # fmt: skip
+        resumed = one._resumed
+        training.is_exact |= training.cfg.serial and bool(resumed and resumed.values["is_exact"])
+        one.run()
+    except Killed:
+        world.leave_for_good()
+    except BaseException as error:
+        training.errors.append(error)
+        if not isinstance(error, NonFinite | TooManyRestarts | RanksLost):
+            world.leave_for_good()
+
+
+def check_end(training):
+    """A training ends as what happened in it says."""
+    happened, cfg = training.diary.happened, training.cfg
+    causes = {
+        NonFinite: {"nan", "nan_reset"}, TooManyRestarts: {"die", "hang"}, RanksLost: {"kill"}
+    }  # fmt: skip
+    for error in training.errors:
+        if type(error) not in causes or not causes[type(error)] & happened:
+            raise error
+    if not training.errors and not happened & {"stop", "kill"}:
+        assert training.trainers[0].steps >= cfg.total_steps
+
+
+def check_update(training, rank, number):
+    """What a rank learned from is what its mode promises."""
+    cfg, update = training.cfg, training.updates[number][rank]
+    report, full = update.report, cfg.steps_per_rollout
+    rule = "off" if training.world.size == 1 else cfg.preemption.rule_for(cfg.mode)
+    fills = rule != "off" and cfg.preemption.fills(cfg.mode)
+    before = [ranks[rank] for n, ranks in training.updates.items() if n < number]
+    earlier = {step for one in before for step in one.fresh}
+    stale, shares = set(update.stale), Counter(env for env, _, _ in update.fresh)
+    assert report.num_steps == len(update.fresh) and report.num_dropped_steps >= 0
+    assert stale <= earlier and len(stale) == len(update.stale)
+    assert not stale or fills
+    assert update.ends == len(report.episodes)
+    if not MODES[cfg.mode].is_variable:
+        assert max(shares.values()) <= cfg.num_steps
+    if rule == "off" or not before:
+        assert len(update.fresh) == full
+    assert cfg.ppo.num_minibatches <= len(update.fresh) <= full - len(stale)
+    if fills and not any(one.report.num_dropped_steps for one in [*before, update]):
+        assert len(update.fresh) + len(stale) == full
+    TOTALS.update(
+        learned=len(update.fresh), stale=len(stale), dropped=report.num_dropped_steps,
+        stopped_rollouts=len(update.fresh) < full,
+    )  # fmt: skip
+
+
+def check_lost(training, numbers):
+    """Where a training came to its end, what it reports as dropped is what is missing."""
+    cfg, announced = training.cfg, training.diary.announced
+    is_in_turn = MODES[cfg.mode].turns == "in turn" and not cfg.overlap  # none is collected ahead
+    if training.errors or training.diary.happened & {"stop", "kill"} or not is_in_turn:
+        return
+    if training.is_exact:  # steps that were announced before
+        return
+    updates = [update for number in numbers for update in training.updates[number].values()]
+    learned = Counter((env, seed_of(env, ep)) for one in updates for env, ep, _ in one.fresh)
+    lost = sum(announced.get(key, 0) - learned[key] for key in training.diary.faulty)
+    dropped = sum(one.report.num_dropped_steps for one in updates)
+    # An answer may have come, and not have been taken into a rollout, when the worker died.
+    assert dropped <= lost <= dropped + len(training.diary.faulty)
+
+
+EVENTS = st.builds(
+    Event, st.sampled_from(KINDS), rank=st.integers(0, 2), env=st.integers(0, 3),
+    after=st.integers(0, 50),
+)  # fmt: skip
+
+
+class Schedules(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        shared = Path("/dev/shm")  # where writing costs nothing
+        self.folder = tempfile.mkdtemp(dir=shared if shared.is_dir() else None)
+        self.num_steps = 0
+        self.updates, self.chains = [], []  # saved ones: {rank: Update}; which belong together
+        self.faulty = set()
+        patches = {
+            (collector, "time"): TIME, (meeting, "time"): TIME, (trainer, "time"): TickingTime(),
+            (trainer, "Collector"): AccountCollector, (trainer, "RunLog"): SilentRunLog,
+            (trainer, "SerialPool"): BreakableSerialPool,
+            # a choice from the second rollout on: trainings are short
+            (preemption, "_WARM_UP"): 0, (preemption, "_LEAST_JUDGED"): 1,
+        }  # fmt: skip
+        self.patches = [mock.patch.object(*place, new) for place, new in patches.items()]
+        for patch in self.patches:
+            patch.start()
+
+    def teardown(self):
+        for patch in reversed(self.patches):
+            patch.stop()
+        shutil.rmtree(self.folder)
+        TOTALS["schedules"] += 1
+
+    @rule(
+        mode=st.sampled_from(tuple(MODES)), size=st.integers(1, 3), num_envs=st.integers(1, 4),
+        num_steps=st.integers(2, 6), num_rollouts=st.integers(1, 6), parts=st.integers(1, 2),
+        style=st.sampled_from(("serial", "workers", "overlap")), per_worker=st.integers(1, 2),
+        preemption=st.tuples(
+            st.sampled_from(("auto", "off", "fraction", "optimal")),
+            st.sampled_from((None, True, False)),
+        ),
+        on_nonfinite=st.sampled_from(("drop", "stop")), max_restarts=st.sampled_from((1, 100)),
+        interval=st.sampled_from((0.0, 1e9)), speed=st.integers(0, 1000),
+        min_batch=st.integers(0, 3), events=st.lists(EVENTS, max_size=8),
+    )  # fmt: skip
+    def train(self, mode, size, num_envs, num_steps, num_rollouts, parts, style, **others):
+        """Goes on from the newest checkpoint; all kinds of things happen."""
+        turns = MODES[mode].turns
+        size = 1 if mode == "async" else size
+        num_steps += (num_envs * num_steps) % parts
+        rule, fill = others["preemption"]
+        cfg = TrainerCfg(
+            mode=mode, total_steps=self.num_steps + num_rollouts * size * num_envs * num_steps,
+            num_envs=num_envs, num_steps=num_steps, seed=SEED, device="cpu",
+            serial=style == "serial" and turns == "in turn",
+            overlap=style == "overlap" and turns != "free",
+            collector=CollectorCfg(min_batch=others["min_batch"]),
+            workers=PoolCfg(
+                envs_per_worker=others["per_worker"], max_restarts=others["max_restarts"]
+            ),
+            ppo=PPOCfg(num_epochs=2, num_minibatches=parts),
+            preemption=PreemptionCfg(rule=rule, fill=fill, fraction=0.5),
+            on_nonfinite=others["on_nonfinite"], checkpoint_interval_s=others["interval"],
+            resume="auto",
+        )  # fmt: skip
+        training = Training(cfg, World(size), others["events"])
+        speeds = np.random.default_rng(others["speed"])
+        # a rank's environments are alike, or one of them is slow; so are ranks
+        step_s = 0.02 * speeds.choice([1.0, 1.0, 5.0], (size, 1))
+        step_s = step_s * speeds.choice([0.7, 1.0, 1.1, 4.0], (size, num_envs))
+        threads = [
+            threading.Thread(target=live, args=(training, rank, step_s[rank], self.folder))
+            for rank in range(size)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        check_end(training)
+        self.account(training)
+
+    def account(self, training):
+        """All that was learned and saved so far, over all trainings of the run."""
+        found = load_newest(Path(self.folder) / "checkpoints")
+        num_updates = found.manifest["updates"] if found else 0
+        numbers = range(len(self.updates), num_updates)
+        assert num_updates >= len(self.updates)
+        self.faulty |= training.diary.faulty
+        if numbers and not (training.is_exact and self.chains):
+            self.chains.append([])
+        for number in numbers:
+            ranks = training.updates[number]
+            assert sorted(ranks) == list(range(training.world.size))
+            fresh = [step for update in ranks.values() for step in update.fresh]
+            for rank, update in ranks.items():
+                check_update(training, rank, number)
+                assert update.report.num_steps_all == len(fresh)
+            self.updates.append(ranks)
+            self.chains[-1] += fresh
+        check_lost(training, numbers)
+        everything = Counter(step for chain in self.chains for step in chain)
+        self.num_steps = found.step if found else 0
+        assert everything.total() == len(everything) == self.num_steps
+        for chain in self.chains:
+            self.check_chain(chain)
+        num_ends = sum(update.ends for ranks in self.updates for update in ranks.values())
+        if found:
+            assert found.manifest["episodes"]["num_finished"] == num_ends
+        TOTALS.update(training.diary.happened, trainings=1, episodes=num_ends)
+
+    def check_chain(self, chain):
+        """Episodes of trainings that went on exactly: none has a gap, and none is missing."""
+        counts = defaultdict(list)
+        for env, episode, step in chain:
+            counts[env, episode].append(step)
+        newest, oldest = {}, {}
+        for (env, episode), steps in counts.items():
+            assert sorted(steps) == list(range(len(steps)))
+            newest[env] = max(newest.get(env, 0), episode)
+            oldest[env] = min(oldest.get(env, episode), episode)
+        for env in newest:
+            for episode in range(oldest[env], newest[env]):
+                seed = seed_of(env, episode)
+                is_whole = len(counts[env, episode]) == LENGTHS[seed % len(LENGTHS)]
+                assert is_whole or (env, seed) in self.faulty
+
+
+def test_every_step_is_learned_from_once_or_counted_as_lost(caplog):
+    caplog.set_level("ERROR")
+    TOTALS.clear()
+    run_state_machine_as_test(
+        Schedules,
+        settings=settings(
+            max_examples=NUM_SCHEDULES, stateful_step_count=5, deadline=None, database=None,
+            derandomize=NUM_SCHEDULES == IN_SUITE, suppress_health_check=list(HealthCheck),
+        ),
+    )  # fmt: skip
+    print("\n" + ", ".join(f"{name} {count}" for name, count in sorted(TOTALS.items())))
+    assert TOTALS["schedules"] >= NUM_SCHEDULES and TOTALS["stale"] and TOTALS["dropped"]
