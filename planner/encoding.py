@@ -12,8 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rearrange.errors import UserError
 from rearrange.planner.grounding import GroundTask
 from rearrange.planner.pddl import Fact, GroundAction, State, atom_text
+
+MAX_BITS = 2_000_000_000
+"""Facts x actions: the masks of all actions take three bits each, some 750 MB."""
 
 Literal = tuple[Fact, bool]
 """A fact, and whether it is wanted true."""
@@ -64,7 +68,10 @@ def facts_of(state: int) -> list[int]:
 
 
 def encode(task: GroundTask) -> EncodedTask:
-    """The task in numbers, without actions that can never run or never help."""
+    """The task in numbers, without actions that can never run or never help.
+
+    Raises UserError when facts x actions are more than MAX_BITS.
+    """
     added = {fact for action in task.actions for fact in action.add_effects}
     deleted = {fact for action in task.actions for fact in _gone(action)}
 
@@ -88,6 +95,11 @@ def encode(task: GroundTask) -> EncodedTask:
     asked = dict.fromkeys(wishes)
     asked.update(dict.fromkeys(need for _, needs in possible for need in needs))
     number = {literal: index for index, literal in enumerate(asked)}
+    if len(number) * len(possible) > MAX_BITS:
+        raise UserError(
+            f"{task.name}: {len(number):,} facts with {len(possible):,} actions are too many, at"
+            f" most {MAX_BITS:,} pairs: give the problem fewer objects"
+        )
     goals = tuple(number[literal] for literal in wishes)
     return EncodedTask(
         literals=tuple(number),

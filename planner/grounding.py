@@ -72,10 +72,12 @@ class _Grounder:
             for schema in domain.actions.values()
             for atom in (*schema.add_effects, *schema.del_effects)
         }
-        self._members = {
-            name: [o for o, kind in problem.objects.items() if domain.is_subtype(kind, name)]
-            for name in (ROOT, *domain.parents)
-        }
+        self._members: dict[str, list[str]] = {name: [] for name in (ROOT, *domain.parents)}
+        for name, kind in problem.objects.items():
+            while kind != ROOT:
+                self._members[kind].append(name)
+                kind = domain.parents[kind]
+            self._members[ROOT].append(name)
         self._member_sets = {name: frozenset(members) for name, members in self._members.items()}
         # Found facts by predicate, and by predicate, argument position and object there.
         self._facts: dict[tuple, list[Fact]] = defaultdict(list)
@@ -142,7 +144,7 @@ class _Grounder:
         self, schema: ActionSchema, binding: Binding, atoms: list[Fact]
     ) -> Iterator[Binding]:
         """All bindings of all parameters that make `atoms` found facts."""
-        self._steps += 1
+        self._steps += 1 + len(atoms) // 8  # each atom left is looked at
         if self._steps > MAX_JOIN_STEPS:
             raise UserError(
                 f"grounding action {schema.name} takes more than {MAX_JOIN_STEPS:,} steps: give the"

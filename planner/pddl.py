@@ -24,6 +24,11 @@ ROOT = "object"
 """The type above all others, and of whatever has no type."""
 EQUALS = "="
 
+MAX_TYPE_DEPTH = 100  # types above each other; each check of a type walks up this way
+MAX_PARAMETERS = 50  # of an action; grounding recurses over them
+MAX_PRECONDITIONS = 200  # of an action, likewise
+_MAX_NAMES = 12  # in an error's list of what is known
+
 
 @dataclass(frozen=True)
 class ActionSchema:
@@ -145,21 +150,28 @@ class _Reader:
                     fail(self.source, place, f"`{ROOT}` is the topmost type, it has no parent")
             elif self.parents.setdefault(name, parent) != parent:
                 fail(self.source, place, f"type {name} is declared twice")
+        depths = {ROOT: 0}
         for name, _, place in declared:
-            self._check_ancestors(name, place)
+            self._measure(name, place, depths)
 
-    def _check_ancestors(self, name: str, place: ParserRuleContext) -> None:
-        above, seen = name, set()
-        while above != ROOT:
-            if above in seen:
+    def _measure(self, name: str, place: ParserRuleContext, depths: dict[str, int]) -> None:
+        """Enters the depths of a type and of those above it; each type is walked over once."""
+        way: dict[str, None] = {}
+        above = name
+        while above not in depths:
+            if above in way:
                 fail(self.source, place, f"type {name} is its own ancestor")
-            seen.add(above)
+            way[above] = None
             self._check_type(above, place)
             above = self.parents[above]
+        for depth, below in enumerate(reversed(way), start=depths[above] + 1):
+            if depth > MAX_TYPE_DEPTH:
+                fail(self.source, place, f"type {name} has more than {MAX_TYPE_DEPTH} types above")
+            depths[below] = depth
 
     def _check_type(self, name: str, place: ParserRuleContext) -> None:
         if name != ROOT and name not in self.parents:
-            known = ", ".join([ROOT, *self.parents])
+            known = _listed([ROOT, *self.parents])
             fail(self.source, place, f"type {name} is not declared; known types: {known}")
 
     def read_objects(self, names: ParserRuleContext) -> None:
@@ -182,6 +194,9 @@ class _Reader:
 
     def read_action(self, tree: ParserRuleContext) -> ActionSchema:
         parameters = self._parameters(tree.typedVariableList())
+        if len(parameters) > MAX_PARAMETERS:
+            what = f"an action may have {MAX_PARAMETERS} parameters, this has {len(parameters)}"
+            fail(self.source, tree, what)
         body = tree.actionDefBody()
         wanted = [body.precondition().goalDesc()] if body.precondition() else []
         effect = body.effect()
@@ -190,10 +205,14 @@ class _Reader:
         for atom in (*add_effects, *del_effects):
             if atom[0] == EQUALS:
                 fail(self.source, body, "`=` may stand in preconditions only, not in effects")
+        needs = self.read_literals(wanted, parameters)
+        if (count := len(needs[0]) + len(needs[1])) > MAX_PRECONDITIONS:
+            what = f"an action may have {MAX_PRECONDITIONS} preconditions, this has {count}"
+            fail(self.source, tree, what)
         return ActionSchema(
             tree.actionSymbol().getText(),
             tuple(parameters.items()),
-            *self.read_literals(wanted, parameters),
+            *needs,
             add_effects,
             del_effects,
         )
@@ -236,7 +255,7 @@ class _Reader:
         elif name in self.predicates:
             types = self.predicates[name]
         else:
-            known = ", ".join(self.predicates) or "none"
+            known = _listed(list(self.predicates))
             fail(self.source, tree, f"predicate {name} is not declared; known predicates: {known}")
         if len(terms) != len(types):
             fail(self.source, tree, f"{name} takes {len(types)} arguments, here are {len(terms)}")
@@ -265,6 +284,11 @@ def _typed(names: ParserRuleContext, source: str) -> Iterable[tuple[str, str, Pa
         type_name = ROOT if group is names else group.r_type().getText()
         for name in group.VARIABLE() if is_variables else group.name():
             yield name.getText(), type_name, group
+
+
+def _listed(names: list[str]) -> str:
+    rest = [f"and {len(names) - _MAX_NAMES:,} more"] if len(names) > _MAX_NAMES else []
+    return ", ".join(names[:_MAX_NAMES] + rest) or "none"
 
 
 def _text(tree: ParserRuleContext) -> str:

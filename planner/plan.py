@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from stat import S_ISREG
 
 from rearrange.errors import UserError
 from rearrange.planner.budget import Plan
@@ -93,7 +94,10 @@ def _plan(
 def _read(path: str | Path) -> str:
     path = Path(path)
     try:
-        if path.stat().st_size > 4 * MAX_CHARACTERS:  # UTF-8 has at most 4 bytes a character
+        status = path.stat()
+        if not S_ISREG(status.st_mode):  # a device or a pipe may never end
+            raise UserError(f"{path}: cannot be read: PDDL must be a regular file")
+        if status.st_size > 4 * MAX_CHARACTERS:  # UTF-8 has at most 4 bytes a character
             raise UserError(f"{path}: a PDDL file may have {MAX_CHARACTERS:,} characters")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

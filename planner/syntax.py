@@ -63,6 +63,8 @@ def parse_tree(text: str, kind: str, source: str) -> ParserRuleContext:
     _check_parentheses(tokens, source)
     _check_header(tokens, kind, source)
     _check_supported(tokens, source)
+    if kind == "problem":
+        _check_sections(tokens, source)
     _free_names(tokens)
     parser = pddlParser(CommonTokenStream(ListTokenSource(_sort_sections(tokens))))
     parser.removeErrorListeners()
@@ -139,6 +141,21 @@ def _check_supported(tokens: Sequence[Token], source: str) -> None:
             fail(source, token, f"{word} is not supported; supported are {' '.join(REQUIREMENTS)}")
         if word in _UNSUPPORTED and (before.text == "(" or not word[0].isalpha()):
             fail(source, token, f"{_UNSUPPORTED[word]} (`{word}`) are not supported")
+
+
+def _check_sections(tokens: Sequence[Token], source: str) -> None:
+    """Whether a problem says what it must: its domain, the start and the goal."""
+    opened = {
+        token.text: following.text
+        for before, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if before.text == "("
+    }
+    for section in (":domain", ":init", ":goal"):
+        if section not in opened:
+            fail(source, tokens[-1], f"the problem ends without a section ({section} ...)")
+    if opened[":goal"] == ")":
+        place = next(token for token in tokens if token.text == ":goal")
+        fail(source, place, "(:goal) is empty: write (:goal (and FACT ...))")
 
 
 def _free_names(tokens: Sequence[Token]) -> None:

@@ -160,6 +160,52 @@ def test_an_init_section_is_needed():
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("(:goal (and (q b1) (not (p b1 c1)) (r)))", "", r"line 5: .* without .* \(:goal"),
+        ("(:domain d)", "", r"line 5: .* without .* \(:domain"),
+        ("(and (q b1) (not (p b1 c1)) (r))", "", r"line 5: \(:goal\) is empty"),
+    ],
+)
+def test_a_section_that_is_missing_is_named(old, new, message):
+    assert old in PROBLEM
+    with pytest.raises(UserError, match=message):
+        parse_problem(PROBLEM.replace(old, new), parse_domain(DOMAIN))
+
+
+def test_twenty_thousand_types_are_read_or_refused_in_little_time():
+    chain = " ".join(f"t{i} - t{i + 1}" for i in range(2000))
+    with pytest.raises(UserError, match="more than 100 types above") as error:
+        parse_domain(f"(define (domain d) (:types {chain} t2000))")
+    assert len(str(error.value)) < 200
+    many = " ".join(f"t{i}" for i in range(3000))
+    domain = parse_domain(f"(define (domain d) (:types {many}) (:predicates (p ?x - t7)))")
+    assert len(domain.parents) == 3000
+    with pytest.raises(UserError, match="and 2,989 more") as error:
+        parse_domain(f"(define (domain d) (:types {many}) (:predicates (p ?x - u)))")
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("parameters", "atoms", "message"),
+    [(60, 0, "may have 50 parameters, this has 60"), (1, 201, "200 preconditions, this has 201")],
+)
+def test_actions_that_grounding_could_not_end_with_are_refused(parameters, atoms, message):
+    variables = " ".join(f"?v{i}" for i in range(parameters))
+    predicates = " ".join(f"(p{i} ?x)" for i in range(atoms + 1))
+    needs = " ".join(f"(p{i} ?v0)" for i in range(atoms))
+    with pytest.raises(UserError, match=f"line 2: .*{message}"):
+        parse_domain(f"""(define (domain d) (:predicates {predicates})
+          (:action a :parameters ({variables}) :precondition (and {needs}) :effect (p0 ?v0)))""")
+
+
+def test_only_regular_files_are_read():
+    for path in ("/dev/zero", "/dev/null"):
+        with pytest.raises(UserError, match=f"{path}: cannot be read: .* regular file"):
+            plan_files(path, path)
+
+
+@pytest.mark.parametrize(
     "text",
     ["", "; only a comment", "\0", "\ufeff", "(", ")", "()", "hello", "(define", "(" * 100_000,
      "(define (domain d)" + "(" * 5000 + ")" * 5001, "\N{SNOWMAN}", "a" * 2_000_000],
