@@ -8,6 +8,7 @@ skill must have been trained with. No name in a file imports anything.
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, get_type_hints
 
@@ -18,7 +19,7 @@ from rearrange.checked_json import Node, quoted
 from rearrange.errors import UserError
 from rearrange.skills.encoder import EncoderCfg
 from rearrange.skills.policy import PolicyCfg, build_policy
-from rearrange.tasks.gym_factory import read_spaces
+from rearrange.tasks.gym_factory import read_spaces, registered_id
 from rearrange.tasks.recorded_options import recorded_options
 from rearrange.tasks.registry import TASK_OF_ID
 from rearrange.ver.spaces import (
@@ -31,6 +32,8 @@ from rearrange.ver.spaces import (
 
 OWN_CHOICES = ("name", "precision", "compile")  # how a policy is computed is the reader's choice
 MOST_STEPS = 2**53
+LARGEST_OPTION = 1e6  # of an environment that says no bounds itself
+_WORD = re.compile(r"[\w-]{1,64}", re.ASCII)
 WEIGHT_TYPES = (torch.float16, torch.float32, torch.float64, torch.int64, torch.bool)
 
 
@@ -46,12 +49,19 @@ class SkillHeader:
 def check_header(node: Node) -> SkillHeader:
     """The fields env, env_kwargs and policy, and the spaces that follow from them.
 
-    Raises UserError for what is no skill of the home or holds a value that is out of range.
+    Raises UserError for an environment that is not registered, or a value that is out of range.
     """
-    env_id = node["env"].text()
-    if env_id not in TASK_OF_ID:
-        raise UserError(f"{node.where}a skill of the home is needed, got one of {quoted(env_id)}")
-    env_kwargs = recorded_options(node["env_kwargs"].value, node.where)
+    named = node["env"].text()
+    env_id = registered_id(named)
+    if env_id is None:
+        raise UserError(
+            f"{node.where}env {quoted(named)} is not registered, and no name in a file imports a "
+            "module: import the one that registers it first"
+        )
+    if env_id in TASK_OF_ID:
+        env_kwargs = recorded_options(node["env_kwargs"].value, node.where)
+    else:
+        env_kwargs = {name: _plain(value) for name, value in node["env_kwargs"].items()}
     cfg = read_policy_cfg(node["policy"])
     spaces = read_spaces(env_id, env_kwargs)
     return SkillHeader(env_id, env_kwargs, cfg, observation_spec(spaces[0]), action_spec(spaces[1]))
@@ -144,6 +154,22 @@ def _of_fields(cls: type, node: Node, left_out: tuple[str, ...] = ()) -> dict[st
         if is_needed and field.name not in values:
             node[field.name]  # says that it is missing
     return values
+
+
+def _plain(node: Node) -> Any:
+    """An option of somebody else's environment: a number of usual size or a short word.
+
+    No path is among them, and nothing that could be a module's name.
+    """
+    value = node.value
+    if isinstance(value, str):
+        if not _WORD.fullmatch(value):
+            node.fail("be a word, with no path or module in it")
+    elif isinstance(value, list):
+        return [_plain(element) for element in node.list(_MOST_NUMBERS)]
+    elif value is not None and not isinstance(value, bool):
+        node.number(-LARGEST_OPTION, LARGEST_OPTION)
+    return value
 
 
 def _made(cls: type, values: dict[str, Any], node: Node) -> Any:

@@ -145,7 +145,7 @@ class SlotEnvironment:
         slots.reward[e], slots.terminated[e] = reward, terminated
         slots.truncated[e] = truncated and not terminated
         target = slots.final if terminated or truncated else slots.observation
-        write_observation(self.env.observation_space, observation, target, e)
+        self._write(observation, target)
         if (what := self._nonfinite(target)) is not None:
             place = self._place()
             self._write_start(self._reset(), f"{place}: {what}")
@@ -155,7 +155,7 @@ class SlotEnvironment:
             slots.infos[e] = [_lookup(info, key) for key in self.cfg.info_keys]
             slots.is_whole[e] = self.is_whole
             first = self._reset(self.seed_number if self._is_given_again(info) else None)
-            write_observation(self.env.observation_space, first, slots.observation, e)
+            self._write(first, slots.observation)
             if self._nonfinite(slots.observation, with_reward=False) is not None:
                 self._write_start(first)  # one answer cannot tell both: the episode is lost
         slots.episode_number[e] = self.number
@@ -212,7 +212,7 @@ class SlotEnvironment:
         """Writes an episode's first observation, and what was not finite before it."""
         slots, e = self.slots, self.index
         for _ in range(_RESETS):
-            write_observation(self.env.observation_space, observation, slots.observation, e)
+            self._write(observation, slots.observation)
             what = self._nonfinite(slots.observation, with_reward=False)
             if what is None:
                 break
@@ -227,6 +227,15 @@ class SlotEnvironment:
         slots.terminated[e] = slots.truncated[e] = 0
         slots.reward[e] = slots.step_seconds[e] = 0.0
         slots.episode_number[e] = self.number
+
+    def _write(self, observation, arrays: dict[str, np.ndarray]) -> None:
+        """Into this environment's row. Raises UserError, saying whose it is, for a wrong one."""
+        try:
+            write_observation(self.env.observation_space, observation, arrays, self.index)
+        except UserError as error:
+            spec = self.env.spec
+            name = spec.id if spec is not None else type(self.env.unwrapped).__name__
+            raise UserError(f"env {name}: {error} ({self._place()})") from error
 
     def _nonfinite(self, arrays: dict[str, np.ndarray], with_reward: bool = True) -> str | None:
         """What is not a finite number, in words."""

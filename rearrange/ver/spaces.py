@@ -7,11 +7,13 @@ units where [-1, 1] is the whole range. No torch here: environment workers impor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from gymnasium import Space, spaces
 
+from rearrange.checked_json import quoted
 from rearrange.errors import UserError
 
 
@@ -93,32 +95,71 @@ def _array_spec(space: Space) -> ArraySpec:
     )
 
 
-def write_observation(space: Space, observation, arrays: dict[str, np.ndarray], row: int) -> None:
-    """Writes an observation into row `row` of the arrays, {name: [E, ...]}."""
-    if isinstance(space, spaces.Dict):
-        for name, part in space.spaces.items():
-            if isinstance(part, spaces.Dict):
-                nested = {key: arrays[f"{name}/{key}"] for key in observation_spec(part)}
-                write_observation(part, observation[name], nested, row)
-            else:
-                _write(part, observation[name], arrays[name], row)
-    else:
-        _write(space, observation, arrays["observation"], row)
+def write_observation(
+    space: Space, observation, arrays: dict[str, np.ndarray], row: int, prefix: str = ""
+) -> None:
+    """Writes an observation into row `row` of the arrays, {name: [E, ...]}.
+
+    Nothing is stretched, cut or turned into another kind of number on the way.
+    Raises UserError, naming the key, for what is no observation of the space.
+    """
+    if not isinstance(space, spaces.Dict):
+        _write(space, observation, arrays["observation"], row, "observation")
+        return
+    if not isinstance(observation, Mapping):
+        raise UserError(f"{prefix or 'observation'} must be a dict, got {quoted(observation)}")
+    for name, part in space.spaces.items():
+        if name not in observation:
+            raise UserError(f"observation '{prefix}{name}' is missing")
+        if isinstance(part, spaces.Dict):
+            nested = {key: arrays[f"{name}/{key}"] for key in observation_spec(part)}
+            write_observation(part, observation[name], nested, row, f"{prefix}{name}/")
+        else:
+            _write(part, observation[name], arrays[name], row, f"{prefix}{name}")
 
 
-def _write(space: Space, value, array: np.ndarray, row: int) -> None:
-    if isinstance(space, spaces.Box):
+def _write(space: Space, value, array: np.ndarray, row: int, key: str) -> None:
+    try:
+        value = np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise UserError(f"observation '{key}' must be an array, got {quoted(value)}") from error
+    is_box = isinstance(space, spaces.Box)
+    if value.dtype.kind not in ("biuf" if is_box else "biu"):
+        kind = "real" if is_box else "whole"
+        raise UserError(f"observation '{key}' must be {kind} numbers, got type {value.dtype}")
+    shape = space.shape or ()
+    if value.shape != shape and not value.shape + shape == (1,):  # () and (1,) are as good
+        raise UserError(f"observation '{key}' must have the shape {shape}, got {value.shape}")
+    if is_box:
+        _check_bytes(value, array.dtype, key)
         array[row] = value
         return
     array[row] = 0.0
-    if isinstance(space, spaces.Discrete):
-        array[row, int(value) - int(space.start)] = 1.0
-    elif isinstance(space, spaces.MultiDiscrete):
+    if isinstance(space, spaces.MultiBinary):
+        _check_choices(value, 0, 2, key)
+        array[row] = value.ravel()
+    elif isinstance(space, spaces.Discrete):
+        _check_choices(value, space.start, space.n, key)
+        array[row, int(value.item()) - int(space.start)] = 1.0
+    else:
+        _check_choices(value, space.start, space.nvec, key)
         nvec = space.nvec.ravel()
         offsets = np.concatenate([[0], np.cumsum(nvec)[:-1]])
-        array[row, offsets + (np.asarray(value) - space.start).ravel()] = 1.0
-    else:
-        array[row] = np.asarray(value, np.float32).ravel()
+        array[row, offsets + (value - space.start).ravel()] = 1.0
+
+
+def _check_bytes(value: np.ndarray, dtype: np.dtype, key: str) -> None:
+    """Pictures of bytes: 300 would become 44, and 0.5 black."""
+    if dtype != np.uint8 or value.dtype == np.uint8:
+        return
+    if value.dtype.kind not in "iu" or value.min() < 0 or value.max() > 255:
+        raise UserError(f"observation '{key}' must be bytes, got type {value.dtype}")
+
+
+def _check_choices(value: np.ndarray, start, count, key: str) -> None:
+    if not ((value >= start) & (value < start + count)).all():
+        came = str(value.tolist())[:60]
+        raise UserError(f"observation '{key}' must be one of the space's choices, got {came}")
 
 
 def action_spec(space: Space) -> ActionSpec:

@@ -102,8 +102,11 @@ def test_files_without_a_checksum_of_the_header_are_still_read(skill, tmp_path):
 
 
 WRONG = {
-    "a module": ({"env": "this:X-v0"}, "a skill of the home is needed"),
-    "another world": ({"env": "CartPole-v1"}, "a skill of the home is needed"),
+    "a module": ({"env": "this:X-v0"}, "'this:X-v0' is not registered"),
+    "another world": ({"env": "CartPole-v1"}, "cannot make env 'CartPole-v1'"),
+    "its path": ({"env": "Ant-v5", "env_kwargs": {"xml_file": "/x.xml"}}, "with no path"),
+    "its module": ({"env": "CartPole-v1", "env_kwargs": {"a": ["this:X-v0"]}}, "or module in it"),
+    "its size": ({"env": "CartPole-v1", "env_kwargs": {"a": 1e9}}, "must lie in [-1e+06, 1e+06]"),
     "a path": ({"env_kwargs": KWARGS | {"xml_file": "/tmp/x.xml"}}, "env_kwargs['xml_file']"),
     "a huge camera": ({"env_kwargs": KWARGS | {"camera_size": 100_000}}, "must lie in [1, 1024]"),
     "a camera of text": ({"env_kwargs": KWARGS | {"camera_size": "16"}}, "a whole number"),
@@ -148,7 +151,7 @@ def test_a_name_in_a_checkpoint_imports_nothing(skill, tmp_path, where, monkeypa
     manifest = {"identity": identity, "mode": "ver"}
     save_checkpoint(tmp_path / "checkpoints", 1, tensors, manifest)
     if where is find_skill:
-        with pytest.raises(UserError, match="a skill of the home is needed"):
+        with pytest.raises(UserError, match="is not registered"):
             find_skill(tmp_path)
     else:
         env_id, weights = find_weights(tmp_path)

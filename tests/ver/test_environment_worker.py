@@ -14,6 +14,7 @@ from fake_env import (
     seed_of,
 )
 
+from rearrange.errors import UserError
 from rearrange.ver import shared_memory as sm
 from rearrange.ver.environment_worker import SlotEnvironment, WorkerCfg, episode_seed
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
@@ -316,3 +317,23 @@ def test_a_real_environment_replays_too():
     again, other = make(make_env, index=0, number=environment.number, is_fresh=False)
     again.replay(environment.actions)
     assert (other.observation["observation"] == slots.observation["observation"]).all()
+
+
+class Stretched(FakeEnv):
+    """From its second step on one number stands for all four."""
+
+    def step(self, action):
+        observation, *others = super().step(action)
+        return (observation if self.count < 2 else observation[:1], *others)
+
+
+def test_an_observation_of_another_shape_names_environment_and_step():
+    one, _ = make(lambda index: Stretched(index, lengths=(9,)))
+    one.start()
+    one.step()
+    with pytest.raises(UserError) as caught:
+        one.step()
+    assert str(caught.value) == (
+        "env Stretched: observation 'observation' must have the shape (4,), got (1,) "
+        "(environment 1, episode 0, step 2)"
+    )

@@ -185,3 +185,46 @@ def test_other_actions_are_refused_in_one_line(space):
     with pytest.raises(UserError) as caught:
         action_spec(space)
     assert type(space).__name__ in str(caught.value) and "\n" not in str(caught.value)
+
+
+WRONG_VALUES = {
+    "a scalar": (spaces.Box(-1, 1, (4,)), 0.5, "must have the shape (4,), got ()"),
+    "one of four": (spaces.Box(-1, 1, (4,)), np.ones(1), "must have the shape (4,), got (1,)"),
+    "a row of four": (spaces.Box(-1, 1, (4,)), np.ones((1, 4)), "got (1, 4)"),
+    "imaginary parts": (spaces.Box(-1, 1, (4,)), np.ones(4) * 1j, "real numbers, got type complex"),
+    "text": (spaces.Box(-1, 1, (2,)), ["1", "2"], "real numbers, got type <U1"),
+    "nothing": (spaces.Box(-1, 1, (2,)), None, "real numbers, got type object"),
+    "ragged": (spaces.Box(-1, 1, (2,)), [[1], [2, 3]], "must be an array"),
+    "below the choices": (spaces.Discrete(4), -1, "one of the space's choices, got -1"),
+    "above the choices": (spaces.Discrete(4, start=2), 6, "one of the space's choices, got 6"),
+    "half a choice": (spaces.Discrete(4), 2.5, "whole numbers, got type float64"),
+    "its neighbour's": (spaces.MultiDiscrete([2, 3]), np.array([2, 0]), "one of the space's"),
+    "two of two": (spaces.MultiBinary(2), np.array([0, 2]), "one of the space's choices"),
+    "no byte": (spaces.Box(0, 255, (1, 1, 3), np.uint8), np.full((1, 1, 3), 300), "must be bytes"),
+    "fractions": (spaces.Box(0, 255, (1, 1, 3), np.uint8), np.ones((1, 1, 3)), "must be bytes"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_VALUES)
+def test_what_is_no_observation_of_its_space_is_refused(case):
+    space, value, word = WRONG_VALUES[case]
+    for whole, observation, key in (
+        (space, value, "observation"),
+        (spaces.Dict({"a": spaces.Dict({"b": space})}), {"a": {"b": value}}, "a/b"),
+    ):
+        spec = observation_spec(whole)
+        arrays = {name: np.zeros((2, *part.shape), part.dtype) for name, part in spec.items()}
+        with pytest.raises(UserError) as caught:
+            write_observation(whole, observation, arrays, 1)
+        assert word in str(caught.value) and f"'{key}'" in str(caught.value)
+
+
+def test_a_missing_key_and_what_is_no_dict_are_named():
+    space = spaces.Dict({"a": spaces.Box(-1, 1, (1,)), "b": spaces.Discrete(2)})
+    arrays = {"a": np.zeros((1, 1)), "b": np.zeros((1, 2))}
+    with pytest.raises(UserError, match="observation 'b' is missing"):
+        write_observation(space, {"a": [0.5]}, arrays, 0)
+    with pytest.raises(UserError, match="must be a dict"):
+        write_observation(space, np.zeros(3), arrays, 0)
+    write_observation(space, {"a": 0.5, "b": np.array([1])}, arrays, 0)  # one number is one number
+    assert arrays["a"][0, 0] == 0.5 and arrays["b"].tolist() == [[0, 1]]
