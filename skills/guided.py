@@ -40,6 +40,7 @@ class GuidedEnv(gymnasium.Wrapper):
         env: RearrangeEnv of a skill, with the full action space.
         is_watched: the policy is alone.
 
+    `age` counts the steps it has taken; whoever makes it again sets that of before.
     `info["success"]` is reported only for episodes in which the teacher did nothing.
     """
 
@@ -57,7 +58,7 @@ class GuidedEnv(gymnasium.Wrapper):
             }
         )
         self._uses_stop = self._world.task.rules.is_stop_used
-        self._num_steps = 0
+        self.age = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Starts an episode; who has the first turn is drawn."""
@@ -76,7 +77,7 @@ class GuidedEnv(gymnasium.Wrapper):
             self._was_guided = True
         observation, reward, terminated, truncated, info = super().step(action)
         self._left -= 1
-        self._num_steps += 1
+        self.age += 1
         if self._left <= 0:
             self._next_turn(not self._is_guided)
         if self._was_guided:
@@ -86,7 +87,7 @@ class GuidedEnv(gymnasium.Wrapper):
     # --- private -------------------------------------------------------------------------------
 
     def _next_turn(self, is_guided: bool) -> None:
-        is_alone = self._num_steps < self._cfg.alone_steps
+        is_alone = self.age < self._cfg.alone_steps
         self._is_guided = (is_guided or is_alone) and not self._is_watched
         low, high = self._cfg.teacher_turn if self._is_guided else self._cfg.policy_turn
         self._left = round(float(np.exp(self._rng.uniform(np.log(low), np.log(high)))))

@@ -156,6 +156,18 @@ def load_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(fields["step"], tensors, fields["contents"], path)
 
 
+def newest_manifests(folder: Path, count: int) -> list[dict[str, Any]]:
+    """What was given with the newest `count` checkpoints whose manifests are whole."""
+    found: list[dict[str, Any]] = []
+    names = sorted(path.name for path in folder.iterdir() if MANIFEST_NAME.fullmatch(path.name))
+    for name in sorted(names, key=lambda name: int(name[:-5]), reverse=True):
+        with suppress(UserError):
+            found.append(_read_manifest(folder / name)["contents"])
+        if len(found) == count:
+            break
+    return found
+
+
 def check_matches(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
     """Shows that a checkpoint belongs to what is about to load it.
 

@@ -56,6 +56,7 @@ class WorkerCfg:
     first_env: int = 0  # this rank's first one among the environments of all ranks
     repeat_failed: float = 0.0  # probability with which a failed episode is given once more
     failed_resets: Mapping[int, int] = field(default_factory=dict)  # seed -> how often
+    age: int = 0  # steps an environment has taken in earlier processes, where it asks for that
 
 
 def episode_seed(seed: int, env: int, number: int) -> int:
@@ -92,6 +93,7 @@ class SlotEnvironment:
         self.index, self.slots, self.cfg = index, slots, cfg
         self._number_of_all = cfg.first_env + index
         self.env = make_env(self._number_of_all)
+        self._set_age(cfg.age)
         self.number = self.seed_number = episode_number - 1
         self.is_whole = True
         self.actions: list[np.ndarray] = []  # of the running episode, to play it again
@@ -113,12 +115,21 @@ class SlotEnvironment:
         self._offset = 0
         self._write_start(observation)
 
-    def replay(self, actions: list[np.ndarray], seed_number: int | None = None) -> None:
+    @property
+    def age(self) -> int:
+        """Steps so far, earlier processes included, of an environment that counts them; else 0."""
+        return getattr(self.env, "age", 0)
+
+    def replay(
+        self, actions: list[np.ndarray], seed_number: int | None = None, age: int = 0
+    ) -> None:
         """Begins the next episode and takes these actions: the state it was saved in.
 
         Args:
             seed_number: of the episode whose seed it has; None: its own.
+            age: that it had then.
         """
+        self._set_age(age - len(actions))
         observation = self._reset(seed_number)
         for action in actions:
             observation, reward, *_ = self.env.step(self.slots.layout.action.to_env(action))
@@ -160,6 +171,10 @@ class SlotEnvironment:
                 self._write_start(first)  # one answer cannot tell both: the episode is lost
         slots.episode_number[e] = self.number
         slots.step_seconds[e] = time.perf_counter() - begin
+
+    def _set_age(self, age: int) -> None:
+        if hasattr(self.env, "age"):
+            self.env.age = age
 
     def _reset(self, seed_number: int | None = None):
         """Begins the next episode, with the seed of that number or, None, its own.

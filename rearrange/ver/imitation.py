@@ -6,7 +6,8 @@
 
 The labels come with the observation, as DAgger (Ross et al. 2011) has it: collected while policy
 and teacher take turns, learned from as one growing heap. The heap forgets after M rollouts, for
-memory's sake. The standard deviations stay as they are: they are for the exploration that follows.
+memory's sake, and is in the checkpoints (of several ranks that of rank 0; the others' begin anew).
+The standard deviations stay as they are: they are for the exploration that follows.
 
     loss = 1/B sum_b [ 1/2 sum_a w_ba (mean_ba - label_ba)^2 + value_coef / 2 (V_b - R_b)^2 ]
 
@@ -18,8 +19,6 @@ B: steps of a minibatch, A: action dimensions.
 
 from __future__ import annotations
 
-import copy
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -33,6 +32,7 @@ from rearrange.ver.distributed import ALONE, Ranks
 from rearrange.ver.entropy import EntropyCfg
 from rearrange.ver.learner import Learner, LearnerCfg
 from rearrange.ver.packing import minibatch_rows
+from rearrange.ver.rollout_memory import RolloutMemory
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.types import Evaluation, Minibatch, Policy
 
@@ -90,9 +90,7 @@ class ImitationLearner(Learner):
         cfg = replace(cfg, entropy=EntropyCfg(learned=False))  # nothing moves the deviations
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self._imitation, self._label, self._weight = imitation, label, weight
-        self._memory: deque[tuple[RolloutStorage, np.ndarray, np.ndarray]] = deque(
-            maxlen=imitation.memory_rollouts
-        )
+        self.memory = RolloutMemory(imitation.memory_rollouts, device)
 
     def update(
         self,
@@ -106,19 +104,21 @@ class ImitationLearner(Learner):
         cfg = self.cfg.ppo
         self._begin(lr_factor)
         order, lengths = self._prepare(storage)
-        self._memory.append((copy.deepcopy(storage), order, lengths))
-        chosen = self.rng.integers(len(self._memory), size=cfg.num_epochs - 1)
+        self.memory.add(storage, order, lengths)
+        newest = self.memory[-1]
+        chosen = self.rng.integers(len(self.memory), size=cfg.num_epochs - 1)
         stats: list[dict[str, float]] = []
-        for rollout, rows, sizes in [self._memory[-1], *(self._memory[i] for i in chosen)]:
+        for rollout in [newest, *(self.memory[i] for i in chosen)]:
             parts = minibatch_rows(
-                rows, sizes, cfg.num_minibatches, self.rng, cfg.max_sequence_length
-            )
+                np.arange(len(rollout.rows)), rollout.lengths, cfg.num_minibatches, self.rng,
+                cfg.max_sequence_length,
+            )  # fmt: skip
             for part in parts:
                 if should_cut():
                     break
-                figures = self._step(rollout, part)
+                figures = self._step(rollout.rows, part)
                 after_step()
-                if figures and rollout is self._memory[-1][0]:
+                if figures and rollout is newest:
                     stats.append(figures)  # of what was not learned from before
         index = torch.from_numpy(order).to(self.device)
         seen = {name: array[index] for name, array in storage.observation.items()}

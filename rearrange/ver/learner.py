@@ -24,6 +24,8 @@ from rearrange.ver.packing import PackedRows, find_sequences, minibatch_rows
 from rearrange.ver.ppo import PPOCfg, ppo_loss, vtrace
 from rearrange.ver.returns import ReturnsCfg, compute_advantages, importance_weights
 from rearrange.ver.reward_scaling import RewardScaler
+from rearrange.ver.rollout_memory import RolloutMemory
+from rearrange.ver.rollout_rows import RolloutRows
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.types import Evaluation, Minibatch, Policy
 
@@ -72,6 +74,7 @@ class Learner:
         self.scaler = RewardScaler(num_envs, cfg.returns.gamma)
         self.num_skipped = 0  # minibatches whose loss or gradient was not finite
         self.num_applied = 0  # optimiser steps so far
+        self.memory: RolloutMemory | None = None  # of rollouts that are learned from again
         self._critic_only = False
 
     def update(
@@ -178,7 +181,7 @@ class Learner:
             returns = columns[1] + advantages
         storage.advantage[order], storage.returns[order] = advantages.numpy(), returns.numpy()
 
-    def _step(self, storage: RolloutStorage, part: PackedRows) -> dict[str, float]:
+    def _step(self, storage: RolloutRows, part: PackedRows) -> dict[str, float]:
         """One optimiser step on one minibatch."""
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
@@ -225,7 +228,7 @@ class Learner:
 
     def _nonfinite(
         self,
-        storage: RolloutStorage,
+        storage: RolloutRows,
         part: PackedRows,
         minibatch: Minibatch,
         evaluation: Evaluation,

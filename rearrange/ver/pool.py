@@ -109,9 +109,12 @@ class SerialPool:
             environment.start()
         self._ready = list(range(self.num_envs))
 
-    def replay(self, actions: list[list[np.ndarray]], seed_numbers: list[int]) -> None:
+    def replay(
+        self, actions: list[list[np.ndarray]], seed_numbers: list[int], ages: list[int]
+    ) -> None:
         """Starts in the states that were saved; no environment is announced."""
-        for environment, *episode in zip(self.environments, actions, seed_numbers, strict=True):
+        episodes = zip(actions, seed_numbers, ages, strict=True)
+        for environment, episode in zip(self.environments, episodes, strict=True):
             environment.replay(*episode)
 
     @property

@@ -12,33 +12,24 @@ a storage that `keeps_previous` gives out its oldest policy's first. Steps that 
 taken the place of such a row: a rollout that is stopped before they were collected again then has
 fewer than S to learn from.
 
-S steps, E environments, A action dims, K floats of memory. Tensors the learner needs in bulk live
-on its device, bookkeeping in numpy.
+S steps, E environments, A action dims, K floats of memory.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rearrange.ver.preemption import newest_first
+from rearrange.ver.rollout_rows import ARRAYS, RolloutRows
 from rearrange.ver.spaces import ActionSpec, ObservationSpec
-from rearrange.ver.types import Minibatch
-
-_TENSORS = ("prev_action", "is_first", "state", "action", "log_prob", "value")
-_ARRAYS = (
-    "env_id", "episode_id", "step_id", "policy_version", "weights_step", "reward", "terminated",
-    "truncated", "next_value", "is_complete", "advantage", "returns", "is_weight", "is_stale",
-)  # fmt: skip
 
 
-class RolloutStorage:
+class RolloutStorage(RolloutRows):
     """Storage for S complete and E open steps.
 
     Attributes:
-        observation: {name: [S + E, ...]}; the names in `_TENSORS` [S + E, ...], on the device.
-        The names in `_ARRAYS`: numpy, [S + E].
+        The columns of RolloutRows, [S + E, ...].
         num_complete: complete rows so far.
     """
 
@@ -52,30 +43,29 @@ class RolloutStorage:
         device: torch.device,
         keeps_previous: bool = False,
     ) -> None:
-        self.num_steps, self.device = num_steps, device
-        self._keeps_previous = keeps_previous
         size = num_steps + num_envs
-
-        def tensor(shape: tuple[int, ...], dtype) -> Tensor:
-            return torch.zeros(size, *shape, dtype=dtype, device=device)
-
-        self.observation = {
-            name: tensor(spec.shape, torch.uint8 if spec.dtype == np.uint8 else torch.float32)
+        action = torch.float32 if action_spec.kind == "box" else torch.int64
+        shapes = {
+            f"observation/{name}": (
+                spec.shape,
+                torch.uint8 if spec.dtype == np.uint8 else torch.float32,
+            )
             for name, spec in observation_spec.items()
+        } | {
+            "prev_action": ((action_spec.size,), action),
+            "action": ((action_spec.size,), action),
+            "is_first": ((), torch.bool),
+            "state": ((state_size,), torch.float32),
+            "log_prob": ((), torch.float32),
+            "value": ((), torch.float32),
         }
-        action_dtype = torch.float32 if action_spec.kind == "box" else torch.int64
-        self.prev_action = tensor((action_spec.size,), action_dtype)
-        self.action = tensor((action_spec.size,), action_dtype)
-        self.is_first = tensor((), torch.bool)
-        self.state = tensor((state_size,), torch.float32)
-        self.log_prob, self.value = tensor((), torch.float32), tensor((), torch.float32)
-        self.env_id, self.episode_id, self.step_id = np.zeros((3, size), np.int64)
-        # updates, and optimiser steps, that the weights had seen by which a step was decided
-        self.policy_version, self.weights_step = np.zeros((2, size), np.int64)
-        self.reward, self.next_value, self.advantage, self.returns, self.is_weight = np.zeros(
-            (5, size), np.float32
-        )
-        self.terminated, self.truncated, self.is_complete, self.is_stale = np.zeros((4, size), bool)
+        values = {
+            name: torch.zeros(size, *shape, dtype=dtype, device=device)
+            for name, (shape, dtype) in shapes.items()
+        }
+        values |= {name: torch.zeros(size, dtype=dtype) for name, dtype in ARRAYS.items()}
+        super().__init__(values, device)
+        self.num_steps, self._keeps_previous = num_steps, keeps_previous
         self.num_complete = 0
         self._is_previous = np.zeros(size, bool)  # complete in the last rollout, and still there
         self._decided = np.zeros(size, np.int64)  # when the row was given out
@@ -160,45 +150,3 @@ class RolloutStorage:
         self.is_complete[rows] = self.is_stale[rows] = True
         self.num_complete += len(rows)
         return len(rows)
-
-    def read(self, rows: np.ndarray) -> dict[str, Tensor]:
-        """All that is stored in the rows, copied, {name: [rows, ...]}."""
-        index = torch.from_numpy(rows).to(self.device)
-        found = {f"observation/{name}": array[index] for name, array in self.observation.items()}
-        found.update({name: getattr(self, name)[index] for name in _TENSORS})
-        found.update({name: torch.from_numpy(getattr(self, name)[rows]) for name in _ARRAYS})
-        return found
-
-    def write(self, rows: np.ndarray, values: dict[str, Tensor]) -> None:
-        """The counterpart of `read`."""
-        index = torch.from_numpy(rows).to(self.device)
-        for name, array in self.observation.items():
-            array[index] = values[f"observation/{name}"].to(self.device)
-        for name in _TENSORS:
-            getattr(self, name)[index] = values[name].to(self.device)
-        for name in _ARRAYS:
-            getattr(self, name)[rows] = values[name].cpu().numpy()
-
-    def minibatch(
-        self, rows: np.ndarray, batch_sizes: np.ndarray, first_rows: np.ndarray
-    ) -> Minibatch:
-        """A minibatch of rows [B] which are in packed layout; see `packing.minibatch_rows`."""
-        index = torch.from_numpy(rows).to(self.device)
-
-        def bulk(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array[rows]).to(self.device)
-
-        return Minibatch(
-            observation={name: array[index] for name, array in self.observation.items()},
-            prev_action=self.prev_action[index],
-            is_first=self.is_first[index],
-            action=self.action[index],
-            log_prob=self.log_prob[index],
-            value=self.value[index],
-            advantage=bulk(self.advantage),
-            returns=bulk(self.returns),
-            is_weight=bulk(self.is_weight),
-            is_stale=bulk(self.is_stale),
-            start_state=self.state[torch.from_numpy(first_rows).to(self.device)],
-            batch_sizes=torch.from_numpy(batch_sizes),
-        )

@@ -2,6 +2,7 @@
 
 policy/...  optimizer/...  entropy/...  entropy_optimizer/...     weights and moments
 random/...  collector/...  open/...  actions/...                  see snapshot.py
+memory/                                                           see rollout_memory.py
 manifest: identity, counters, finished episodes, reward scaling, schedules' progress
 """
 
@@ -20,6 +21,7 @@ from rearrange.ver.checkpoint import (
     below_prefix,
     check_matches,
     load_newest,
+    newest_manifests,
     save_checkpoint,
     shapes_of,
     with_prefix,
@@ -27,10 +29,12 @@ from rearrange.ver.checkpoint import (
 from rearrange.ver.distributed import Ranks
 from rearrange.ver.episode_window import EpisodeWindow
 from rearrange.ver.learner import Learner
+from rearrange.ver.rollout_memory import prune_memory
 from rearrange.ver.snapshot import Snapshot
 from rearrange.ver.training_state import flatten_optimizer, restore_optimizer
 
 _SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", "actions/")
+MEMORY_FOLDER = "memory"  # in that of the checkpoints
 _OPTIMIZERS = ("optimizer", "entropy_optimizer")  # of the learner
 
 
@@ -93,7 +97,13 @@ def save_run(
         tensors |= with_prefix("entropy", learner.entropy.state_dict())
         values["reward_scaler"] = learner.scaler.state()
         values["optimizer_steps"] = learner.num_applied
+        if learner.memory is not None:
+            values["memory"] = learner.memory.save(folder / MEMORY_FOLDER)
     save_checkpoint(folder, state.steps, tensors, values, keep)
+    if "memory" in values:
+        newest = newest_manifests(folder, keep)
+        named = [record for contents in newest for record in contents.get("memory", [])]
+        prune_memory(folder / MEMORY_FOLDER, named)
 
 
 def restore_run(
@@ -119,6 +129,9 @@ def restore_run(
             learner.entropy.load_state_dict(below_prefix("entropy", tensors))
             learner.scaler.load(values["reward_scaler"])
             learner.num_applied = values.get("optimizer_steps", 0)
+            if learner.memory is not None and learner.ranks.is_first:
+                folder = checkpoint.path.parent / MEMORY_FOLDER
+                learner.memory.load(folder, values.get("memory", []))
         episodes.restore(values["episodes"])
         kept = {n: tensor for n, tensor in tensors.items() if n.startswith(_SNAPSHOT_PREFIXES)}
         snapshot = Snapshot(kept, values["snapshot"])

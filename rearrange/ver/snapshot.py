@@ -29,7 +29,7 @@ from rearrange.ver.training_state import (
     torch_random_states,
 )
 
-LAYOUT = 3
+LAYOUT = 4
 """Of an exact snapshot's tensors and values; one of another layout is not restored exactly."""
 _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
 
@@ -67,7 +67,12 @@ def take_snapshot(
         snapshot.values["arrived"] = [*collector.arrived, *pool.announced]
         snapshot.values["layout"] = LAYOUT
         snapshot.values["environments"] = [
-            {"clock": env.clock, "is_whole": env.is_whole, "seed_number": env.seed_number}
+            {
+                "clock": env.clock,
+                "is_whole": env.is_whole,
+                "seed_number": env.seed_number,
+                "age": env.age,
+            }
             for env in pool.environments
         ]
         tensors = snapshot.tensors
@@ -145,7 +150,8 @@ def restore_serial(snapshot: Snapshot, collector: Collector, storage: RolloutSto
         for e in range(pool.num_envs)
     ]
     episodes = values["environments"]
-    pool.replay(actions, [episode["seed_number"] for episode in episodes])
+    numbers, ages = ([episode[name] for episode in episodes] for name in ("seed_number", "age"))
+    pool.replay(actions, numbers, ages)
     for env, episode in zip(pool.environments, episodes, strict=True):
         env.clock, env.is_whole = episode["clock"], episode["is_whole"]
     for name in _COLLECTOR_ARRAYS:

@@ -312,6 +312,7 @@ class Trainer:
         worker_cfg = WorkerCfg(
             cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps,
             self.ranks.rank * cfg.num_envs, cfg.repeat_failed, failed_resets(self._resumed),
+            self.steps // (cfg.num_envs * self.ranks.world_size),
         )  # fmt: skip
         is_fresh = self._resumed is None
         if cfg.serial:

@@ -1,25 +1,31 @@
 """Imitation learns the labelled slots, those alone, and what an earlier rollout taught."""
 
+import json
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from taught_env import TEACHER, A, Taught
 
 from rearrange.skills.policy import PolicyCfg, build_policy
+from rearrange.ver.checkpoint import load_newest
 from rearrange.ver.imitation import ImitationCfg, ImitationLearner
 from rearrange.ver.learner import LearnerCfg
 from rearrange.ver.ppo import PPOCfg
 from rearrange.ver.rollout_storage import RolloutStorage
 from rearrange.ver.spaces import action_spec, observation_spec
+from rearrange.ver.trainer import Trainer
+from rearrange.ver.trainer_cfg import TrainerCfg
 
 CPU = torch.device("cpu")
-A, E, S = 3, 4, 64
+E, S = 4, 64
 SEEN = observation_spec(spaces.Dict({"place": spaces.Box(-1.0, 1.0, (2,))}))
 ALL = SEEN | observation_spec(
     spaces.Dict({"oracle_action": spaces.Box(-1, 1, (A,)), "oracle_weight": spaces.Box(0, 9, (A,))})
 )
 ACTION = action_spec(spaces.Box(-1.0, 1.0, (A,)))
-TEACHER = np.array([[0.4, -0.3], [0.2, 0.5], [-0.5, 0.1]])  # label = TEACHER place
 
 
 def rollout(policy, rng, side=0, label_of=lambda place: place @ TEACHER.T):
@@ -131,3 +137,90 @@ def test_settings_must_make_sense():
         ImitationCfg(huber_delta=-0.1)
     with pytest.raises(ValueError, match="memory_rollouts must be at least 1"):
         ImitationCfg(memory_rollouts=0)
+
+
+def train(run_dir, updates, serial=True, memory_rollouts=3, **settings):
+    policy_cfg = PolicyCfg(
+        vector_size=0, prev_action_size=0, hidden_sizes=[8], lstm_hidden=4, lstm_layers=1
+    )
+    imitation = ImitationCfg(memory_rollouts=memory_rollouts)
+    settings = {
+        "num_envs": 2, "num_steps": 16, "device": "cpu", "serial": serial, "resume": "auto",
+        "schedule": "constant", "ppo": PPOCfg(num_epochs=4, num_minibatches=2),
+    } | settings  # fmt: skip
+    cfg = TrainerCfg(total_steps=updates * settings["num_envs"] * settings["num_steps"], **settings)
+    training = Trainer(
+        Taught, lambda seen, action: build_policy(SEEN, action, policy_cfg), cfg, run_dir,
+        learner_factory=partial(ImitationLearner, imitation=imitation), is_quiet=True,
+    )  # fmt: skip
+    remembered = None if training.learner.memory is None else len(training.learner.memory)
+    training.run()
+    return remembered
+
+
+def losses(run_dir):
+    lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
+    return [line["loss/imitation"] for line in lines]
+
+
+def memory_files(run_dir):
+    return sorted(path.name for path in (run_dir / "checkpoints/memory").iterdir())
+
+
+def test_imitation_resumes_to_the_last_bit(tmp_path):
+    """Stopped twice, once while the memory grows and once when it forgets."""
+    train(tmp_path / "whole", 8)
+    for updates, remembered in ((2, 0), (5, 2), (8, 3)):
+        assert train(tmp_path / "parts", updates) == remembered
+    one, other = (load_newest(tmp_path / name / "checkpoints") for name in ("whole", "parts"))
+    assert one.tensors.keys() == other.tensors.keys() and one.manifest == other.manifest
+    for name, tensor in one.tensors.items():
+        assert tensor.numpy().tobytes() == other.tensors[name].numpy().tobytes(), name
+    assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
+    named = [record["file"] for record in one.manifest["memory"]]
+    assert sorted(named) == memory_files(tmp_path / "whole") and len(named) == 3
+
+
+def test_with_workers_the_memory_is_back(tmp_path):
+    train(tmp_path, 2, serial=False, num_envs=4, num_steps=8)
+    assert train(tmp_path, 3, serial=False, num_envs=4, num_steps=8) == 2
+    assert train(tmp_path, 4, num_envs=2, num_steps=8) == 3  # other sizes, too
+
+
+def test_files_go_with_the_checkpoints_that_name_them_and_are_written_once(tmp_path):
+    folder = tmp_path / "checkpoints/memory"
+    train(tmp_path, 3, keep_checkpoints=1)
+    first = {name: (folder / name).stat() for name in memory_files(tmp_path)}
+    (folder / ".half.unfinished-1").write_bytes(b"half")
+    train(tmp_path, 4, keep_checkpoints=1)
+    after = memory_files(tmp_path)
+    assert len(first) == len(after) == 3 and len(set(after) & set(first)) == 2
+    for name in set(after) & set(first):
+        now = (folder / name).stat()
+        assert (now.st_ino, now.st_mtime_ns) == (first[name].st_ino, first[name].st_mtime_ns)
+    train(tmp_path, 6, keep_checkpoints=2)
+    assert len(memory_files(tmp_path)) == 5  # the checkpoint before is whole as well
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage, word",
+    [
+        (lambda path: path.unlink(), "there is no file"),
+        (flip, "does not have its checksum"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"more"), "it has more"),
+    ],
+)
+def test_a_rollout_whose_file_is_damaged_is_left_out_in_one_line(tmp_path, caplog, damage, word):
+    train(tmp_path, 3)
+    damage(tmp_path / "checkpoints/memory" / memory_files(tmp_path)[1])
+    assert train(tmp_path, 4) == 2
+    (line,) = [r.getMessage() for r in caplog.records if "remembered" in r.getMessage()]
+    assert line.startswith("1 of 3 remembered rollouts are lost, going on with the others: ")
+    assert word in line and "\n" not in line
+    assert train(tmp_path, 4) == 3  # and is whole again in the next checkpoint
