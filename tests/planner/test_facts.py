@@ -273,7 +273,7 @@ def test_what_cannot_be_put_into_the_shut_fridge_is_put_aside_and_fetched_again(
 def test_plans_for_people_are_numbered_and_have_habs_names():
     problem, lines = plan_for_episode("set_table", "val", 0, 0)
     assert parse_problem(problem, home_domain()).goal_pos
-    assert len(lines) == 12
+    assert lines[12:] == ["; 12 steps, no plan is shorter"]
     assert lines[0].split() == ["1", "navigate(cab_push_point_5)"]
     assert lines[5].split(maxsplit=1) == ["6", "place(bowl_target|0, TARGET_bowl_target|0)"]
 
