@@ -120,11 +120,15 @@ class Meeting:
     # --- the meeting ---------------------------------------------------------------------------
 
     def agree_on_stop(self) -> bool:
-        """True if any rank was asked to stop; then all are."""
-        for signum in self.ranks.gather(self._stop.signum):
-            if signum is not None:
-                self._stop.request(signum)
-        return self._stop.is_set()
+        """True if any rank was asked to stop; then all are.
+
+        A signal that comes while they agree is one for the next time: a rank that left because of
+        it would leave alone.
+        """
+        signums = [signum for signum in self.ranks.gather(self._stop.signum) if signum is not None]
+        for signum in signums:
+            self._stop.request(signum)
+        return bool(signums)
 
     def figures(self) -> dict[str, float]:
         """Of the rollout that was met about last, to log."""

@@ -1,0 +1,33 @@
+"""What ranks agree on when something happens at an awkward moment."""
+
+import signal
+
+from rearrange.ver.distributed import Place, Ranks
+from rearrange.ver.meeting import Meeting
+from rearrange.ver.stop_signals import StopSignals
+from rearrange.ver.trainer_cfg import TrainerCfg
+
+
+class Asked(Ranks):
+    """One of two ranks; a signal comes as soon as it has said that there was none."""
+
+    def __init__(self, stop):
+        super().__init__(Place(0, 2), store=object())
+        self.stop = stop
+
+    def gather(self, value):
+        self.stop.request(signal.SIGTERM)
+        return [value, None]
+
+    def any(self, is_true):
+        return is_true
+
+    def _count(self, name, more):
+        return 0
+
+
+def test_a_signal_while_ranks_agree_stops_all_of_them_the_next_time():
+    stop = StopSignals()
+    meeting = Meeting(Asked(stop), TrainerCfg(), stop)
+    assert not meeting.agree_on_stop()  # which the other rank takes for the answer
+    assert meeting.should_stop() and meeting.agree_on_stop()
