@@ -16,7 +16,7 @@ import torch
 
 from rearrange.ver.distributed import Place, Ranks, RanksLost
 
-PATIENCE_S = 600.0  # of the real clock: only a mistake lets ranks wait for so long
+PATIENCE_S = 180.0  # of the real clock: only a mistake lets ranks wait for so long
 
 
 class World:
