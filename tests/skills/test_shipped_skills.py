@@ -1,4 +1,4 @@
-"""The skills that come with the package: each can be loaded by name, and moves its robot."""
+"""The skills that come with the package: each can be loaded by name, and does what it is for."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,20 @@ from rearrange.tasks.gym_factory import make_gym
 from rearrange.tasks.registry import SKILL_TASKS
 
 MAX_BYTES = 6_000_000
+# Four validation episodes each that the skills end soon and well: all four here. Half of them is
+# asked for, since on another processor or with other weights single ones may fail; with random
+# weights, or with all weights halved, it was none of them for any skill.
+EPISODES = {
+    "close_drawer": (12, 6, 10, 11),
+    "close_fridge": (5, 4, 0, 8),
+    "navigate": (5, 12, 1, 3),
+    "open_drawer": (10, 1, 4, 7),
+    "open_fridge": (13, 3, 7, 2),
+    "pick": (7, 2, 13, 9),
+    "place": (5, 6, 9, 12),
+}
+MIN_SUCCESSES = 2
+MAX_STEPS = 250  # nearly twice the longest of them
 
 
 def test_some_skills_come_with_the_package():
@@ -17,21 +31,25 @@ def test_some_skills_come_with_the_package():
 
 
 @pytest.mark.parametrize("name", shipped_skills())
-def test_a_shipped_skill_is_small_says_where_it_comes_from_and_runs(name):
+def test_a_shipped_skill_is_small_says_where_it_comes_from_and_works(name):
     path = skill_path(name)
     assert path.stat().st_size <= MAX_BYTES
     skill = read_skill(path)
     assert skill.origin["steps"] > 0 and skill.env_id == SKILL_TASKS[name]
     policy = LearnedPolicy(skill)
     env = make_gym(0, skill.env_id, 1, {**skill.env_kwargs, "split": "val"})
-    observation, _ = env.reset(options={"index": 0})
-    start, total = np.array(env.unwrapped.sim.arm_target), 0.0
-    for _ in range(30):
+    successes = [succeeds(env, policy, index) for index in EPISODES[name]]
+    assert sum(successes) >= MIN_SUCCESSES, f"{sum(successes)} of {len(successes)} succeed"
+
+
+def succeeds(env, policy, index):
+    observation, info = env.reset(options={"index": index})
+    policy.reset()
+    for _ in range(MAX_STEPS):
         action = policy.act(observation)
         assert action.shape == (11,) and np.abs(action).max() <= 1.0
-        observation, reward, terminated, truncated, _ = env.step(action)
-        total += reward
+        observation, reward, terminated, truncated, info = env.step(action)
+        assert np.isfinite(reward)
         if terminated or truncated:
             break
-    moved = np.abs(env.unwrapped.sim.arm_target - start).max()
-    assert np.isfinite(total) and (moved > 0.01 or name == "navigate")
+    return bool(info["success"])
