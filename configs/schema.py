@@ -450,11 +450,20 @@ class ChaosCfg:
     """Only the faults that are tried within seconds."""
     soak_minutes: float = 0.0
     """Instead of the faults: train for so long and watch memory and open files. 0: the faults."""
+    soak_kills: float = 0.0
+    """In the soak two ranks are killed as it goes on: 1 for a worker every 20 s, a rank every 5
+    minutes and all of them every 20; 4 for four times as often. 0: nobody is."""
+    pairs: int = 0
+    """Instead of the faults: in so many trainings kill a worker and the fork server together."""
 
     def __post_init__(self) -> None:
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
         minutes = self.soak_minutes
         _check(minutes >= 0.0, f"soak_minutes must not be negative, got {minutes}")
+        kills = self.soak_kills
+        _check(kills >= 0.0, f"soak_kills must not be negative, got {kills}")
+        _check(not kills or minutes > 0.0, f"soak_kills={kills:g} needs soak_minutes, such as 120")
+        _check(self.pairs >= 0, f"pairs must not be negative, got {self.pairs}")
 
 
 _CONFIGS: dict[str, type] = {

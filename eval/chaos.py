@@ -1,7 +1,7 @@
 """`rearrange chaos`: breaks small trainings in many ways and tells what happened.
 
 Nothing is simulated: every training is a process tree of its own, faults are real signals, a real
-full disk, real damage in files. What is done and expected is in `chaos_faults.py`.
+full disk, real damage in files. What is done and expected is listed in `chaos_faults.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.eval.chaos_faults import FAULTS, Check, Finding, Lab
+from rearrange.eval.chaos_faults import FAULTS
+from rearrange.eval.chaos_lab import Check, Finding, Lab
+from rearrange.eval.chaos_pairs import kill_pairs
 from rearrange.eval.chaos_run import DidNotHappen
 from rearrange.eval.files import atomic_write_json
 from rearrange.eval.soak import soak
+from rearrange.eval.soak_kills import soak_with_kills
 
 if TYPE_CHECKING:
     from rearrange.configs.schema import ChaosCfg
@@ -34,8 +37,12 @@ def run(settings: ChaosCfg) -> int:
     """Breaks trainings, prints the table; 1 if one did not end as it should."""
     if sys.platform != "linux":
         raise UserError("chaos looks into /proc: it runs on Linux only")
+    if settings.pairs:
+        return _report(settings, [kill_pairs(settings.pairs, settings.seed)])
     minutes = settings.soak_minutes
     if minutes > 0.0:
+        if settings.soak_kills:
+            return _report(settings, [soak_with_kills(minutes, settings.seed, settings.soak_kills)])
         return _report(settings, [soak(minutes, settings.seed)])
     chosen = [fault for fault in FAULTS if fault[2] or not settings.quick]
     seeds = np.random.SeedSequence(settings.seed).spawn(len(chosen))

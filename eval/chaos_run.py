@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rearrange.errors import UserError
 from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
@@ -25,8 +25,9 @@ PACKAGE_ROOT = Path(sys.modules["rearrange"].__file__).parents[1]
 SHARED_MEMORY = Path("/dev/shm")
 START_LIMIT_S = 120.0  # importing torch takes seconds, on a busy machine many
 END_LIMIT_S = 60.0
-LEAVE_S = 3.0  # so long may children take to notice that their parent is gone
+LEAVE_S = 20.0  # so long may children take to notice that their parent is gone; mostly some ms
 _LOOK_EVERY_S = 0.02
+_OUR_MEMORY = ("pym-", "psm_", "torch_", "sem.")  # how their names in SHARED_MEMORY begin
 
 
 class DidNotHappen(Exception):
@@ -40,6 +41,7 @@ class Training:
         folder: for what it prints and, unless given, for its run_dir.
         words: what follows `python -m rearrange`, without run_dir.
         module: instead of the command `rearrange`.
+        is_heard: what it prints goes into a file; else into a pipe that nobody reads.
     """
 
     def __init__(
@@ -48,15 +50,19 @@ class Training:
         words: list[str],
         module: str = "rearrange",
         run_dir: Path | None = None,
+        is_heard: bool = True,
     ) -> None:
         self.run_dir = run_dir or folder / "run"
         self._output = folder / f"output-{time.monotonic_ns()}"
         self._shared_before = shared_memory_files()
-        environment = dict(os.environ)
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir(exist_ok=True)
+        environment = os.environ | {"TMPDIR": str(self._temporary)}
         paths = [str(PACKAGE_ROOT), environment.get("PYTHONPATH")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         command = [sys.executable, "-m", module, *words, f"run_dir={self.run_dir}"]
-        with open(self._output, "wb") as output:
+        self._output.touch()
+        with open(self._output, "wb") if is_heard else _pipe_without_reader() as output:
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -107,6 +113,14 @@ class Training:
 
     def send(self, signum: int, to_group: bool = False) -> None:
         (os.killpg if to_group else os.kill)(self.pid, signum)
+
+    def stop(self) -> None:
+        """Freezes the main process: what can be seen of it then stays so."""
+        self.send(signal.SIGSTOP)
+        end = time.monotonic() + END_LIMIT_S
+        while state_of(self.pid) not in "TXZ":
+            if time.monotonic() > end:
+                raise DidNotHappen("it could not be stopped")
 
     # --- what it has written -------------------------------------------------------------------
 
@@ -169,10 +183,23 @@ class Training:
             time.sleep(_LOOK_EVERY_S)
         return left
 
+    def temporary_left(self) -> list[str]:
+        """Folders of multiprocessing that it, and those before it in its folder, left behind."""
+        names = (path.name for path in self._temporary.iterdir())
+        return sorted(name for name in names if name.startswith(("pymp-", "rearrange-")))
+
     def shared_memory_left(self) -> list[str]:
-        """Files of shared memory that came since its start and that nobody uses."""
-        new = shared_memory_files() - self._shared_before
-        return sorted(new - in_use()) if new else []
+        """Files of shared memory that came since its start and that stay though nobody uses them.
+
+        A process that is starting makes one, maps it and takes its name away: for an instant it
+        looks as if it had been left.
+        """
+        end = time.monotonic() + LEAVE_S
+        left = shared_memory_files() - self._shared_before - in_use()
+        while left and time.monotonic() < end:
+            time.sleep(_LOOK_EVERY_S)
+            left &= shared_memory_files() - in_use()
+        return sorted(left)
 
 
 def processes() -> dict[int, tuple[int, int, str]]:
@@ -190,6 +217,22 @@ def processes() -> dict[int, tuple[int, int, str]]:
     return found
 
 
+def state_of(pid: int) -> str:
+    """One letter of proc(5): R runs or wants to, S sleeps, T is stopped, Z a zombie; X is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return "X"
+
+
+def num_waits(pid: int) -> int:
+    """How often a process has gone to sleep to wait for something."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                return int(line.split()[1])
+    return 0
+
+
 def resident_mib(pid: int) -> float:
     """Physical memory of a process, without what it shares with others through the page cache."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
@@ -203,7 +246,10 @@ def open_files(pid: int) -> int:
 
 
 def shared_memory_files() -> set[str]:
-    return {path.name for path in SHARED_MEMORY.iterdir()} if SHARED_MEMORY.is_dir() else set()
+    """Of Python's multiprocessing and torch; other programs of the machine have their own there."""
+    if not SHARED_MEMORY.is_dir():
+        return set()
+    return {path.name for path in SHARED_MEMORY.iterdir() if path.name.startswith(_OUR_MEMORY)}
 
 
 def in_use() -> set[str]:
@@ -217,6 +263,12 @@ def in_use() -> set[str]:
                     if found:
                         names.add(path.split()[0])
     return names
+
+
+def _pipe_without_reader() -> IO[bytes]:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return open(writer, "wb")
 
 
 def _ordinary_signals() -> None:

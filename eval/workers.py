@@ -25,6 +25,7 @@ from typing import Any
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
 from rearrange.ver.machine import acting_facts, one_thread
+from rearrange.ver.parent import end_with_parent
 
 
 class WorkerFailed(RuntimeError):
@@ -99,6 +100,9 @@ def run_episode_worker(connection: Connection, cfg: WorldCfg, make_world: MakeWo
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if not end_with_parent(parent and parent.pid):
+        return
     worker = EpisodeWorker(cfg, make_world)
     with suppress(EOFError, OSError):  # the parent is gone
         while (index := json.loads(connection.recv_bytes())) is not None:

@@ -162,7 +162,12 @@ VERBS: dict[str, Verb] = {
     "chaos": Verb(
         "rearrange.eval.chaos",
         "break training in many ways and tell what happened",
-        ("chaos quick=true", "chaos output=outputs/chaos.json"),
+        (
+            "chaos quick=true",
+            "chaos output=outputs/chaos.json",
+            "chaos pairs=200",
+            "chaos soak_minutes=120 soak_kills=1",
+        ),
         "Exit code 1 if something did not end as it should.",
     ),
     "doctor": Verb(

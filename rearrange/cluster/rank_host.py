@@ -8,7 +8,6 @@ its main thread, and knows nothing of Ray. It ends with its host, which ends wit
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -16,12 +15,12 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import rearrange
+from rearrange.ver.parent import end_with_parent
 from rearrange.ver.stop_signals import EXIT_CODES
 
 PACKAGE_ROOT = Path(rearrange.__file__).parents[1]
@@ -128,11 +127,8 @@ def main() -> int:
     for signum in EXIT_CODES:
         signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with its host
-    if os.getppid() != int(sys.argv[1]):
-        return 1  # which has just gone
+    if not end_with_parent(int(sys.argv[1])):
+        return 1  # its host has just gone
     from rearrange.cli import main as run_command
 
     return run_command(sys.argv[2:])

@@ -12,7 +12,6 @@ episode ends the next one starts in the same answer. No torch here.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import struct
@@ -29,6 +28,7 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.ver import shared_memory as sm
+from rearrange.ver.parent import end_with_parent
 from rearrange.ver.restarts import is_left_out
 from rearrange.ver.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.spaces import write_observation
@@ -298,9 +298,8 @@ def run_environment_worker(
     for signum in TO_ALL:
         signal.signal(signum, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, TO_ALL)
-    _die_with_parent()
-    if server is not None and os.getppid() != server:
-        return  # it was gone before that; who started us starts another in our place
+    if not end_with_parent(server):
+        return  # who started us starts another in our place
     _let_server_go()
     os.nice(WORKER_NICENESS)
     slots = StepSlots(layout, memory)
@@ -351,10 +350,3 @@ def _let_server_go() -> None:
     if descriptor is not None:
         server._forkserver_alive_fd = None
         os.close(descriptor)
-
-
-def _die_with_parent() -> None:
-    """On Linux the kernel ends this process with its parent, even while it is stopped."""
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

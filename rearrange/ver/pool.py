@@ -51,7 +51,7 @@ class PoolCfg:
     """The same for a worker that starts."""
     max_restarts: int = 10
     """So many workers are replaced; one more ends the training, with its work saved."""
-    restart_refill_s: float = 60.0
+    restart_refill_s: float = 10.0
     """After so long one of these restarts comes back."""
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rearrange.eval.soak import fit_slope
+from rearrange.eval.soak_kills import account
 
 TIMES = np.arange(0.0, 3600.0, 2.0)
 
@@ -18,3 +19,16 @@ def test_the_interval_holds_the_true_slope_95_times_in_100():
     fits = [fit_slope(TIMES, 3.0 * TIMES / 3600.0 + rng.normal(size=1800)) for _ in range(400)]
     held = np.mean([abs(fit.per_hour - 3.0) <= fit.half_width for fit in fits])
     assert abs(held - 0.95) < 0.035  # 3 standard errors of 400 trials
+
+
+def test_an_account_names_what_is_doubled_lost_or_forgotten():
+    def lines(*rows):
+        names = ("step", "ver/preempt_real_steps", "episode/finished")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    assert account(lines((512, 512, 3), (900, 388, 3), (1412, 512, 9))) == []
+    assert account(lines((512, 512, 3), (512, 512, 3))) == [
+        "step 512 and 512 more gave 512", "step 512 after 512",
+    ]  # fmt: skip
+    assert account(lines((512, 512, 3), (1536, 512, 3))) == ["step 512 and 512 more gave 1536"]
+    assert account(lines((512, 512, 3), (1024, 512, 2))) == ["episodes fell from 3 at step 1024"]

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from rearrange.eval import chaos_faults
+from rearrange.eval import chaos_lab
 from rearrange.eval.chaos_disk import SmallDisk
-from rearrange.eval.chaos_faults import Lab
+from rearrange.eval.chaos_lab import Lab
 from rearrange.eval.chaos_run import processes
 from rearrange.eval.faulty_policy import build
 from rearrange.skills.policy import PRESETS, SkillPolicy, build_policy
@@ -293,7 +293,7 @@ def test_a_killed_training_leaves_nobody_and_a_checkpoint(tmp_path):
     with Lab(tmp_path, np.random.default_rng(0), is_quick=True).train(
         "checkpoint_interval_s=0"
     ) as training:
-        training.wait_for_step(2 * chaos_faults.ROLLOUT)  # the first one's checkpoint is there
+        training.wait_for_step(2 * chaos_lab.ROLLOUT)  # the first one's checkpoint is there
         os.kill(training.workers()[0], signal.SIGSTOP)
         training.send(signal.SIGKILL)
         training.wait()

@@ -1,0 +1,96 @@
+"""Trainings that are asked to leave."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+
+from rearrange.eval.chaos_lab import (
+    LEAVE_LIMIT_S,
+    NUM_ENVS,
+    NUM_STEPS,
+    ROLLOUT,
+    Check,
+    Finding,
+    Lab,
+    left,
+    no_traceback,
+    saved_all,
+)
+from rearrange.eval.chaos_run import (
+    START_LIMIT_S,
+    DidNotHappen,
+    Training,
+    num_waits,
+    state_of,
+)
+from rearrange.ver.stop_signals import EXIT_CODES
+
+_QUIET_S = 2.0  # a rollout that is still collected has no environment rest for so long
+
+
+def asked_to_stop(lab: Lab, signum: int, to_group: bool) -> Finding:
+    name, code = signal.Signals(signum).name, EXIT_CODES[signum]
+    whom = "the whole process group" if to_group else "the main process"
+    finding = lab.begins(
+        f"{name} to {whom} at a random moment",
+        f"exit code {code} within {LEAVE_LIMIT_S:.0f} s; the last update saved; nobody left",
+    )
+    with lab.train() as training:
+        training.wait_for_step(2 * ROLLOUT)
+        time.sleep(lab.rng.uniform(0.0, 0.5))
+        finding.checks += left(training, signum, code, to_group)
+        finding.checks += [saved_all(training), Check(*no_traceback(training))]
+    return finding
+
+
+def asked_twice(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "Ctrl-C in an update that would take hours; a second one 1.5 s later",
+        "the first waits for the update's grace, the second leaves at once with 130; nobody left",
+    )
+    with lab.train("ppo.num_epochs=1000000", "checkpoint_interval_s=0") as training:
+        wait_for_first_update(training)
+        training.send(signal.SIGINT)
+        time.sleep(1.5)
+        finding.checks += [Check("still there after 1.5 s", training.process.poll() is None)]
+        finding.checks += left(training, signal.SIGINT, 130, False, limit_s=5.0)
+    return finding
+
+
+def stopped_in_long_update(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "SIGTERM in an update that would take hours",
+        f"the update is cut short: 143 within {LEAVE_LIMIT_S:.0f} s, and a checkpoint",
+    )
+    with lab.train("ppo.num_epochs=1000000") as training:
+        wait_for_first_update(training)
+        finding.checks += left(training, signal.SIGTERM, 143, False)
+        steps = training.checkpoint_steps()
+        finding.checks.append(Check(f"checkpoints at steps {steps}", steps == [ROLLOUT]))
+    return finding
+
+
+def wait_for_first_update(training: Training) -> None:
+    """Until the training learns: its workers have given many steps, and all wait for an action.
+
+    A worker sleeps after a step unless the next action is there already. On a busy machine one that
+    wants to run is not asleep.
+    """
+    training.wait_for(lambda _: _have_given(training), "first rollout")
+    end = time.monotonic() + START_LIMIT_S
+    quiet_since = time.monotonic()
+    while time.monotonic() < quiet_since + _QUIET_S:
+        if not _have_given(training) or any(state_of(pid) != "S" for pid in training.workers()):
+            quiet_since = time.monotonic()
+        if time.monotonic() > end:
+            raise DidNotHappen("no update within time")
+        time.sleep(0.01)
+
+
+def _have_given(training: Training) -> bool:
+    with contextlib.suppress(DidNotHappen):
+        workers = training.workers()
+        return len(workers) == NUM_ENVS and min(map(num_waits, workers)) >= NUM_STEPS // 4
+    return False

@@ -1,0 +1,25 @@
+"""A process that ends with the one that started it, also while it is stopped."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def end_with_parent(parent: int | None) -> bool:
+    """Has the kernel kill this process when its parent ends; Linux only.
+
+    Args:
+        parent: whose child it should be; None: nobody knows.
+
+    Returns false if that one is gone already: this process had better leave by itself.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return parent is None or os.getppid() == parent
