@@ -239,6 +239,10 @@ def _text(key: str, value: str) -> str:
         raise UserError(f"{key} must not contain a NUL character or '${{'")
     if not value:
         raise UserError(f"{key} must not be empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:  # bytes of a path as Python hands them on
+        raise UserError(f"{key} must be UTF-8 text, got {ascii(value)}") from error
     return value
 
 

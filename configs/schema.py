@@ -15,6 +15,7 @@ HIDDEN = (
     "passed_on",
 )  # fields that the program fills in; not for the command line
 TRAINING_VERBS = ("train", "train-skill")  # their settings' owners import torch
+LONGEST_S = 1e6  # that is waited for anything; the system's clocks count no further than 2e6 s
 _BENCHES = "choose from sim, trainers, scaling"
 
 
@@ -102,8 +103,8 @@ class EvaluateCfg(AgentSettings):
             self.max_restarts >= 0, f"max_restarts must not be negative, got {self.max_restarts}"
         )
         _check(
-            self.episode_timeout_s > 0.0,
-            f"episode_timeout_s must be positive, got {self.episode_timeout_s}",
+            0.0 < self.episode_timeout_s <= LONGEST_S,
+            f"episode_timeout_s must lie in (0, {LONGEST_S:g}], got {self.episode_timeout_s}",
         )
 
 
@@ -341,7 +342,9 @@ class DoctorCfg:
     """How long one renderer may take to show that it works."""
 
     def __post_init__(self) -> None:
-        _check(self.timeout_s > 0.0, f"timeout_s must be positive, got {self.timeout_s}")
+        room = f"(0, {LONGEST_S:g}]"
+        is_right = 0.0 < self.timeout_s <= LONGEST_S
+        _check(is_right, f"timeout_s must lie in {room}, got {self.timeout_s}")
 
 
 @dataclass(kw_only=True)

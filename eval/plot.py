@@ -19,10 +19,13 @@ from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 from rearrange.eval.files import atomic_path, expand
 from rearrange.eval.intervals import mean_over_seeds
+from rearrange.eval.plain_yaml import plain_yaml
+from rearrange.files import read_whole_file
 from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
 
 NUM_POINTS = 150  # of a curve, on a panel of about 700 pixels
 MIN_RUNS = 3  # for a band
+MAX_SETTINGS = 2**18  # bytes; ours have some kilobytes
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -201,18 +204,16 @@ def _label(folder: Path) -> str:
 
 def _settings(folder: Path) -> Mapping[str, Any]:
     """config.yaml, there from a run's beginning, below summary.json, there at its end."""
-    import yaml
-
     settings: dict[str, Any] = {}
-    for name, parse in (("config.yaml", yaml.safe_load), (SUMMARY_FILE, strict_json)):
+    for name, parse in (("config.yaml", plain_yaml), (SUMMARY_FILE, strict_json)):
         path = folder / name
         if not path.exists():
             continue
         try:
-            found = parse(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}") from error
-        except (ValueError, yaml.YAMLError) as error:
+            found = parse(read_whole_file(path, MAX_SETTINGS).decode())
+        except UserError:
+            raise
+        except ValueError as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"{path} is damaged: {reason}") from error
         if not isinstance(found, dict):

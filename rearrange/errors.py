@@ -24,7 +24,24 @@ def one_line(message: object) -> str:
 
 
 MACHINE_ERRORS = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOMEM, errno.EFBIG}
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.ENOMEM,
+        errno.EFBIG,
+        errno.EMFILE,
+        errno.ENFILE,  # too few file handles
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.EEXIST,
+        errno.ENOTEMPTY,  # a folder for a file
+        errno.ENAMETOOLONG,
+        errno.ELOOP,
+        errno.EIO,
+        errno.ESTALE,
+    }  # fmt: skip
 )
 """Numbers of an OSError that tells of the machine's state, for its owner to mend, and of no defect;
 a command makes a line and exit code 2 of it."""

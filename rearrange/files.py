@@ -85,12 +85,13 @@ def read_whole_file(path: Path, most: int) -> bytes:
         raise UserError(f"there is no file {path}") from error
     except (OSError, ValueError) as error:  # the second: a NUL character in the name
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise UserError(f"cannot read {path}: it is {what}")
     try:
         with open(descriptor, "rb", buffering=0) as file:
-            mode = os.fstat(descriptor).st_mode
-            if not stat.S_ISREG(mode):
-                what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-                raise UserError(f"cannot read {path}: it is {what}")
             content = bytearray()
             while len(content) <= most and (part := file.read(min(most + 1, 2**24))):
                 content += part

@@ -39,6 +39,7 @@ from rearrange.ver.first_step import EnvironmentFailed
 from rearrange.ver.folder_lock import LOCK_FILE, FolderLost, HeldFolder, hold_folder
 from rearrange.ver.imitation import ImitationLearner
 from rearrange.ver.learner import Learner
+from rearrange.ver.metrics import METRICS_FILE, SUMMARY_FILE
 from rearrange.ver.pool import TooManyRestarts
 from rearrange.ver.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 from rearrange.ver.stop_signals import EXIT_CODES
@@ -311,6 +312,11 @@ def run_folder(settings: RunCfg, subject: Subject) -> Path:
     return Path("runs") / f"{subject.short_name}-{settings.mode}-{settings.seed}"
 
 
+RUN_PARTS = dict.fromkeys(("checkpoints", "tensorboard"), Path.is_dir) | dict.fromkeys(
+    ("config.yaml", METRICS_FILE, SUMMARY_FILE), Path.is_file
+)
+
+
 def check_run_folder(run_dir: Path, resume: str) -> None:
     """Raises UserError if the folder cannot be one, or holds something that would be mixed in."""
     try:
@@ -319,6 +325,11 @@ def check_run_folder(run_dir: Path, resume: str) -> None:
         raise UserError(f"run_dir must be a folder, {run_dir} is a file") from error
     except OSError as error:
         raise UserError(f"cannot use run_dir {run_dir}: {error.strerror}") from error
+    for name, is_right in RUN_PARTS.items():
+        part = run_dir / name
+        if os.path.lexists(part) and not is_right(part):  # a link that leads nowhere too
+            kind = "a folder" if is_right is Path.is_dir else "a file"
+            raise UserError(f"{part} must be {kind}: remove it, or choose another run_dir")
     if is_used and resume == "no":
         raise UserError(
             f"{run_dir} is not empty: resume=auto goes on with the run in it, another run_dir "

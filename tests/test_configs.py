@@ -190,7 +190,7 @@ def test_words_become_typed_values():
         ("train", ["policy.hidden_sizes="], "policy.hidden_sizes must be a list such as a,b,c"),
         ("train", ["env_kwargs=1"], "env_kwargs takes its values one by one, env_kwargs.NAME=VAL"),
         ("train", ["env_kwargs.a.b=1"], "train has no setting 'env_kwargs.a.b'"),
-        ("train", [*A, "ppo.clip_coef=-1"], "clip_coef must be positive and finite, got -1.0"),
+        ("train", [*A, "ppo.clip_coef=-1"], "clip_coef must lie in (0, 1e+09], got -1.0"),
         ("train", [*A, "returns.gamma=1.5"], "gamma must lie in [0, 1], got 1.5"),
         ("train", [*A, "mode=verr"], "mode must be one of ver, nover, ddppo, htsrl, async; got"),
         ("train", [*A, "resume=yes"], "resume must be one of no, auto; got 'yes'"),
@@ -221,3 +221,24 @@ def test_mistakes_are_one_clear_line(verb, words, message):
         load(verb, words)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "episode_timeout_s=1e9"],
+        ["evaluate", "output_dir=outputs/\udcff"],
+        ["doctor", "timeout_s=1e9"],
+        ["train", "env=CartPole-v1", "num_steps=1000000000000000"],
+        ["train", "env=CartPole-v1", "ranks_timeout_s=1e300"],
+        ["train", "env=CartPole-v1", "workers.step_timeout_s=1e300"],
+        ["train", "env=CartPole-v1", "ppo.clip_coef=1e308"],
+        ["train", "env=CartPole-v1", "policy.vector_size=1000000000000"],
+        ["train", "env=CartPole-v1", "run_dir=runs/\udcff"],
+    ],
+)
+def test_numbers_that_no_machine_can_take_and_bytes_are_one_line(words):
+    with pytest.raises(UserError) as caught:
+        load(words[0], words[1:])
+    assert "\n" not in str(caught.value)
+    str(caught.value).encode()

@@ -8,7 +8,6 @@ on from its newest checkpoint; so do all of them, by the same words, if this com
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rearrange.checked_json import strict_json
 from rearrange.cluster.ray_session import connected
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.load import load
@@ -131,7 +131,8 @@ def newest_metrics(run_dir: Path) -> dict[str, Any]:
         with open(run_dir / METRICS_FILE, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
             lines = file.read().split(b"\n")[:-1]
-        return json.loads(lines[-1]) if lines else {}
+        line = strict_json(lines[-1].decode()) if lines else {}
+        return line if isinstance(line, dict) else {}
     return {}
 
 

@@ -25,11 +25,11 @@ from torch import Tensor
 
 from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
-from rearrange.files import remove_unfinished, write_whole_file
+from rearrange.files import read_whole_file, remove_unfinished, write_whole_file
 
 FORMAT = "rearrange checkpoint"
 FORMAT_VERSION = 1
-MANIFEST_LIMIT = 64 * 2**20  # bytes; a manifest of ours has some kilobytes
+MANIFEST_LIMIT = 16 * 2**20  # bytes; ours have some kilobytes, decoded they take thirty times that
 MANIFEST_NAME = re.compile(r"([0-9]{12,18})\.json")
 TENSORS_NAME = re.compile(r"([0-9]{12,18})-[0-9a-f]{8}\.safetensors")
 
@@ -229,7 +229,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             raise _unusable(path, "its manifest is missing or no file")
         if path.stat().st_size > MANIFEST_LIMIT:
             raise _unusable(path, f"its manifest is larger than {MANIFEST_LIMIT >> 20} MiB")
-        fields = strict_json(path.read_bytes().decode())
+        fields = strict_json(read_whole_file(path, MANIFEST_LIMIT).decode())
     except OSError as error:
         raise _unusable(path, f"its manifest cannot be read ({error.strerror})") from error
     except UserError:

@@ -252,9 +252,10 @@ def read_place(variables: Mapping[str, str]) -> Place:
     values = []
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         text = variables.get(name, "0" if "RANK" in name else "1")
-        if not text.isdecimal():
+        if not (text.isdecimal() and len(text) < 7):
             raise UserError(
-                f"the variable {name} must be a number, as torchrun sets it; got {text}"
+                f"the variable {name} must be a number below a million, as torchrun sets it; "
+                f"got {text}"
             )
         values.append(int(text))
     place = Place(*values)

@@ -6,6 +6,8 @@ an environment that cannot work at all while there is still nothing to lose.
 
 from __future__ import annotations
 
+from gymnasium.error import DependencyNotInstalled
+
 from rearrange.errors import UserError
 from rearrange.ver.environment_worker import MakeEnv
 from rearrange.ver.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
@@ -33,6 +35,8 @@ def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, Acti
             env.step(env.action_space.sample())
         except (UserError, MemoryError):
             raise
+        except DependencyNotInstalled as error:  # a window without pygame, say
+            raise UserError(f"the environment needs what is not installed: {error}") from error
         except (Exception, SystemExit) as error:
             what = " ".join(f"{type(error).__name__}: {error}".split())
             raise EnvironmentFailed(f"the environment's first {doing} raised {what}") from error

@@ -13,6 +13,7 @@ of each environment of all ranks, and each environment weighs the same: see `epi
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,11 +24,13 @@ import numpy as np
 
 from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
-from rearrange.files import write_whole_file
+from rearrange.files import read_whole_file, write_whole_file
 from rearrange.ver.episode_window import EpisodeWindow, finite_or_none
 from rearrange.ver.progress import Progress
 
 METRICS_FILE = "metrics.jsonl"
+MAX_METRICS = 2**28  # bytes; a hundred thousand updates
+MAX_LINE = 2**18  # bytes; ours have one or two kilobytes
 SUMMARY_FILE = "summary.json"
 SUMMED = ("speed/sps", "ver/sequences", "ver/learned_steps")  # over ranks, as are all faults
 LARGEST = ("ver/longest_sequence", "speed/collect_s", "speed/learn_s")
@@ -67,6 +70,7 @@ class RunLog:
         # TensorBoard then hides what an earlier process wrote beyond the step we go on from.
         purge_step = start_step + 1 if start_step else None
         self._writer = SummaryWriter(str(run_dir / "tensorboard"), purge_step=purge_step)
+        _let_writers_fail_in_silence()
 
     @property
     def wall_time_s(self) -> float:
@@ -120,6 +124,21 @@ class RunLog:
             raise
 
 
+def _let_writers_fail_in_silence() -> None:
+    """TensorBoard's thread, on a full disk: the next number given to it raises what it met."""
+    before = threading.excepthook
+    if getattr(before, "is_ours", False):
+        return
+
+    def hook(failure: threading.ExceptHookArgs) -> None:
+        is_theirs = type(failure.thread).__module__.startswith("tensorboard.")
+        if not (is_theirs and issubclass(failure.exc_type, OSError)):
+            before(failure)
+
+    hook.is_ours = True
+    threading.excepthook = hook
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a metrics.jsonl, each {step, time_s, name: number or None}.
 
@@ -128,12 +147,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         UserError: if there is no such file, or it holds something else.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise UserError(f"there is no {path}: choose the folder of a training run") from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    if not path.exists():
+        raise UserError(f"there is no {path}: choose the folder of a training run")
+    content = read_whole_file(path, MAX_METRICS)
     lines = []
     for number, text in enumerate(content.split(b"\n")[:-1], start=1):
         try:
@@ -238,6 +254,8 @@ def _without_nan(value: Any) -> Any:
 
 def _parsed(text: bytes) -> dict[str, Any]:
     """One line of metrics.jsonl; raises ValueError if it is none."""
+    if len(text) > MAX_LINE:
+        raise ValueError(f"it has more than {MAX_LINE >> 10} kB")
     line = strict_json(text.decode())
     if not isinstance(line, dict) or type(line.get("step")) is not int:
         raise ValueError("it is no object with a 'step'")

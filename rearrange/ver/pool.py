@@ -60,8 +60,8 @@ class PoolCfg:
         if self.max_restarts < 0:
             raise ValueError(f"max_restarts must not be negative, got {self.max_restarts}")
         for name in ("step_timeout_s", "start_timeout_s", "restart_refill_s"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+            if not 0.0 < getattr(self, name) <= 1e6:  # the system's waiting takes no more
+                raise ValueError(f"{name} must lie in (0, 1e6], got {getattr(self, name)}")
 
     def sized(self, num_envs: int, cores: int) -> PoolCfg:
         """With the number of environments of a process, chosen for so many cores."""

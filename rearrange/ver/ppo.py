@@ -10,7 +10,6 @@ Schulman et al. 2017, equations 7 and 9; w_b are the truncated importance weight
 makes a smaller step.   B: steps of a minibatch, S: steps of a rollout.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +20,9 @@ from rearrange.ver.types import Evaluation, Minibatch
 
 # Added to the advantages' standard deviation, so that equal advantages become 0 and not NaN.
 ADVANTAGE_EPS = 1e-8
+
+
+LARGEST = 1e9  # of a setting; float32 can still multiply two of them
 
 
 @dataclass(kw_only=True)
@@ -58,10 +60,10 @@ class PPOCfg:
             raise ValueError(f"critic_updates must not be negative, got {self.critic_updates}")
         for name in ("clip_coef", "max_grad_norm", "learning_rate", "adam_eps", "target_kl"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0.0):
-                raise ValueError(f"{name} must be positive and finite, got {value}")
-        if not (math.isfinite(self.value_coef) and self.value_coef >= 0.0):
-            raise ValueError(f"value_coef must not be negative or infinite, got {self.value_coef}")
+            if value is not None and not 0.0 < value <= LARGEST:
+                raise ValueError(f"{name} must lie in (0, {LARGEST:g}], got {value}")
+        if not 0.0 <= self.value_coef <= LARGEST:
+            raise ValueError(f"value_coef must lie in [0, {LARGEST:g}], got {self.value_coef}")
         for name in ("num_epochs", "num_minibatches", "max_sequence_length"):
             value = getattr(self, name)
             if value is not None and value < 1:

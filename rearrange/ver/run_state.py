@@ -30,6 +30,7 @@ from rearrange.ver.distributed import Ranks
 from rearrange.ver.episode_window import EpisodeWindow
 from rearrange.ver.learner import Learner
 from rearrange.ver.rollout_memory import prune_memory
+from rearrange.ver.run_values import check_run_values
 from rearrange.ver.snapshot import Snapshot
 from rearrange.ver.training_state import flatten_optimizer, restore_optimizer
 
@@ -120,6 +121,7 @@ def restore_run(
     tensors, values = checkpoint.tensors, checkpoint.manifest
     own = with_prefix("policy", policy.state_dict())
     check_matches(checkpoint, {"identity": identity, "tensors": shapes_of(own)})
+    check_run_values(values, f"checkpoint {checkpoint.path} does not fit: ")
     try:
         policy.load_state_dict(below_prefix("policy", tensors))
         if isinstance(learner, Learner):
@@ -139,6 +141,6 @@ def restore_run(
             checkpoint.step, values["updates"], values["mode"], values["restarts"], episodes,
             snapshot,
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        reason = (str(error).splitlines() or ["?"])[0]
         raise UserError(f"checkpoint {checkpoint.path} does not fit: {reason}") from error

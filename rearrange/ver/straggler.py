@@ -12,7 +12,6 @@ Instead of the distribution a recording of a real environment can be replayed.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,7 +21,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rearrange.checked_json import strict_json
 from rearrange.errors import UserError
+from rearrange.files import read_whole_file
 
 OBSERVATION_SIZE = 4
 ACTION_SIZE = 2
@@ -209,12 +210,15 @@ def _rng(cfg: StragglerCfg, index: int, purpose: int) -> np.random.Generator:
     return np.random.default_rng([cfg.seed, index, purpose])
 
 
+MAX_RECORDING = 2**24  # bytes
+
+
 def _read_recording(path: str | None) -> tuple[list[float], list[float]]:
     """Times of steps and resets (s); empty without a recording."""
     if path is None:
         return [], []
     try:
-        recording = json.loads(Path(path).expanduser().read_text())
+        recording = strict_json(read_whole_file(Path(path).expanduser(), MAX_RECORDING).decode())
         steps, resets = ([float(x) for x in recording[key]] for key in ("step_s", "reset_s"))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(

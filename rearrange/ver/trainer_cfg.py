@@ -39,6 +39,9 @@ MODES = {
 }
 
 
+MAX_ROLLOUT = 2**26  # steps; 8 GB for every 32 numbers of an observation
+
+
 @dataclass(kw_only=True)
 class TrainerCfg:
     mode: str = "ver"
@@ -113,14 +116,21 @@ class TrainerCfg:
         for name in ("seed", "num_threads", "start_horizon", "checkpoint_interval_s"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("max_importance_weight", "reward_scale", "ranks_timeout_s"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        most = {"max_importance_weight": 1e9, "reward_scale": 1e9, "ranks_timeout_s": 1e6}
+        for name, high in most.items():
+            if not 0 < getattr(self, name) <= high:
+                got = getattr(self, name)
+                raise ValueError(f"{name} must lie in (0, {high:g}], got {got}")
         if not 0.0 <= self.repeat_failed <= 1.0:
             raise ValueError(f"repeat_failed must lie in [0, 1], got {self.repeat_failed}")
         if self.num_envs >= 65536:
             raise ValueError(f"num_envs must be below 65536, got {self.num_envs}")
         steps, parts = self.num_envs * self.num_steps, self.ppo.num_minibatches
+        if steps > MAX_ROLLOUT:
+            raise ValueError(
+                f"num_envs x num_steps must be at most {MAX_ROLLOUT}, got {self.num_envs} x "
+                f"{self.num_steps}"
+            )
         if steps % parts:
             raise ValueError(
                 f"num_envs x num_steps ({self.num_envs} x {self.num_steps} = {steps}) must be "

@@ -16,9 +16,16 @@ from gymnasium import spaces
 
 from rearrange import cli
 from rearrange.configs.load import load
+from rearrange.errors import UserError
 from rearrange.skills.recipes import SUITING
 from rearrange.skills.skill_files import find_skill
-from rearrange.skills.train import first_policy, run_folder, what_to_train, with_suiting
+from rearrange.skills.train import (
+    check_run_folder,
+    first_policy,
+    run_folder,
+    what_to_train,
+    with_suiting,
+)
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver import folder_lock
 from rearrange.ver.folder_lock import HeldFolder, hold_folder
@@ -329,3 +336,19 @@ def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path):
     taught = find_skill(tmp_path / "a").weights
     for name, tensor in policy.state_dict().items():
         assert (tensor == taught[name]).all(), name
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [
+        ("checkpoints", lambda path: path.symlink_to("nowhere")),
+        ("tensorboard", lambda path: path.write_text("")),
+        ("metrics.jsonl", lambda path: path.mkdir()),
+        ("summary.json", lambda path: path.mkdir()),
+        ("config.yaml", lambda path: path.symlink_to("nowhere")),
+    ],
+)
+def test_what_could_not_be_written_at_the_end_is_said_at_the_start(tmp_path, name, plant):
+    plant(tmp_path / name)
+    with pytest.raises(UserError, match=f"{name} must be a fil|{name} must be a folder"):
+        check_run_folder(tmp_path, "auto")

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -279,3 +280,25 @@ def test_metrics_of_ranks_are_added_compared_or_averaged():
         "loss/total": 1.25, "ppo/entropy": None, "ver/longest_sequence": 9.0,
         "ver/learned_steps": 40.0, "speed/idle_s": 1.5,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["1" * 401, "[" * 5000, '"' + "x" * 300_000 + '"', "[[]]"])
+def test_numbers_of_400_digits_and_the_like_are_one_line(tmp_path, value):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "time_s": 1, "a": ' + value + "}\n")
+    with pytest.raises(UserError, match="is damaged in line 1: ") as caught:
+        read_metrics(path)
+    assert len(str(caught.value)) < 500
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(UserError, match="it is a folder"):
+        read_metrics(path)
+
+
+def test_tensorboards_thread_fails_in_silence(tmp_path, capfd):
+    log = RunLog(tmp_path, 10, is_quiet=True)
+    thread = log._writer._get_file_writer().event_writer._async_writer._worker
+    failure = threading.ExceptHookArgs((OSError, OSError(28, "No space left"), None, thread))
+    threading.excepthook(failure)
+    assert capfd.readouterr().err == ""
+    log.close()
