@@ -233,8 +233,8 @@ def episodes_of(kind, start_mode="off", num_steps=1200, **options):
         begun = [
             (int(slots.episode_number[e]), slots.observation["observation"][e, 1]) for e in (0, 1)
         ]
-        left = 2 * num_steps
-        while left:
+        left = [num_steps, num_steps]  # of each as many, however busy the machine is
+        while any(left):
             for e in pool.receive(1.0):
                 now = int(slots.episode_number[e]), int(slots.observation["observation"][e, 1])
                 if slots.is_start[e]:
@@ -244,10 +244,9 @@ def episodes_of(kind, start_mode="off", num_steps=1200, **options):
                         (*begun[e], int(slots.episode_length[e]), bool(slots.is_whole[e]))
                     )
                     begun[e] = now
-                left -= 1
-                pool.send([e])
-                if not left:
-                    break
+                left[e] -= 1
+                if left[e]:
+                    pool.send([e])
         return found
     finally:
         pool.close()
