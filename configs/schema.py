@@ -41,8 +41,9 @@ class AgentSettings:
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
     checkpoint: str | None = None
-    """agent=learned: the folder of a `train-skill` run, or a skill file; none: the task's own skill
-    from `skills`."""
+    """agent=learned: the folder of a `train-skill` run (its newest checkpoint), one of its
+    checkpoints, RUN/checkpoints/000000524288.json, or a skill file; none: the task's own skill from
+    `skills`."""
     sample: bool = False
     """Trained skills draw their actions as in training instead of taking the most likely ones."""
     skills: str | None = None
@@ -378,7 +379,8 @@ class EpisodesCfg:
 @dataclass(kw_only=True)
 class ExportSkillCfg:
     run: str = MISSING
-    """The folder of a `train-skill` run; its newest whole checkpoint is taken."""
+    """The folder of a `train-skill` run; its newest whole checkpoint is taken. Or one of them,
+    RUN/checkpoints/000000524288.json."""
     output: str = MISSING
     """The file, ending in .safetensors; `skills=FOLDER` finds it by its name, NAME.safetensors."""
     average: list[str] = field(default_factory=list)

@@ -12,7 +12,7 @@ from pathlib import Path
 from rearrange.configs.schema import ExportSkillCfg
 from rearrange.errors import UserError
 from rearrange.eval.files import atomic_write_bytes
-from rearrange.skills.skill_files import SkillFile, find_skill, read_skill, skill_bytes
+from rearrange.skills.skill_files import SkillFile, find_skill, is_of_run, read_skill, skill_bytes
 from rearrange.tasks.registry import SKILL_TASKS
 
 MEGABYTE = 1_000_000
@@ -25,7 +25,7 @@ def run(cfg: ExportSkillCfg) -> int:
     and for a file that gets too large.
     """
     run_dir, output = Path(cfg.run).expanduser(), Path(cfg.output).expanduser()
-    if not run_dir.is_dir():
+    if not is_of_run(run_dir):
         raise UserError(f"there is no folder {run_dir} of a training run")
     skill = find_skill(run_dir)
     names = {gym_id: name for name, gym_id in SKILL_TASKS.items()}

@@ -32,7 +32,13 @@ from rearrange.skills.skill_header import (
     check_weights,
     header_json,
 )
-from rearrange.ver.checkpoint import Checkpoint, below_prefix, load_newest
+from rearrange.ver.checkpoint import (
+    MANIFEST_NAME,
+    Checkpoint,
+    below_prefix,
+    load_checkpoint,
+    load_newest,
+)
 
 FORMAT, OLD_FORMAT = "rearrange skill 2", "rearrange skill 1"
 SUFFIX = ".safetensors"
@@ -62,28 +68,34 @@ class SkillFile(SkillHeader):
 
 
 def find_skill(path: Path) -> SkillFile:
-    """A skill from its file, or from the newest checkpoint of a training run's folder.
+    """A skill from its file, the newest checkpoint of a training run's folder, or one by its
+    manifest, RUN/checkpoints/000000524288.json.
 
     Raises UserError if there is none, or it is damaged or none of the home.
     """
-    skill = skill_of_run(path) if path.is_dir() else read_skill(path)
+    skill = skill_of_run(path) if is_of_run(path) else read_skill(path)
     skill.source = str(path)
     return skill
 
 
 def find_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
-    """The environment's id and the weights of a run's folder, of whichever environment it is, or of
-    a skill file. Nothing is made and nothing imported.
+    """The environment's id and the weights of what `find_skill` finds, of whichever environment it
+    is. Nothing is made and nothing imported.
 
     Raises UserError if there is none or it is damaged.
     """
-    if not path.is_dir():
+    if not is_of_run(path):
         skill = read_skill(path)
         return skill.env_id, skill.weights
-    checkpoint, identity = _newest_of(path)
+    checkpoint, identity = _checkpoint_of(path)
     weights = below_prefix("policy", checkpoint.tensors)
     check_numbers(weights, identity.where)
     return identity["env"].text(), weights
+
+
+def is_of_run(path: Path) -> bool:
+    """Whether a path is that of a run's folder or of one of its checkpoints."""
+    return path.is_dir() or MANIFEST_NAME.fullmatch(path.name) is not None
 
 
 def skill_of_run(run_dir: Path) -> SkillFile:
@@ -91,7 +103,7 @@ def skill_of_run(run_dir: Path) -> SkillFile:
 
     Raises UserError if the folder has none, or one that is not of a `train-skill` run.
     """
-    checkpoint, identity = _newest_of(run_dir)
+    checkpoint, identity = _checkpoint_of(run_dir)
     header = check_header(identity)
     weights = below_prefix("policy", checkpoint.tensors)
     check_weights(weights, header, identity.where)
@@ -99,9 +111,12 @@ def skill_of_run(run_dir: Path) -> SkillFile:
     return _skill(header, weights, {"steps": checkpoint.step, "mode": mode})
 
 
-def _newest_of(run_dir: Path) -> tuple[Checkpoint, Node]:
-    """The newest valid checkpoint, and what its manifest says of whom it is of."""
-    checkpoint = load_newest(run_dir / "checkpoints")
+def _checkpoint_of(run_dir: Path) -> tuple[Checkpoint, Node]:
+    """The checkpoint named, or a run's newest valid one, and what it says of whom it is of."""
+    if MANIFEST_NAME.fullmatch(run_dir.name) and not run_dir.is_dir():
+        checkpoint = load_checkpoint(run_dir)
+    else:
+        checkpoint = load_newest(run_dir / "checkpoints")
     if checkpoint is None:
         raise UserError(f"{run_dir} has no checkpoint: give the folder of a training run")
     where = f"{checkpoint.path} is not the checkpoint of a skill: "

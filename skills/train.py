@@ -360,6 +360,7 @@ def table(summary: dict[str, Any], run_dir: Path) -> str:
         + (f", {rate:.0f} a second" if rate else ""),
         "return": _mean(summary["episode_return"], "{:.4g}"),
         "success": _mean(summary["success"], "{:.1%}"),
+        "best": _best(summary["best"]),
         "restarts": str(summary["restarts"]),
         "run_dir": str(run_dir),
     }
@@ -373,6 +374,12 @@ def _without(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
         for name, value in values.items()
         if name not in names
     }
+
+
+def _best(best: dict[str, Any] | None) -> str:
+    if best is None:
+        return "none: too few episodes"
+    return f"{best['metric']} {best['value']:.4g} in {best['checkpoint']}"
 
 
 def _mean(statistics: dict[str, float] | None, form: str) -> str:

@@ -12,10 +12,11 @@ safetensors holds a JSON header and plain numbers (github.com/huggingface/safete
 """
 
 import hashlib
+import itertools
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,11 +50,23 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    folder: Path, step: int, tensors: Mapping[str, Tensor], manifest: dict[str, Any], keep: int = 3
+    folder: Path,
+    step: int,
+    tensors: Mapping[str, Tensor],
+    manifest: dict[str, Any],
+    keep: int = 3,
+    *,
+    is_milestone: bool = False,
+    score: tuple[str, float] | None = None,
 ) -> Path:
-    """Writes a checkpoint, removes all but the newest `keep` up to this one; returns its manifest.
+    """Writes a checkpoint and removes those up to it that need not stay; returns its manifest.
 
-    Checkpoints of later steps are left alone: another training's, or ones that would not load.
+    The newest `keep` stay, milestones, and the best. Checkpoints of later steps are left alone:
+    another training's, or ones that would not load.
+
+    Args:
+        is_milestone: it stays for good.
+        score: a metric's name and value, higher is better.
 
     Raises:
         ValueError: if `manifest` holds what JSON has not (NaN among it), or keep < 1.
@@ -79,6 +92,8 @@ def save_checkpoint(
         "file": tensors_path.name,
         "size": len(content),
         "sha256": digest,
+        "is_milestone": is_milestone or _is_milestone(manifest_path),  # saved for a second time
+        "score": None if score is None else {"name": score[0], "value": float(score[1])},
         "contents": json.loads(json.dumps(manifest, allow_nan=False)),  # as it will be read
     }
     text = json.dumps(fields | {"checksum": _checksum(fields)}, indent=1, allow_nan=False) + "\n"
@@ -156,44 +171,19 @@ def load_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(fields["step"], tensors, fields["contents"], path)
 
 
+def best_checkpoint(folder: Path) -> tuple[Path, str, float] | None:
+    """The manifest's file with the highest score, and which metric that is of; the newer of equals.
+
+    None if no checkpoint has a score. Scores of another metric than the newest's do not count.
+    """
+    scores = {path: _score(fields) for path, fields in _readable(folder)}
+    best = _best(scores)
+    return None if best is None else (best, *scores[best])
+
+
 def newest_manifests(folder: Path, count: int) -> list[dict[str, Any]]:
     """What was given with the newest `count` checkpoints whose manifests are whole."""
-    found: list[dict[str, Any]] = []
-    names = sorted(path.name for path in folder.iterdir() if MANIFEST_NAME.fullmatch(path.name))
-    for name in sorted(names, key=lambda name: int(name[:-5]), reverse=True):
-        with suppress(UserError):
-            found.append(_read_manifest(folder / name)["contents"])
-        if len(found) == count:
-            break
-    return found
-
-
-def check_matches(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
-    """Shows that a checkpoint belongs to what is about to load it.
-
-    Args:
-        expected: what the manifest must hold, in order of importance, such as skill, env, policy;
-            values may be nested. `tensors` stands for name -> shape of the tensors themselves
-            (see `shapes_of`), complete for each of the prefixes that occur in it.
-
-    Raises:
-        UserError: naming the first difference.
-    """
-    for name, value in expected.items():
-        if name == "tensors":
-            difference = _first_shape_difference(checkpoint.tensors, value)
-        elif name not in checkpoint.manifest:
-            difference = f"it does not say its {name}, here it is {_shown(value)}"
-        else:
-            value = json.loads(json.dumps(value))
-            difference = _first_difference(name, checkpoint.manifest[name], value)
-        if difference:
-            raise UserError(f"checkpoint {checkpoint.path} does not fit: {difference}")
-
-
-def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, list[int]]:
-    """Name -> shape, for `check_matches`."""
-    return {name: list(tensor.shape) for name, tensor in tensors.items()}
+    return [fields["contents"] for _, fields in itertools.islice(_readable(folder), count)]
 
 
 def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -241,7 +231,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     version = fields.get("format_version")
     if version != FORMAT_VERSION or type(version) is not int:
         known = f"this program reads {FORMAT_VERSION}"
-        raise _unusable(path, f"its format version is {_shown(version)}, {known}")
+        raise _unusable(path, f"its format version is {shown(version)}, {known}")
     kinds = {"step": int, "file": str, "size": int, "sha256": str, "contents": dict}
     for key, kind in (kinds | {"checksum": str}).items():
         if type(fields.get(key)) is not kind:  # not isinstance: true is an int to Python
@@ -265,76 +255,90 @@ def _names_file(manifest_path: Path, tensors_name: str) -> bool:
         return False
 
 
+def _readable(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The manifests that are whole and their fields, the newest first."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    for name in sorted(filter(MANIFEST_NAME.fullmatch, names), key=_step_of, reverse=True):
+        with suppress(UserError):
+            yield folder / name, _read_manifest(folder / name)
+
+
+def _is_milestone(manifest_path: Path) -> bool:
+    try:
+        return _read_manifest(manifest_path).get("is_milestone") is True
+    except UserError:
+        return False
+
+
+def _score(fields: dict[str, Any]) -> tuple[str, float] | None:
+    score = fields.get("score")  # none in checkpoints of before there were scores
+    if not isinstance(score, dict):
+        return None
+    name, value = score.get("name"), score.get("value")
+    is_one = isinstance(name, str) and type(value) in (int, float)
+    return (name, value) if is_one else None
+
+
+def _best(scores: Mapping[Path, tuple[str, float] | None]) -> Path | None:
+    """Of manifests, the newest first."""
+    known = {path: score for path, score in scores.items() if score is not None}
+    if not known:
+        return None
+    name = next(iter(known.values()))[0]
+    alike = [path for path, score in known.items() if score[0] == name]
+    return max(alike, key=lambda path: known[path][1])  # the first of equals
+
+
+def _step_of(name: str) -> int:
+    return int(name.partition(".")[0].partition("-")[0])
+
+
 def _prune(folder: Path, step: int, keep: int) -> None:
-    """Removes, up to `step`, all but the newest `keep` whole checkpoints, and leftovers."""
+    """Removes, up to `step`, what is not among the newest `keep` whole checkpoints, no milestone
+    and not the best, and leftovers."""
     remove_unfinished(folder)
     names = [path.name for path in folder.iterdir()]
-    steps_of = {
-        name: int(match[1])
-        for name in names
-        if (match := MANIFEST_NAME.fullmatch(name) or TENSORS_NAME.fullmatch(name))
-        and int(match[1]) <= step
+    names = [n for n in names if MANIFEST_NAME.fullmatch(n) or TENSORS_NAME.fullmatch(n)]
+    names = sorted((n for n in names if _step_of(n) <= step), key=_step_of, reverse=True)
+    manifests = [name for name in names if name.endswith(".json")]
+    whole = {name: fields for name in manifests if (fields := _whole(folder / name)) is not None}
+    newest = list(whole)[:keep]
+    best = _best({folder / name: _score(fields) for name, fields in whole.items()})
+    stay = {
+        name
+        for name, fields in whole.items()
+        if name in newest or fields.get("is_milestone") is True or folder / name == best
     }
-    manifests = [name for name in steps_of if name.endswith(".json")]
-    removed, files, damaged = [], set(), set()
-    for name in sorted(manifests, key=steps_of.__getitem__, reverse=True):
-        if len(files) == keep:
-            removed.append(name)
-            continue
-        try:
-            fields = _read_manifest(folder / name)
-            # The size alone: reading them all again would cost as much as writing them.
-            if (folder / fields["file"]).stat().st_size != fields["size"]:
-                raise OSError
-            files.add(fields["file"])
-        except (UserError, OSError):
-            damaged.add(steps_of[name])  # not counted, and left for a person to look at
+    # Damaged ones are left for a person to look at while they are new.
+    last = _step_of(newest[-1]) if len(newest) == keep else 0
+    damaged = {name for name in manifests if name not in whole and _step_of(name) > last}
+    files = {whole[name]["file"] for name in stay}
+    steps = {_step_of(name) for name in damaged}
+    removed = [name for name in manifests if name not in stay | damaged]
     removed += [  # after their manifests: a kill in between must not leave one without its tensors
         name
-        for name in steps_of
-        if name not in manifests and name not in files and steps_of[name] not in damaged
+        for name in names
+        if name not in manifests and name not in files and _step_of(name) not in steps
     ]
     for name in removed:
         with suppress(OSError):
             (folder / name).unlink()
 
 
-def _first_difference(name: str, got: Any, expected: Any) -> str | None:
-    """The first place, by its dotted name, in which two JSON values differ."""
-    if isinstance(got, dict) and isinstance(expected, dict):
-        for key in [*expected, *(key for key in got if key not in expected)]:
-            if key not in got:
-                return f"it has no {name}.{key}, here it is {_shown(expected[key])}"
-            if key not in expected:
-                return f"its {name}.{key} is {_shown(got[key])}, here there is none"
-            difference = _first_difference(f"{name}.{key}", got[key], expected[key])
-            if difference:
-                return difference
+def _whole(manifest_path: Path) -> dict[str, Any] | None:
+    """A manifest's fields; None if it or its tensors are damaged.
+
+    Of these the size alone is looked at: reading them all again would cost as much as writing them.
+    """
+    try:
+        fields = _read_manifest(manifest_path)
+        size = manifest_path.with_name(fields["file"]).stat().st_size
+    except (UserError, OSError):
         return None
-    if got == expected and isinstance(got, bool) == isinstance(expected, bool):
-        return None
-    return f"its {name} is {_shown(got)}, here it is {_shown(expected)}"
+    return fields if size == fields["size"] else None
 
 
-def _first_shape_difference(tensors: Mapping[str, Tensor], shapes: Mapping[str, Any]) -> str | None:
-    for name, shape in shapes.items():
-        if name not in tensors:
-            return f"it has no tensor {name}, here it is of shape {_shape(shape)}"
-        if list(tensors[name].shape) != list(shape):
-            got = _shape(tensors[name].shape)
-            return f"its tensor {name} is of shape {got}, here it is {_shape(shape)}"
-    prefixes = {name.split("/")[0] for name in shapes}
-    for name, tensor in tensors.items():
-        if name.split("/")[0] in prefixes and name not in shapes:
-            return f"its tensor {name} of shape {_shape(tensor.shape)} does not exist here"
-    return None
-
-
-def _shape(shape: Any) -> str:
-    return "x".join(map(str, shape)) or "()"
-
-
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value on one line, short."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

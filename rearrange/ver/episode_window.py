@@ -90,6 +90,15 @@ class EpisodeWindow:
         square = float(np.mean([np.mean(np.square(np.subtract(v, mean))) for v in of_envs]))
         return {"mean": mean, "std": math.sqrt(square), "episodes": sum(map(len, of_envs))}
 
+    def score(self) -> tuple[str, float] | None:
+        """What tells a good policy: the name and value of `metrics` that counts, success if it is
+        known, else the return; None while there are few episodes."""
+        for name in ("success", "return"):
+            known = self.statistics(name)
+            if known is not None and known["episodes"] >= 0.5 * self.size:
+                return f"episode/{name}", known["mean"]
+        return None
+
     def state(self) -> dict[str, Any]:
         """For a checkpoint's manifest."""
         return {"num_finished": self.num_finished, "of_envs": [list(e) for e in self._episodes]}

@@ -19,13 +19,12 @@ from rearrange.errors import UserError
 from rearrange.ver.checkpoint import (
     Checkpoint,
     below_prefix,
-    check_matches,
     load_newest,
     newest_manifests,
     save_checkpoint,
-    shapes_of,
     with_prefix,
 )
+from rearrange.ver.checkpoint_match import check_matches, shapes_of
 from rearrange.ver.distributed import Ranks
 from rearrange.ver.episode_window import EpisodeWindow
 from rearrange.ver.learner import Learner
@@ -80,6 +79,7 @@ def save_run(
     learner: Any,
     identity: dict[str, Any],
     keep: int,
+    is_milestone: bool,
 ) -> None:
     """Writes a checkpoint. Raises OSError if it cannot be written; earlier ones stay."""
     tensors = with_prefix("policy", policy.state_dict()) | state.snapshot.tensors
@@ -100,7 +100,10 @@ def save_run(
         values["optimizer_steps"] = learner.num_applied
         if learner.memory is not None:
             values["memory"] = learner.memory.save(folder / MEMORY_FOLDER)
-    save_checkpoint(folder, state.steps, tensors, values, keep)
+    score = state.episodes.score()
+    save_checkpoint(
+        folder, state.steps, tensors, values, keep, is_milestone=is_milestone, score=score
+    )
     if "memory" in values:
         newest = newest_manifests(folder, keep)
         named = [record for contents in newest for record in contents.get("memory", [])]

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from rearrange.ver import turns
-from rearrange.ver.checkpoint import Checkpoint
+from rearrange.ver.checkpoint import Checkpoint, best_checkpoint
 from rearrange.ver.collector import Collector, CollectReport, Stopped
 from rearrange.ver.distributed import ALONE, Ranks
 from rearrange.ver.environment_worker import MakeEnv, WorkerCfg
@@ -142,6 +142,7 @@ class Trainer:
         self.episodes = EpisodeWindow(num_envs=cfg.num_envs * ranks.world_size)
         # of the processes that trained this run earlier, and of the other ranks
         self._restarts_before = self._restarts_elsewhere = 0
+        self._num_milestones = 0
         self._stop = StopSignals()
         self._resumed: Snapshot | None = None
         if cfg.resume == "auto":
@@ -408,12 +409,17 @@ class Trainer:
         try:
             save_run(
                 self._checkpoints, state, self.policy, self.learner, self._identity,
-                self.cfg.keep_checkpoints,
+                self.cfg.keep_checkpoints, self._milestones(self.steps) > self._num_milestones,
             )  # fmt: skip
+            self._num_milestones = self._milestones(self.steps)
         except OSError as error:
             if is_last:
                 raise
             log.warning("no checkpoint at step %d: %s", self.steps, error)
+
+    def _milestones(self, step: int) -> int:
+        """How many there are up to a step."""
+        return step * self.cfg.keep_milestones // self.cfg.total_steps
 
     def _rescue(self, pool, error: BaseException) -> None:
         """Saves before an error ends the training; must not hide it by another one."""
@@ -428,6 +434,7 @@ class Trainer:
         state = restore_run(checkpoint, self.policy, self.learner, self._identity, self.episodes)
         self.steps, self.updates = state.steps, state.updates
         self._restarts_before, self._resumed = state.restarts, state.snapshot
+        self._num_milestones = self._milestones(self.steps)
         values = state.snapshot.values
         is_same = len(values["episode_numbers"]) == self.cfg.num_envs
         # Saved actions belong to the episodes of their seed.
@@ -436,6 +443,14 @@ class Trainer:
 
     def _all_restarts(self, pool) -> int:
         return self._restarts_before + self._restarts_elsewhere + pool.restarts
+
+    def _best(self) -> dict[str, Any] | None:
+        """The best checkpoint that there is: its file, and what it is the best by."""
+        best = None
+        if self.ranks.is_first:
+            with suppress(OSError):  # a folder that is gone must not hide what happened
+                best = best_checkpoint(self._checkpoints)
+        return best and {"checkpoint": str(best[0]), "metric": best[1], "value": best[2]}
 
     def _write_summary(self, wall_time_s: float, pool, **others: Any) -> dict[str, Any]:
         return write_summary(
@@ -455,6 +470,7 @@ class Trainer:
             sampling="asynchronous" if self._turns == "free" else "synchronous",
             gradients="central" if self.ranks.is_alone else "decentralised",
             device=str(self.device),
+            best=self._best(),
             **others,
         )
 

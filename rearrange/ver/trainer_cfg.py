@@ -94,7 +94,10 @@ class TrainerCfg:
     checkpoint_interval_s: float = 300.0
     """Between checkpoints (s); one more is written at the end."""
     keep_checkpoints: int = 3
-    """How many of the newest checkpoints stay."""
+    """How many of the newest checkpoints stay. The best stays too: that with the highest
+    episode/success in the metrics, or, where there is none, episode/return."""
+    keep_milestones: int = 10
+    """So many more, spread evenly over total_steps, stay; 0: none."""
     resume: str = "no"
     """no, or auto: go on from the newest valid checkpoint in run_dir, if there is one."""
     info_keys: list[str] = field(default_factory=lambda: ["success"])
@@ -113,7 +116,9 @@ class TrainerCfg:
         for name in ("total_steps", "num_envs", "num_steps", "keep_checkpoints"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("seed", "num_threads", "start_horizon", "checkpoint_interval_s"):
+        for name in (
+            "seed", "num_threads", "start_horizon", "checkpoint_interval_s", "keep_milestones",
+        ):  # fmt: skip
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         most = {"max_importance_weight": 1e9, "reward_scale": 1e9, "ranks_timeout_s": 1e6}

@@ -334,6 +334,8 @@ def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path):
     settings = with_suiting(settings, subject)
     policy = first_policy(settings, subject, observation_spec(spaces_[0]), action_spec(spaces_[1]))
     taught = find_skill(tmp_path / "a").weights
+    (one,) = (tmp_path / "a/checkpoints").glob("*.json")
+    assert find_skill(one).weights.keys() == taught.keys()  # a checkpoint by its manifest
     for name, tensor in policy.state_dict().items():
         assert (tensor == taught[name]).all(), name
 

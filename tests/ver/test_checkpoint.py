@@ -15,13 +15,13 @@ import torch
 from rearrange.errors import UserError
 from rearrange.ver.checkpoint import (
     below_prefix,
-    check_matches,
+    best_checkpoint,
     load_checkpoint,
     load_newest,
     save_checkpoint,
-    shapes_of,
     with_prefix,
 )
+from rearrange.ver.checkpoint_match import check_matches, shapes_of
 
 
 def tensors_of(step):
@@ -464,3 +464,33 @@ def test_first_difference_is_named_in_one_line(tmp_path, expected, line):
         check_matches(load_newest(tmp_path), expected)
     assert str(caught.value).startswith(f"checkpoint {path} does not fit: {line}")
     assert "\n" not in str(caught.value)
+
+
+def test_milestones_and_the_best_stay(tmp_path):
+    for step in range(1, 13):
+        save_checkpoint(
+            tmp_path, step, {}, {}, keep=2, is_milestone=step in (3, 6),
+            score=("episode/success", 0.9 if step in (4, 5) else 0.01 * step),
+        )  # fmt: skip
+    stay = [3, 5, 6, 11, 12]  # of equal ones the newer is the best
+    assert [int(path.stem) for path in sorted(tmp_path.glob("*.json"))] == stay
+    assert len(list(tmp_path.glob("*.safetensors"))) == len(stay)
+    assert best_checkpoint(tmp_path) == (tmp_path / "000000000005.json", "episode/success", 0.9)
+    assert load_newest(tmp_path).step == 12
+    save_checkpoint(tmp_path, 13, {}, {}, keep=2, score=("episode/success", 0.95))
+    stay = [3, 6, 12, 13]
+    assert [int(path.stem) for path in sorted(tmp_path.glob("*.json"))] == stay
+    save_checkpoint(tmp_path, 6, {}, {}, keep=2)  # again: it stays what it was
+    save_checkpoint(tmp_path, 14, {}, {}, keep=1)  # without a score: those of before count
+    stay = [3, 6, 13, 14]
+    assert [int(path.stem) for path in sorted(tmp_path.glob("*.json"))] == stay
+
+
+def test_scores_of_another_metric_and_damaged_ones_are_no_best(tmp_path):
+    assert best_checkpoint(tmp_path / "none") is None
+    save_checkpoint(tmp_path, 1, {}, {}, score=("episode/return", 99.0))
+    save_checkpoint(tmp_path, 2, {}, {}, score=("episode/success", 0.8))
+    save_checkpoint(tmp_path, 3, {}, {}, score=("episode/success", 0.5))
+    assert best_checkpoint(tmp_path)[0].name == "000000000002.json"
+    (tmp_path / "000000000002.json").write_text("{")
+    assert best_checkpoint(tmp_path)[1:] == ("episode/success", 0.5)

@@ -3,6 +3,7 @@
 import json
 import threading
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +224,25 @@ def test_a_training_with_workers_goes_on_with_new_episodes(tmp_path):
     assert summary["total_steps"] == 6 * S
     assert [line["step"] for line in lines] == [n * S for n in range(1, 7)]
     assert lines[5]["episode/finished"] > lines[1]["episode/finished"] > 0
+
+
+def test_the_best_and_evenly_spread_checkpoints_stay(tmp_path):
+    """The best by what metrics.jsonl says, however new; also of a run that was stopped."""
+    make = partial(
+        trainer, tmp_path, make_env=MakeFake(lengths=(1, 2, 3)), serial=True, num_envs=8,
+        checkpoint_interval_s=0, keep_checkpoints=1, keep_milestones=3, updates=18,
+    )  # fmt: skip
+    make(after=7).run()
+    summary = make(resume="auto").run()
+    lines = {line["step"]: line for line in metrics(tmp_path)}
+    size = max(lines) // 18
+    saved = [int(path.stem) for path in (tmp_path / "checkpoints").glob("*.json")]
+    best = int(Path(summary["best"]["checkpoint"]).stem)
+    assert sorted(saved) == sorted({6 * size, 12 * size, 18 * size, best})
+    full = [line for line in lines.values() if line["episode/averaged"] >= 52]  # 8 times 13, half
+    most = max(line["episode/success"] for line in full)
+    assert summary["best"]["metric"] == "episode/success" and summary["best"]["value"] == most
+    assert lines[best]["episode/success"] == most
 
 
 def test_another_number_of_environments_goes_on(tmp_path):
