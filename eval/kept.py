@@ -101,12 +101,15 @@ class KeptEpisodes:
             self._file = None
 
     def _read(self, num_episodes: int) -> None:
+        path = self._folder / EPISODES_FILE
+        content = read_whole_file(path, EPISODES_LIMIT) if path.exists() else b""
+        records = [_record(line) for line in content.decode(errors="replace").split("\n")]
+        records = [record for record in records if record is not None]
+        if not records and not (self._folder / "summary.json").exists():
+            return  # nothing that could be mixed up or lost
         path = self._folder / SETTINGS_FILE
         if not path.exists():
-            for name in (EPISODES_FILE, "summary.json"):
-                if (self._folder / name).exists():
-                    raise self._refused(f"{name} without {SETTINGS_FILE}")
-            return
+            raise self._refused(f"results without {SETTINGS_FILE}")
         try:
             found = strict_json(read_whole_file(path, SETTINGS_LIMIT).decode())
             settings, acting = found["settings"], found["acting"]
@@ -118,12 +121,7 @@ class KeptEpisodes:
         if difference := _difference(settings, self._settings):
             raise self._refused(f"results of other settings ({difference})")
         self.acting = acting
-        if not (self._folder / EPISODES_FILE).exists():
-            return
-        content = read_whole_file(self._folder / EPISODES_FILE, EPISODES_LIMIT)
-        for line in content.decode(errors="replace").split("\n"):
-            if (record := _record(line)) is not None:
-                self.records[record.index] = record
+        self.records = {record.index: record for record in records}
         if self.records and max(self.records) >= num_episodes:
             most = max(self.records) + 1
             raise self._refused(f"results of {most} episodes, more than {num_episodes=}")

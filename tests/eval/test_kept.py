@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import fake_world
@@ -17,12 +18,16 @@ from rearrange.errors import UserError
 from rearrange.eval import progress
 from rearrange.eval.evaluate import evaluate
 from rearrange.eval.kept import KeptEpisodes, settings_of
-from rearrange.eval.runner import WorldCfg
+from rearrange.eval.runner import EpisodeRecord, WorldCfg
 from rearrange.eval.workers import note_acting
 from rearrange.planner.chain_cfg import ChainCfg
 from rearrange.ver.folder_lock import hold_folder
 
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
+RECORD = EpisodeRecord(
+    index=0, scene="a", success=True, stages={"s": True}, failure=None, steps=3, force=1.5,
+    path_length=0.1, attempts=[("pick", True)],
+)  # fmt: skip
 FIGURES = ("success", "stages", "skills", "failures", "control_steps", "force", "path_length")
 
 
@@ -103,8 +108,15 @@ def test_results_of_other_settings_are_refused_and_left_alone(tmp_path, whole):
         with pytest.raises(UserError, match="holds a damaged settings.json"):
             evaluate(settings(folder), fake_world.make_world)
     (folder / "settings.json").unlink()
-    with pytest.raises(UserError, match="holds episodes.jsonl without settings.json"):
+    with pytest.raises(UserError, match="holds results without settings.json"):
         evaluate(settings(folder), fake_world.make_world)
+
+
+def test_a_folder_in_which_nothing_came_about_takes_other_settings(tmp_path, whole):
+    with pytest.raises(UserError, match="unknown agent"):
+        evaluate(settings(tmp_path, agent="nobody"), fake_world.make_world)
+    evaluate(settings(tmp_path), fake_world.make_world)
+    assert results(tmp_path) == results(whole)
 
 
 def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
@@ -118,8 +130,8 @@ def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
     one, same, other = (tmp_path / name for name in ("one", "same", "other"))
     for path, text in ((one, "a"), (same, "a"), (other, "b")):
         path.write_text(text)
-    KeptEpisodes(tmp_path, of(one), 1)
-    KeptEpisodes(tmp_path, of(same), 1)
+    KeptEpisodes(tmp_path, of(one), 1).add(RECORD)
+    assert KeptEpisodes(tmp_path, of(same), 1).records == {0: RECORD}
     with pytest.raises(UserError, match=r"another trained_skills\.pick"):
         KeptEpisodes(tmp_path, of(other), 1)
     with pytest.raises(UserError, match="the program has changed since"):
@@ -146,9 +158,10 @@ def test_what_skills_acted_with_is_kept_each_kind_once(tmp_path):
         note_acting({"record": {}, "acting": {"threads": threads}}, seen)
     note_acting({"record": {}, "acting": None}, seen)
     assert seen == [{"threads": 1}, {"threads": 2}]
-    KeptEpisodes(tmp_path, {}, 1).acts_with(seen[:1])
-    again = KeptEpisodes(tmp_path, {}, 1)
-    again.acts_with(seen)
+    kept = KeptEpisodes(tmp_path, {}, 1)
+    kept.acts_with(seen[:1])
+    kept.add(RECORD)
+    KeptEpisodes(tmp_path, {}, 1).acts_with(seen)
     assert KeptEpisodes(tmp_path, {}, 1).acting == seen
 
 
@@ -176,18 +189,22 @@ def test_kills_at_any_moment_change_no_byte(tmp_path):
             words, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL
         )
 
+    def num_lines(folder):
+        file = folder / "episodes.jsonl"
+        return file.read_bytes().count(b"\n") if file.exists() else 0
+
     assert start(tmp_path / "whole").wait(600) == 0
-    rng, num_kept = random.Random(0), 0
-    for turn in range(20):
-        folder = tmp_path / str(turn)
-        run = start(folder)
-        try:
-            run.wait(rng.uniform(0.5, 12.0))
-        except subprocess.TimeoutExpired:
-            run.send_signal(signal.SIGKILL if turn % 2 else signal.SIGTERM)
-            run.wait(60)
-        if (folder / "episodes.jsonl").exists():
-            num_kept += len((folder / "episodes.jsonl").read_bytes().splitlines())
+    rng = random.Random(0)
+    for number in range(4):
+        folder, kept = tmp_path / str(number), 0
+        for turn in range(5):
+            run, goal = start(folder), kept + rng.randint(0, 8)  # of 60
+            while run.poll() is None and num_lines(folder) < goal:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0.0, 0.3))
+            run.send_signal(signal.SIGKILL if (number + turn) % 2 else signal.SIGTERM)
+            assert run.wait(60) in (-signal.SIGKILL, 143)
+            assert num_lines(folder) >= min(goal, kept)
+            kept = num_lines(folder)
         assert start(folder).wait(600) == 0
         assert results(folder) == results(tmp_path / "whole")
-    assert num_kept > 20
