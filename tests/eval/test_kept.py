@@ -203,8 +203,8 @@ def test_kills_at_any_moment_change_no_byte(tmp_path):
                 time.sleep(0.01)
             time.sleep(rng.uniform(0.0, 0.3))
             run.send_signal(signal.SIGKILL if (number + turn) % 2 else signal.SIGTERM)
-            assert run.wait(60) in (-signal.SIGKILL, 143)
-            assert num_lines(folder) >= min(goal, kept)
+            assert run.wait(60) in (-signal.SIGKILL, -signal.SIGTERM, 143)
+            assert num_lines(folder) >= kept
             kept = num_lines(folder)
         assert start(folder).wait(600) == 0
         assert results(folder) == results(tmp_path / "whole")
