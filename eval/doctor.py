@@ -17,6 +17,7 @@ from pathlib import Path
 import rearrange
 from rearrange.configs.schema import DoctorCfg
 from rearrange.eval.files import atomic_write_json
+from rearrange.sim.kernel_cache import remove_damaged
 from rearrange.ver.machine import num_cores
 
 GIB = 2**30
@@ -218,14 +219,18 @@ def _video_encoder(timeout_s: float) -> Finding:
 def _kernel_cache() -> Finding:
     """Whether numba can keep its compiled kernels, which takes many seconds to make again."""
     package = Path(rearrange.__file__).parent / "sim"
-    folders = [package, Path(os.path.expanduser("~"))]
+    folders = [package, Path.home()]
     if "NUMBA_CACHE_DIR" in os.environ:
         folders.insert(0, Path(os.environ["NUMBA_CACHE_DIR"]))
+    modules = (importlib.import_module(f"rearrange.{name}") for name in ("tasks", "skills"))
+    caches = [*folders, *(Path(module.__file__).parent for module in modules)]
+    removed = remove_damaged(folder for folder in caches if folder != Path.home())
+    note = f"; {len(removed)} damaged files removed, to be compiled again" if removed else ""
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
-                return Finding("kernel cache", f"in {folder}")
+                return Finding("kernel cache", f"in {folder}{note}")
         except OSError:
             continue
     fix = "export NUMBA_CACHE_DIR=a folder you may write, or every start compiles for a minute"
