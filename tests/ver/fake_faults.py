@@ -20,7 +20,8 @@ from rearrange.ver.environment_worker import SlotEnvironment
 from rearrange.ver.pool import Fault, SerialPool, TooManyRestarts
 from rearrange.ver.shared_memory import StepSlots
 
-KINDS = ("die", "hang", "slow", "nan", "nan_reset", "stop", "kill")
+BREAKING = ("die", "die", "hang", "slow", "nan", "nan_reset")
+ENDING = ("stop", "kill")
 STEP_TIMEOUT_S, SLOW_S, RESTART_S = 2.0, 1.0, 0.3
 MAX_RECEIVES = 50_000  # in one training: it does not come forward
 

@@ -19,181 +19,39 @@ import shutil
 import tempfile
 import threading
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from functools import cache, partial
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from fake_env import LENGTHS, SEED_RANGE
-from fake_faults import (
-    KINDS,
-    BreakableEnv,
-    BreakablePool,
-    BreakableSerialPool,
-    Diary,
-    Event,
-    Killed,
+import pytest
+from fake_env import LENGTHS
+from fake_faults import BREAKING, ENDING, BreakableSerialPool, Event
+from fake_ranks import TickingTime, World
+from fake_trainings import (
+    SEED,
+    TIME,
+    AccountCollector,
+    SilentRunLog,
+    Training,
+    live,
+    seed_of,
 )
-from fake_policy import FakePolicy
-from fake_ranks import FakeTime, ThreadRanks, TickingTime, World
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from rearrange.ver import collector, meeting, preemption, trainer
 from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.collector import Collector, CollectorCfg, CollectReport, NonFinite
+from rearrange.ver.collector import CollectorCfg, NonFinite
 from rearrange.ver.distributed import RanksLost
-from rearrange.ver.environment_worker import episode_seed
-from rearrange.ver.learner import Learner
-from rearrange.ver.metrics import SilentLog
 from rearrange.ver.pool import PoolCfg, TooManyRestarts
 from rearrange.ver.ppo import PPOCfg
 from rearrange.ver.preemption import PreemptionCfg
-from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 
-SEED = 5
 IN_SUITE = 24
 NUM_SCHEDULES = int(os.environ.get("REARRANGE_SCHEDULES", IN_SUITE))
 TOTALS = Counter()  # over all schedules, to be seen with -s
-
-seed_of = cache(partial(episode_seed, SEED))
-
-
-@dataclass
-class Update:
-    """What a rank learned from in one update; a step is (environment of all, episode, step)."""
-
-    fresh: list
-    stale: list
-    ends: int  # fresh steps that end an episode
-    report: CollectReport = None
-
-
-@dataclass
-class Training:
-    """One life of the trainer."""
-
-    cfg: TrainerCfg
-    world: World
-    events: list
-    updates: dict = field(default_factory=lambda: defaultdict(dict))  # number -> rank -> Update
-    diary: Diary = field(default_factory=Diary)
-    errors: list = field(default_factory=list)
-    trainers: dict = field(default_factory=dict)  # rank -> Trainer
-    is_exact: bool = False  # it went on in the middle of the episodes of the one before
-
-
-class AccountLearner(Learner):
-    """Learns nothing, and writes down from what."""
-
-    def __init__(self, policy, cfg, num_envs, device, rng, ranks, training):
-        super().__init__(policy, cfg, num_envs, device, rng, ranks)
-        self._training, self._rows = training, []
-
-    def update(self, storage, *args, **kwargs):
-        self._rows = []
-        figures = super().update(storage, *args, **kwargs)
-        rows = storage.complete_rows()
-        assert storage.num_complete == len(rows)
-        learned = Counter(np.concatenate(self._rows).tolist())
-        assert learned == dict.fromkeys(rows.tolist(), self.cfg.ppo.num_epochs)
-        first = self.ranks.rank * self.num_envs
-        keys = list(
-            zip(
-                (storage.env_id[rows] + first).tolist(), storage.episode_id[rows].tolist(),
-                storage.step_id[rows].tolist(), strict=True,
-            )
-        )  # fmt: skip
-        for row, (env, episode, step) in zip(rows, keys, strict=True):
-            seen = storage.observation["observation"][row, :3].tolist()
-            assert seen == [env, seed_of(env, episode) % SEED_RANGE, step]
-        is_stale = storage.is_stale[rows]
-        ends = (storage.terminated[rows] | storage.truncated[rows])[~is_stale]
-        number = self._training.trainers[self.ranks.rank].updates
-        self._training.updates[number][self.ranks.rank] = Update(
-            [key for key, old in zip(keys, is_stale, strict=True) if not old],
-            [key for key, old in zip(keys, is_stale, strict=True) if old],
-            int(ends.sum()),
-        )
-        return figures
-
-    def _step(self, storage, part):
-        self._rows.append(part.rows)
-        return {}
-
-
-class AccountPolicy(FakePolicy):
-    def observe(self, seen, gather):
-        gather(next(iter(seen.values())))
-
-
-class AccountTrainer(Trainer):
-    """Tells of its rollouts; one that is killed saves nothing."""
-
-    is_killed = False
-
-    def __init__(self, training, *args, ranks, **kwargs):
-        self.training = training
-        training.trainers[ranks.rank] = self
-        super().__init__(*args, ranks=ranks, **kwargs)
-
-    def _make_pool(self):
-        pool, training = super()._make_pool(), self.training
-        pool.prepare(self.ranks.rank, training.world, training.diary, training.events, self)
-        return pool
-
-    def _log(self, figures, report, *rest):
-        update = self.training.updates[self.updates - 1][self.ranks.rank]
-        update.report = report
-        super()._log(figures, report, *rest)
-
-    def _save(self, *args, **kwargs):
-        if not self.is_killed:
-            super()._save(*args, **kwargs)
-
-    def _write_summary(self, *args, **kwargs):
-        return {}
-
-
-TIME = FakeTime()
-
-
-class SilentRunLog(SilentLog):
-    def __init__(self, *args):
-        super().__init__()
-
-
-class AccountCollector(Collector):
-    def collect(self, storage):
-        world, rank = self.pool.world, self.pool.rank
-        TIME.bind(world, rank)
-        with world.collecting(rank):
-            return super().collect(storage)
-
-
-def live(training, rank, step_s, folder):
-    """A rank's process."""
-    world = training.world
-    TIME.bind(world, rank)
-    try:
-        one = AccountTrainer(
-            training, BreakableEnv, lambda *spec: AccountPolicy(), training.cfg,
-            Path(folder), learner_factory=partial(AccountLearner, training=training),
-            pool_factory=partial(BreakablePool, step_s=step_s), ranks=ThreadRanks(world, rank),
-            is_quiet=True,
-        )  # fmt: skip
-        resumed = one._resumed
-        training.is_exact |= training.cfg.serial and bool(resumed and resumed.values["is_exact"])
-        one.run()
-    except Killed:
-        world.leave_for_good()
-    except BaseException as error:
-        training.errors.append(error)
-        if not isinstance(error, NonFinite | TooManyRestarts | RanksLost):
-            world.leave_for_good()
 
 
 def check_end(training):
@@ -251,10 +109,11 @@ def check_lost(training, numbers):
     assert dropped <= lost <= dropped + len(training.diary.faulty)
 
 
-EVENTS = st.builds(
-    Event, st.sampled_from(KINDS), rank=st.integers(0, 2), env=st.integers(0, 3),
+BREAKS = st.builds(
+    Event, st.sampled_from(BREAKING), rank=st.integers(0, 2), env=st.integers(0, 3),
     after=st.integers(0, 50),
 )  # fmt: skip
+ENDS = st.builds(Event, st.sampled_from(ENDING), st.integers(0, 2), st.just(0), st.integers(0, 80))
 
 
 class Schedules(RuleBasedStateMachine):
@@ -292,7 +151,8 @@ class Schedules(RuleBasedStateMachine):
         ),
         on_nonfinite=st.sampled_from(("drop", "stop")), max_restarts=st.sampled_from((1, 100)),
         interval=st.sampled_from((0.0, 1e9)), speed=st.integers(0, 1000),
-        min_batch=st.integers(0, 3), events=st.lists(EVENTS, max_size=8),
+        min_batch=st.integers(0, 3), events=st.lists(BREAKS, max_size=8),
+        end=st.one_of(st.none(), st.none(), ENDS),
     )  # fmt: skip
     def train(self, mode, size, num_envs, num_steps, num_rollouts, parts, style, **others):
         """Goes on from the newest checkpoint; all kinds of things happen."""
@@ -314,7 +174,8 @@ class Schedules(RuleBasedStateMachine):
             on_nonfinite=others["on_nonfinite"], checkpoint_interval_s=others["interval"],
             resume="auto",
         )  # fmt: skip
-        training = Training(cfg, World(size), others["events"])
+        events = others["events"] + ([others["end"]] if others["end"] else [])
+        training = Training(cfg, World(size), events)
         speeds = np.random.default_rng(others["speed"])
         # a rank's environments are alike, or one of them is slow; so are ranks
         step_s = 0.02 * speeds.choice([1.0, 1.0, 5.0], (size, 1))
@@ -388,3 +249,20 @@ def test_every_step_is_learned_from_once_or_counted_as_lost(caplog):
     )  # fmt: skip
     print("\n" + ", ".join(f"{name} {count}" for name, count in sorted(TOTALS.items())))
     assert TOTALS["schedules"] >= NUM_SCHEDULES and TOTALS["stale"] and TOTALS["dropped"]
+
+
+@pytest.mark.parametrize("after", [41, 44, 47])
+def test_deaths_late_in_a_rollout_that_is_stopped_leave_less_to_fill_it_with(after):
+    schedule = Schedules()
+    try:
+        schedule.train(
+            mode="ver", size=2, num_envs=2, num_steps=8, num_rollouts=6, parts=1, style="workers",
+            per_worker=1, preemption=("optimal", None), on_nonfinite="drop", max_restarts=100,
+            interval=1e9, speed=0, min_batch=0, end=None,
+            events=[Event("die", rank, 0, after) for rank in (0, 1)],
+        )  # fmt: skip
+        learned = [update for ranks in schedule.updates for update in ranks.values()]
+        assert any(update.stale for update in learned)
+        assert sum(update.report.num_dropped_steps for update in learned) > 0
+    finally:
+        schedule.teardown()

@@ -1,0 +1,160 @@
+"""Trainings of ranks that are threads, which learn nothing and write down from what.
+
+A trainer with its collector, storages, meetings and checkpoints is the real one. Its learner takes
+every minibatch for learned, and looks whether all of a step came along.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+from fake_env import SEED_RANGE
+from fake_faults import BreakableEnv, BreakablePool, Diary, Killed
+from fake_policy import FakePolicy
+from fake_ranks import FakeTime, ThreadRanks, World
+
+from rearrange.ver.collector import Collector, CollectReport, NonFinite
+from rearrange.ver.distributed import RanksLost
+from rearrange.ver.environment_worker import episode_seed
+from rearrange.ver.learner import Learner
+from rearrange.ver.metrics import SilentLog
+from rearrange.ver.pool import TooManyRestarts
+from rearrange.ver.trainer import Trainer
+from rearrange.ver.trainer_cfg import TrainerCfg
+
+SEED = 5
+TIME = FakeTime()
+seed_of = cache(partial(episode_seed, SEED))
+
+
+@dataclass
+class Update:
+    """What a rank learned from in one update; a step is (environment of all, episode, step)."""
+
+    fresh: list
+    stale: list
+    ends: int  # fresh steps that end an episode
+    report: CollectReport = None
+
+
+@dataclass
+class Training:
+    """One life of the trainer."""
+
+    cfg: TrainerCfg
+    world: World
+    events: list
+    updates: dict = field(default_factory=lambda: defaultdict(dict))  # number -> rank -> Update
+    diary: Diary = field(default_factory=Diary)
+    errors: list = field(default_factory=list)
+    trainers: dict = field(default_factory=dict)  # rank -> Trainer
+    is_exact: bool = False  # it went on in the middle of the episodes of the one before
+
+
+class AccountLearner(Learner):
+    """Learns nothing, and writes down from what."""
+
+    def __init__(self, policy, cfg, num_envs, device, rng, ranks, training):
+        super().__init__(policy, cfg, num_envs, device, rng, ranks)
+        self._training, self._rows = training, []
+
+    def update(self, storage, *args, **kwargs):
+        self._rows = []
+        figures = super().update(storage, *args, **kwargs)
+        rows = storage.complete_rows()
+        assert storage.num_complete == len(rows)
+        learned = Counter(np.concatenate(self._rows).tolist())
+        assert learned == dict.fromkeys(rows.tolist(), self.cfg.ppo.num_epochs)
+        first = self.ranks.rank * self.num_envs
+        keys = list(
+            zip(
+                (storage.env_id[rows] + first).tolist(), storage.episode_id[rows].tolist(),
+                storage.step_id[rows].tolist(), strict=True,
+            )
+        )  # fmt: skip
+        for row, (env, episode, step) in zip(rows, keys, strict=True):
+            seen = storage.observation["observation"][row, :3].tolist()
+            assert seen == [env, seed_of(env, episode) % SEED_RANGE, step]
+        is_stale = storage.is_stale[rows]
+        ends = (storage.terminated[rows] | storage.truncated[rows])[~is_stale]
+        number = self._training.trainers[self.ranks.rank].updates
+        self._training.updates[number][self.ranks.rank] = Update(
+            [key for key, old in zip(keys, is_stale, strict=True) if not old],
+            [key for key, old in zip(keys, is_stale, strict=True) if old],
+            int(ends.sum()),
+        )
+        return figures
+
+    def _step(self, storage, part):
+        self._rows.append(part.rows)
+        return {}
+
+
+class AccountPolicy(FakePolicy):
+    def observe(self, seen, gather):
+        gather(next(iter(seen.values())))
+
+
+class AccountTrainer(Trainer):
+    """Tells of its rollouts; one that is killed saves nothing."""
+
+    is_killed = False
+
+    def __init__(self, training, *args, ranks, **kwargs):
+        self.training = training
+        training.trainers[ranks.rank] = self
+        super().__init__(*args, ranks=ranks, **kwargs)
+
+    def _make_pool(self):
+        pool, training = super()._make_pool(), self.training
+        pool.prepare(self.ranks.rank, training.world, training.diary, training.events, self)
+        return pool
+
+    def _log(self, figures, report, *rest):
+        update = self.training.updates[self.updates - 1][self.ranks.rank]
+        update.report = report
+        super()._log(figures, report, *rest)
+
+    def _save(self, *args, **kwargs):
+        if not self.is_killed:
+            super()._save(*args, **kwargs)
+
+    def _write_summary(self, *args, **kwargs):
+        return {}
+
+
+class SilentRunLog(SilentLog):
+    def __init__(self, *args):
+        super().__init__()
+
+
+class AccountCollector(Collector):
+    def collect(self, storage):
+        world, rank = self.pool.world, self.pool.rank
+        TIME.bind(world, rank)
+        with world.collecting(rank):
+            return super().collect(storage)
+
+
+def live(training, rank, step_s, folder):
+    """A rank's process."""
+    world = training.world
+    TIME.bind(world, rank)
+    try:
+        one = AccountTrainer(
+            training, BreakableEnv, lambda *spec: AccountPolicy(), training.cfg,
+            Path(folder), learner_factory=partial(AccountLearner, training=training),
+            pool_factory=partial(BreakablePool, step_s=step_s), ranks=ThreadRanks(world, rank),
+            is_quiet=True,
+        )  # fmt: skip
+        resumed = one._resumed
+        training.is_exact |= training.cfg.serial and bool(resumed and resumed.values["is_exact"])
+        one.run()
+    except Killed:
+        world.leave_for_good()
+    except BaseException as error:
+        training.errors.append(error)
+        if not isinstance(error, NonFinite | TooManyRestarts | RanksLost):
+            world.leave_for_good()
