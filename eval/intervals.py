@@ -5,14 +5,15 @@ several apartments these are resampled whole (cluster bootstrap), as many as the
 
     mean of a resample = sum over drawn apartments of their values / ... of their episodes
 
-Resampling knows nothing beyond what it has seen: after 4 successes of 4 it gives 100 to 100%. A
-rate's interval therefore reaches at least as far as Wilson's (1927), which takes the episodes as
-independent; with p of n:
+A mean's interval lies between quantiles of these. For a rate that would claim too much (4 successes
+of 4: 100 to 100%; 1 of 20: from 0%), so the resamples only say how many independent episodes the n
+are worth, and Wilson's interval (1927) does the rest:
 
-    centre = (p + z^2 / 2n) / (1 + z^2 / n)
-    half   = z sqrt(p (1 - p) / n + z^2 / 4n^2) / (1 + z^2 / n)
+    m      = min(n, p (1 - p) / variance of the resamples' means)
+    centre = (p + z^2 / 2m) / (1 + z^2 / m)
+    half   = z sqrt(p (1 - p) / m + z^2 / 4m^2) / (1 + z^2 / m)
 
-With few apartments the bootstrap is somewhat too narrow.
+With few apartments such intervals are somewhat too narrow.
 """
 
 import math
@@ -26,7 +27,7 @@ NUM_RESAMPLES = 10_000  # the bounds then move by less than 0.3% between seeds a
 STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
-def wilson(successes: int, number: int) -> tuple[float, float]:
+def wilson(successes: float, number: float) -> tuple[float, float]:
     """Wilson's interval of a rate of `number` independent trials, of which there must be some."""
     rate, square = successes / number, Z * Z / number
     centre = (rate + square / 2.0) / (1.0 + square)
@@ -38,12 +39,14 @@ def wilson(successes: int, number: int) -> tuple[float, float]:
 def rate_with_interval(
     successes: Sequence[bool], apartments: Sequence[Hashable], seed: int
 ) -> dict[str, float]:
-    """Share of episodes with its interval, {mean, low, high}: at each end the wider of both."""
-    low, high = wilson(sum(map(bool, successes)), len(successes))
+    """Share of episodes with its interval, {mean, low, high}."""
+    number, rate = float(len(successes)), float(np.mean(successes))
     if len(set(apartments)) > 1:
-        drawn = _resampled(np.asarray(successes, np.float64), apartments, seed)
-        low, high = min(low, drawn[0]), max(high, drawn[1])
-    return {"mean": float(np.mean(successes)), "low": low, "high": high}
+        spread = float(np.var(_resampled(np.asarray(successes, np.float64), apartments, seed)))
+        if spread > rate * (1.0 - rate) / number:
+            number = rate * (1.0 - rate) / spread
+    low, high = wilson(rate * number, number)
+    return {"mean": rate, "low": low, "high": high}
 
 
 def mean_with_interval(
@@ -55,7 +58,7 @@ def mean_with_interval(
     low = high = None
     if len(sample) > 1:
         clusters = apartments if len(set(apartments)) > 1 else range(len(sample))
-        low, high = _resampled(sample, clusters, seed)
+        low, high = np.quantile(_resampled(sample, clusters, seed), [0.025, 0.975]).tolist()
     return {"mean": float(sample.mean()), "low": low, "high": high}
 
 
@@ -68,8 +71,8 @@ def mean_over_seeds(values: Sequence[float]) -> dict[str, float | None]:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
-def _resampled(values: np.ndarray, clusters: Sequence[Hashable], seed: int) -> tuple[float, float]:
-    """Quantiles 0.025 and 0.975 of the means of resamples of whole clusters."""
+def _resampled(values: np.ndarray, clusters: Sequence[Hashable], seed: int) -> np.ndarray:
+    """Means of resamples of whole clusters, [NUM_RESAMPLES]."""
     names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
     places = np.array([names[name] for name in clusters])
     sums = np.bincount(places, weights=values)
@@ -78,8 +81,7 @@ def _resampled(values: np.ndarray, clusters: Sequence[Hashable], seed: int) -> t
     for _ in range(NUM_RESAMPLES // 500):  # 500 at a time bound the memory
         drawn = rng.integers(len(sums), size=(500, len(sums)))
         means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
-    return float(low), float(high)
+    return np.concatenate(means)
 
 
 def _student_t(number: int) -> float:

@@ -140,7 +140,7 @@ def write_report(
     interval = f"{100 * success['low']:.1f} to {100 * success['high']:.1f}%"
     how = "Wilson's"
     if summary["num_apartments"] > 1:
-        how += f", or by resampling the {summary['num_apartments']} apartments where that is wider"
+        how += f", wider where the {summary['num_apartments']} apartments differ"
     bounds = summary["product_bound"] or [None] * len(summary["stages"])
     film_of = {film.stem: film.as_posix() for film in films}
     image = base64.b64encode(figure).decode()

@@ -45,8 +45,8 @@ VERBS: dict[str, Verb] = {
             "evaluate task=set_table num_episodes=1000 scheme=ray address=head:6379",
         ),
         "Writes summary.json, episodes.jsonl (a line an episode), report.html and stages.png into\n"
-        "output_dir, and prints a table. 95% intervals: Wilson's, or by resampling apartments\n"
-        "where that is wider. Episodes are kept as they end, and the same command goes on after\n"
+        "output_dir, and prints a table. 95% intervals: Wilson's, wider where the\n"
+        "apartments differ. Episodes are kept as they end, and the same command goes on after\n"
         "Ctrl-C or a kill; results of other settings need another output_dir.",
     ),
     "record": Verb(

@@ -32,6 +32,7 @@ def test_wilson_by_hand():
 
 
 def test_certainty_is_never_claimed():
+    assert rate_with_interval([True] + [False] * 19, range(20), 0)["low"] > 0.0
     for homes in (["a"] * 4, ["a", "b", "c", "d"]):
         assert rate_with_interval([True] * 4, homes, 0)["low"] < 0.52
         assert rate_with_interval([False] * 4, homes, 0)["high"] > 0.48
@@ -44,16 +45,25 @@ def test_apartments_are_resampled_whole():
     successes = [bool(rates[home]) for home in homes]
     draws = np.array(list(product(range(6), repeat=6)))
     shares = (np.array(sizes) * rates)[draws].sum(axis=1) / np.array(sizes)[draws].sum(axis=1)
+    worth = 0.7 * 0.3 / shares.var()
+    assert 4.0 < worth < 7.0  # independent episodes: about as many as apartments, not 20
     figure = rate_with_interval(successes, homes, seed=0)
     assert figure["mean"] == pytest.approx(14 / 20)
-    assert figure["low"] == pytest.approx(np.quantile(shares, 0.025), abs=0.02)
-    assert figure["low"] < wilson(14, 20)[0] and figure["high"] == 1.0
+    bounds = wilson(0.7 * worth, worth)
+    assert (figure["low"], figure["high"]) == pytest.approx(bounds, abs=0.01)
     assert figure == rate_with_interval(successes, homes, seed=0)
+
+
+def test_apartments_that_do_not_differ_leave_wilsons_interval():
+    homes = ["a", "b", "c", "d"] * 5
+    successes = [True] * 12 + [False] * 8  # 3 of 5 in each
+    figure = rate_with_interval(successes, homes, seed=0)
+    assert (figure["low"], figure["high"]) == pytest.approx(wilson(12, 20))
 
 
 def test_in_a_single_apartment_a_rate_has_wilsons_interval():
     figure = rate_with_interval([True] * 14 + [False] * 6, ["a"] * 20, seed=0)
-    assert (figure["low"], figure["high"]) == wilson(14, 20)
+    assert (figure["low"], figure["high"]) == pytest.approx(wilson(14, 20))
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
