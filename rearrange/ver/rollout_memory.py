@@ -88,9 +88,15 @@ class RolloutMemory:
             )  # fmt: skip
 
 
-def prune_memory(folder: Path, named: Iterable[dict[str, Any]]) -> None:
-    """Removes the files of rollouts that no record in `named` names, and half-written ones."""
-    kept = {record["file"] for record in named}
+def prune_memory(folder: Path, named: Iterable[Any]) -> None:
+    """Removes the files of rollouts that none of `named` names, and half-written ones.
+
+    Args:
+        named: what `save` gave, of several checkpoints; a manifest of somebody else's may hold
+            anything there.
+    """
+    records = [record for part in named if isinstance(part, list) for record in part]
+    kept = {str(record.get("file")) for record in records if isinstance(record, dict)}
     remove_unfinished(folder)
     with suppress(OSError):
         for path in list(folder.iterdir()):

@@ -8,6 +8,7 @@ manifest: identity, counters, finished episodes, reward scaling, schedules' prog
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from rearrange.ver.snapshot import Snapshot
 from rearrange.ver.training_state import flatten_optimizer, restore_optimizer
 
 _SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", "actions/")
+log = logging.getLogger(__name__)
 MEMORY_FOLDER = "memory"  # in that of the checkpoints
 _OPTIMIZERS = ("optimizer", "entropy_optimizer")  # of the learner
 
@@ -105,8 +107,7 @@ def save_run(
         folder, state.steps, tensors, values, keep, is_milestone=is_milestone, score=score
     )
     if "memory" in values:
-        newest = newest_manifests(folder, keep)
-        named = [record for contents in newest for record in contents.get("memory", [])]
+        named = [contents.get("memory") for contents in newest_manifests(folder, keep)]
         prune_memory(folder / MEMORY_FOLDER, named)
 
 
@@ -137,6 +138,8 @@ def restore_run(
             if learner.memory is not None and learner.ranks.is_first:
                 folder = checkpoint.path.parent / MEMORY_FOLDER
                 learner.memory.load(folder, values.get("memory", []))
+                if not learner.ranks.is_alone:
+                    log.warning("what the other ranks remember of earlier rollouts is lost")
         episodes.restore(values["episodes"])
         kept = {n: tensor for n, tensor in tensors.items() if n.startswith(_SNAPSHOT_PREFIXES)}
         snapshot = Snapshot(kept, values["snapshot"])

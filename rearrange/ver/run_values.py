@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from rearrange.checked_json import Node
+from rearrange.ver.snapshot import LAYOUT
 
 MOST = 2**53  # of whole numbers that count something
 MANY = 2**17  # environments of all ranks; a rank has at most 65535
@@ -32,6 +33,10 @@ def check_run_values(values: dict[str, Any], where: str) -> None:
     for name in ("optimizer", "entropy_optimizer"):
         if name in values:
             _check_optimizer(node[name])
+    if "memory" in values:
+        for record in node["memory"].list(MANY):
+            record["file"].text()
+            record["size"].integer(0, MOST)
 
 
 def _check_episodes(node: Node) -> None:
@@ -67,6 +72,8 @@ def _check_snapshot(node: Node) -> None:
             environment["clock"].integer(0, MOST)
         environment["is_whole"].boolean()
         environment["seed_number"].integer(0, MOST)
+        if node.value.get("layout") == LAYOUT:
+            environment["age"].integer(0, MOST)
 
 
 def _check_optimizer(node: Node) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.ver.run_values import check_run_values
+from rearrange.ver.snapshot import LAYOUT
 
 GOOD = {
     "identity": {},
@@ -26,11 +27,13 @@ GOOD = {
         "pending": [0],
         "arrived": [1],
         "environments": [
-            {"clock": None, "is_whole": True, "seed_number": 4},
-            {"clock": 3, "is_whole": False, "seed_number": 5},
+            {"clock": None, "is_whole": True, "seed_number": 4, "age": 9},
+            {"clock": 3, "is_whole": False, "seed_number": 5, "age": 0},
         ],
+        "layout": LAYOUT,
     },
     "optimizer": [{"lr": 1e-3, "betas": [0.9, 0.999], "amsgrad": False, "num_parameters": 3}],
+    "memory": [{"file": "00.safetensors", "size": 3}],
     "reward_scaler": {"returns": [0.0, 1.0], "moments": [2.0, 0.5, 1.0]},
 }
 
@@ -43,7 +46,10 @@ def places(value, path=()):
             yield from places(child, (*path, key))
 
 
-FREE = {("identity",), ("mode",), ("snapshot", "random", "bit_generator")}
+FREE = {
+    ("identity",), ("mode",), ("snapshot", "random", "bit_generator"), ("snapshot", "layout"),
+    ("memory", 0, "file"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", [{"x": 1}, "text", -1.5, None, [[]], 10**90])
