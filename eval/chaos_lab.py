@@ -97,6 +97,16 @@ def nobody_left(training: Training) -> list[Check]:
     ]
 
 
+def all_at_work(training: Training) -> None:
+    """Waits until every environment gives data: on a busy machine one may start much later."""
+
+    def is_so(lines: list[dict[str, Any]]) -> bool:
+        last = lines[-1] if lines else {"step": 0}
+        return last["step"] >= 2 * ROLLOUT and last["ver/share_min"] > 0.0
+
+    training.wait_for(is_so, "data from all environments")
+
+
 def recovered(training: Training, old: list[int], count: int) -> list[Check]:
     """Waits until broken workers are replaced and all environments give data again."""
     took = training.wait_for_new_workers(old, count)

@@ -27,7 +27,7 @@ from rearrange.eval.chaos_run import (
 )
 from rearrange.ver.stop_signals import EXIT_CODES
 
-_QUIET_S = 2.0  # a rollout that is still collected has no environment rest for so long
+_QUIET_S = 3.0  # a rollout that is still collected has no environment rest for so long
 
 
 def asked_to_stop(lab: Lab, signum: int, to_group: bool) -> Finding:
@@ -73,24 +73,26 @@ def stopped_in_long_update(lab: Lab) -> Finding:
 
 
 def wait_for_first_update(training: Training) -> None:
-    """Until the training learns: its workers have given many steps, and all wait for an action.
+    """Until the training learns: its workers have given steps, and all have waited for a while.
 
-    A worker sleeps after a step unless the next action is there already. On a busy machine one that
-    wants to run is not asleep.
+    On a busy machine one that only wants to run is not asleep, and its waits go on counting.
     """
-    training.wait_for(lambda _: _have_given(training), "first rollout")
+    training.wait_for(lambda _: sum(_waits(training)) >= NUM_STEPS // 4, "first steps")
     end = time.monotonic() + START_LIMIT_S
-    quiet_since = time.monotonic()
+    waits, quiet_since = _waits(training), time.monotonic()
     while time.monotonic() < quiet_since + _QUIET_S:
-        if not _have_given(training) or any(state_of(pid) != "S" for pid in training.workers()):
-            quiet_since = time.monotonic()
+        now = _waits(training)
+        if not now or now != waits:
+            waits, quiet_since = now, time.monotonic()
         if time.monotonic() > end:
             raise DidNotHappen("no update within time")
         time.sleep(0.01)
 
 
-def _have_given(training: Training) -> bool:
+def _waits(training: Training) -> list[int]:
+    """How often each worker has waited, if all are there and wait now; else nothing."""
     with contextlib.suppress(DidNotHappen):
         workers = training.workers()
-        return len(workers) == NUM_ENVS and min(map(num_waits, workers)) >= NUM_STEPS // 4
-    return False
+        if len(workers) == NUM_ENVS and all(state_of(pid) == "S" for pid in workers):
+            return [num_waits(pid) for pid in workers]
+    return []

@@ -14,6 +14,7 @@ from rearrange.eval.chaos_lab import (
     Check,
     Finding,
     Lab,
+    all_at_work,
     ended,
     left,
     no_traceback,
@@ -33,7 +34,7 @@ def workers_signalled(lab: Lab, signum: int, count: int) -> Finding:
         "environment gives data again; training goes on",
     )
     with lab.train() as training:
-        training.wait_for_step(2 * ROLLOUT)
+        all_at_work(training)
         workers = training.workers()
         time.sleep(lab.rng.uniform(0.0, 0.3))
         for pid in workers[:count]:
@@ -86,7 +87,7 @@ def worker_breaks(lab: Lab, fault: str) -> Finding:
     trigger = lab.folder / "break"
     words = (FAULTY, f"env_kwargs.fault={fault}", f"env_kwargs.trigger={trigger}")
     with lab.train(*words, "env_kwargs.step_s=0.002") as training:
-        training.wait_for_step(ROLLOUT)
+        all_at_work(training)
         workers = training.workers()
         trigger.touch()
         finding.checks += recovered(training, workers, 1)
