@@ -1,9 +1,9 @@
 """The settings of every verb of the `rearrange` command, as typed values.
 
 A field's type, default and meaning stand here; `rearrange VERB --help` prints them from this file.
-`configs/<verb>.yaml` joins the class of a verb with the groups; `configs/load.py` makes an object
-of it. This module imports nothing, so that asking for help is quick; the verbs that train have
-their settings in `training.py`.
+`configs/<verb>.yaml` joins the class of a verb with the groups;
+`rearrange/commands/settings.py` makes an object of it. This module imports nothing, so that asking
+for help is quick; the verbs that train have their settings in `training.py`.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,6 @@ HIDDEN = (
     "name",
     "passed_on",
 )  # fields that the program fills in; not for the command line
-TRAINING_VERBS = ("train", "train-skill")  # their settings' owners import torch
 LONGEST_S = 1e6  # that is waited for anything; the system's clocks count no further than 2e6 s
 _BENCHES = "choose from sim, trainers, scaling"
 
@@ -469,31 +468,3 @@ class ChaosCfg:
         _check(kills >= 0.0, f"soak_kills must not be negative, got {kills}")
         _check(not kills or minutes > 0.0, f"soak_kills={kills:g} needs soak_minutes, such as 120")
         _check(self.pairs >= 0, f"pairs must not be negative, got {self.pairs}")
-
-
-_CONFIGS: dict[str, type] = {
-    "evaluate": EvaluateCfg,
-    "record": RecordCfg,
-    "view": ViewCfg,
-    "plan": PlanCfg,
-    "episodes": EpisodesCfg,
-    "export-skill": ExportSkillCfg,
-    "launch": LaunchCfg,
-    "plot": PlotCfg,
-    "bench": BenchCfg,
-    "bench trainers": BenchTrainersCfg,
-    "bench scaling": BenchScalingCfg,
-    "chaos": ChaosCfg,
-    "doctor": DoctorCfg,
-    "list": ListCfg,
-}
-VERBS: tuple[str, ...] = (*_CONFIGS, *TRAINING_VERBS)
-
-
-def config_class(verb: str) -> type:
-    """The settings of a verb; the first call for one of `TRAINING_VERBS` imports torch."""
-    if verb in TRAINING_VERBS:
-        from rearrange.configs import training
-
-        return training.TrainCfg if verb == "train" else training.TrainSkillCfg
-    return _CONFIGS[verb]

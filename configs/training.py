@@ -10,10 +10,10 @@ from typing import Any
 
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import MISSING
-from rearrange.skills.guide_cfg import GuideCfg
-from rearrange.skills.policy import PolicyCfg
-from rearrange.ver.imitation import ImitationCfg
+from rearrange.skills.network.policy import PolicyCfg
+from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.update.imitation import ImitationCfg
 
 
 @dataclass(kw_only=True)

@@ -13,17 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import rearrange
-from rearrange.checked_json import strict_json
 from rearrange.cluster.ray_session import connected
 from rearrange.configs.schema import EvaluateCfg
 from rearrange.errors import UserError
-from rearrange.eval.files import (
-    atomic_write_bytes,
-    atomic_write_json,
-    atomic_write_text,
-    expand,
-    prepare_folder,
-)
 from rearrange.eval.kept import KeptEpisodes, settings_of
 from rearrange.eval.metrics import summarise
 from rearrange.eval.progress import Progress
@@ -41,9 +33,17 @@ from rearrange.eval.runner import (
     world_of,
 )
 from rearrange.eval.workers import WorkerPool
-from rearrange.files import remove_unfinished
-from rearrange.ver.folder_lock import FolderLost, HeldFolder, hold_folder
-from rearrange.ver.machine import num_cores
+from rearrange.system.checked_json import strict_json
+from rearrange.system.files import remove_unfinished
+from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
+from rearrange.system.machine import num_cores
+from rearrange.system.outputs import (
+    atomic_write_bytes,
+    atomic_write_json,
+    atomic_write_text,
+    expand,
+    prepare_folder,
+)
 
 MADE_OF_ALL = ("summary.json", "stages.png", "report.html")
 # In the summary, of the command that ran the last episodes.

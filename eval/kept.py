@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import rearrange
-from rearrange.checked_json import quoted, strict_json
 from rearrange.errors import UserError
-from rearrange.eval.files import atomic_write_json, atomic_write_text, why_not
 from rearrange.eval.runner import EpisodeRecord, WorldCfg, sources_of_skills
-from rearrange.files import read_whole_file
+from rearrange.system.checked_json import quoted, strict_json
+from rearrange.system.files import read_whole_file
+from rearrange.system.outputs import atomic_write_json, atomic_write_text, why_not
 
 SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
 SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2 kB an episode
@@ -63,7 +63,7 @@ class KeptEpisodes:
     def __init__(self, folder: Path, settings: dict[str, Any], num_episodes: int) -> None:
         self.records: dict[int, EpisodeRecord] = {}
         self.acting: list[dict[str, Any]] = []
-        """What trained skills acted with in these episodes, see `rearrange.ver.machine`."""
+        """What trained skills acted with in these episodes, see `rearrange.system.machine`."""
         self._folder, self._settings = folder, settings
         self._file: BinaryIO | None = None
         self._read(num_episodes)

@@ -9,24 +9,13 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from math import hypot
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rearrange.configs.schema import EvaluateCfg, RecordCfg, ViewCfg
 from rearrange.errors import UserError
-from rearrange.eval.files import expand
-from rearrange.planner.chain_cfg import ChainCfg
-
-
-class Agent(Protocol):
-    """What acts in an episode, as `rearrange.planner.agents.make_agent` gives it."""
-
-    attempts: list[tuple[str, bool]]  # skills tried so far in this episode, and whether each worked
-    status: str  # the running step of the plan
-    plan_lines: list[str]  # done with +, running with >, to come with a blank
-    failure: str | None  # what went wrong, if the episode failed
-
-    def reset(self, observation: Any, info: dict[str, Any]) -> None: ...
-    def act(self, observation: Any, info: dict[str, Any]) -> Any: ...
+from rearrange.planner.agents.agent import Agent
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.system.outputs import expand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +67,7 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
 
     Raises UserError for a skill that is missing and for settings that the agent has no use for.
     """
-    from rearrange.planner.skill_set import VARIANTS, skill_paths
+    from rearrange.planner.agents.skill_set import VARIANTS, skill_paths
 
     chain = world.chain
     if world.agent in VARIANTS:
@@ -102,8 +91,8 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
 
 def _skill_of(world: WorldCfg) -> Path:
     """Where agent=learned takes its skill from: the checkpoint, or by the task's name."""
-    from rearrange.skills.trained_skills import skill_path
-    from rearrange.tasks.registry import SKILL_TASKS
+    from rearrange.skills.deployed.trained_skills import skill_path
+    from rearrange.tasks.rules.names import SKILL_TASKS
 
     if world.checkpoint is not None:
         return Path(world.checkpoint)
@@ -149,8 +138,8 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
     Raises:
         UserError: for an unknown task, split or agent, or a skill file that does not fit.
     """
-    from rearrange.planner.agents import make_agent
-    from rearrange.planner.skill_set import VARIANTS, load_skill_set
+    from rearrange.planner.agents.registry import make_agent
+    from rearrange.planner.agents.skill_set import VARIANTS, load_skill_set
     from rearrange.tasks.registry import make_env
 
     options: dict[str, Any] = {"depth": False}
@@ -158,7 +147,7 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
     if cfg.agent == "learned":
         import torch
 
-        from rearrange.skills.skill_files import find_skill
+        from rearrange.skills.deployed.skill_files import find_skill
 
         torch.set_num_threads(1)  # the other cores have workers of their own
         skill = find_skill(_skill_of(cfg))
@@ -177,8 +166,8 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
 
 def check_names(task: str, agent: str, split: str) -> None:
     """Raises UserError for a task, agent or split that does not exist."""
-    from rearrange.planner.agents import AGENTS
-    from rearrange.tasks.registry import TASKS
+    from rearrange.planner.agents.registry import AGENTS
+    from rearrange.tasks.rules.names import TASKS
 
     check_name("task", task, TASKS)
     check_name("agent", agent, AGENTS)
@@ -187,14 +176,14 @@ def check_names(task: str, agent: str, split: str) -> None:
 
 def check_split(split: str) -> None:
     """Raises UserError for a split that does not exist."""
-    from rearrange.sim.layout import SPLITS
+    from rearrange.sim.home.layout import SPLITS
 
     check_name("split", split, SPLITS)
 
 
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:
     """Raises UserError, with the nearest or all of the known names, for an unknown one."""
-    from rearrange.configs.load import nearest
+    from rearrange.errors import nearest
 
     if name not in known:
         raise UserError(f"unknown {kind} '{name}': {nearest(name, list(known))}")
@@ -217,7 +206,7 @@ def reset_options(cfg: WorldCfg, index: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _read_episodes(path: str) -> tuple[Any, ...]:
-    from rearrange.tasks.episode_files import read_episodes
+    from rearrange.tasks.episodes.files import read_episodes
 
     return read_episodes(path)
 
@@ -231,7 +220,7 @@ def run_episode(env: Any, agent: Agent, cfg: WorldCfg, index: int) -> EpisodeRec
     """Runs one episode to its end, filming it if `cfg.record` covers its index."""
     if index >= cfg.record:
         return follow_episode(env, agent, cfg, index, lambda info: None)
-    from rearrange.eval.film import filming  # imports the renderer, which only films need
+    from rearrange.eval.film.film import filming  # imports the renderer, which only films need
 
     with filming(env, agent, video_path(cfg, index), cfg.renderer, cfg.title) as watch:
         return follow_episode(env, agent, cfg, index, watch)

@@ -24,8 +24,8 @@ from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
-from rearrange.ver.machine import acting_facts, one_thread
-from rearrange.ver.parent import end_with_parent
+from rearrange.system.machine import acting_facts, one_thread
+from rearrange.system.processes import end_with_parent
 
 
 class WorkerFailed(RuntimeError):

@@ -3,9 +3,7 @@
     gymnasium.make("rearrange/Pick-v0")    known once this package is imported
     load_skill("pick")                     a trained skill that comes with the package
 
-The folders `skills`, `planner`, `eval` and `configs` of the checkout are imported as
-`rearrange.skills` and so on. An installed wheel holds them inside this package; in a checkout that
-is not installed the lines below let Python find them beside it.
+The folders `skills`, `planner`, `eval` and `configs` of the checkout are linked into this package.
 """
 
 from __future__ import annotations
@@ -13,16 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
-if (_CHECKOUT / "skills" / "__init__.py").is_file() and (_CHECKOUT / "pyproject.toml").is_file():
-    __path__.append(str(_CHECKOUT))
-
 __version__ = "0.1.0"
 
 from rearrange.tasks.registry import register_all  # noqa: E402, where it is, is known by now
 
 if TYPE_CHECKING:
-    from rearrange.skills.learned import TrainedPolicy
+    from rearrange.skills.deployed.learned import TrainedPolicy
 
 register_all()
 
@@ -39,6 +33,6 @@ def load_skill(
 
     Raises rearrange.errors.UserError if there is none, or the file is damaged.
     """
-    from rearrange.skills import learned  # torch: only where it is used
+    from rearrange.skills.deployed import learned  # torch: only where it is used
 
     return learned.load_skill(name, folder, is_sampling=is_sampling)

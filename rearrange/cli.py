@@ -20,9 +20,10 @@ import textwrap
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from rearrange import __version__, console
+from rearrange import __version__
 from rearrange.errors import MACHINE_ERRORS, UserError
-from rearrange.ver.stop_signals import EXIT_CODES, TO_ALL, is_shielded
+from rearrange.system import console
+from rearrange.system.stop_signals import EXIT_CODES, TO_ALL, is_shielded
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,19 @@ VERBS: dict[str, Verb] = {
         "Ctrl-C or a kill; results of other settings need another output_dir.",
     ),
     "record": Verb(
-        "rearrange.eval.record",
+        "rearrange.commands.record",
         "make a video of one episode",
         ("record task=set_table index=3 output=outputs/set_table.mp4",),
         "The video shows the robot, its head camera's depth image, a map, and the running plan.",
     ),
     "view": Verb(
-        "rearrange.eval.view",
+        "rearrange.commands.view",
         "watch or drive the robot in a browser",
         ("view task=pick index=0", "view task=tidy_house agent=oracle port=8080"),
         "Serves a page on this machine only. To see it elsewhere: ssh -L 8000:localhost:8000 HOST.",
     ),
     "plan": Verb(
-        "rearrange.eval.plan",
+        "rearrange.commands.plan",
         "print the plan for an episode or for PDDL files",
         (
             "plan task=set_table index=3",
@@ -73,7 +74,7 @@ VERBS: dict[str, Verb] = {
         "line of the output says whether the plan is known as shortest.",
     ),
     "episodes": Verb(
-        "rearrange.eval.episodes",
+        "rearrange.commands.episodes",
         "generate or check episode files",
         (
             "episodes generate task=tidy_house split=val num_episodes=100 output=tidy.json.gz",
@@ -81,7 +82,7 @@ VERBS: dict[str, Verb] = {
         ),
     ),
     "train-skill": Verb(
-        "rearrange.skills.train",
+        "rearrange.commands.training.train",
         "teach the robot a skill of the home",
         (
             "train-skill pick run_dir=runs/pick total_steps=5000000",
@@ -94,7 +95,7 @@ VERBS: dict[str, Verb] = {
         "same words and resume=auto go on. The command `train-skill` is the same.",
     ),
     "train": Verb(
-        "rearrange.skills.train",
+        "rearrange.commands.training.train",
         "train in any Gymnasium environment",
         (
             "train env=CartPole-v1 total_steps=100000",
@@ -106,7 +107,7 @@ VERBS: dict[str, Verb] = {
         "and SIGTERM save; the same words and resume=auto go on.",
     ),
     "launch": Verb(
-        "rearrange.cluster.launch",
+        "rearrange.commands.training.launch",
         "train many skills and seeds over a Ray cluster",
         (
             "launch skills=pick,place seeds=0,1,2 run_root=runs/all total_steps=5000000",
@@ -119,13 +120,13 @@ VERBS: dict[str, Verb] = {
         "1 if one of them failed.",
     ),
     "export-skill": Verb(
-        "rearrange.skills.export",
+        "rearrange.commands.training.export",
         "write a training run's skill into one small file",
         ("export-skill run=runs/pick output=skills_of_mine/pick.safetensors",),
         "Weights in half precision. `evaluate agent=tp_srl skills=skills_of_mine` uses the file.",
     ),
     "plot": Verb(
-        "rearrange.eval.plot",
+        "rearrange.commands.plot",
         "draw learning curves of training runs",
         (
             "plot runs/pick-ver-0 runs/pick-ver-1 output=outputs/pick.png",
@@ -135,14 +136,14 @@ VERBS: dict[str, Verb] = {
         "95% interval by Student's t, from three runs on.",
     ),
     "bench": Verb(
-        "rearrange.eval.bench_sim",
+        "rearrange.eval.benchmarks.homes.bench_sim",
         "measure physics, depth, env.step, reset and memory",
         ("bench sim", "bench sim output=outputs/bench.json num_steps=2000"),
         "Every time stands beside that of one mj_multiRay image of the same scene and run.\n"
         "Exit code 1 if a bar is missed.",
     ),
     "bench trainers": Verb(
-        "rearrange.eval.bench_trainers",
+        "rearrange.eval.benchmarks.trainers.bench_trainers",
         "measure the trainer's modes, and other trainers, in one run",
         (
             "bench trainers output=outputs/trainers.json",
@@ -150,7 +151,7 @@ VERBS: dict[str, Verb] = {
         ),
     ),
     "bench scaling": Verb(
-        "rearrange.eval.bench_scaling",
+        "rearrange.eval.benchmarks.scaling.bench_scaling",
         "measure how training scales with ranks, and simulate more",
         (
             "bench scaling output=outputs/scaling.json keep_dir=outputs/scaling",
@@ -160,7 +161,7 @@ VERBS: dict[str, Verb] = {
         "calibrated on what was measured and compared with it. Exit code 1 if a bar is missed.",
     ),
     "chaos": Verb(
-        "rearrange.eval.chaos",
+        "rearrange.commands.chaos",
         "break training in many ways and tell what happened",
         (
             "chaos quick=true",
@@ -171,13 +172,13 @@ VERBS: dict[str, Verb] = {
         "Exit code 1 if something did not end as it should.",
     ),
     "doctor": Verb(
-        "rearrange.eval.doctor",
+        "rearrange.commands.doctor",
         "say what this machine has, and what to fix",
         ("doctor", "doctor output=outputs/doctor.json"),
         "Exit code 1 if something has to be fixed.",
     ),
     "list": Verb(
-        "rearrange.eval.listing",
+        "rearrange.commands.listing",
         "list the tasks, agents, splits and renderers",
         ("list", "list tasks"),
     ),
@@ -249,7 +250,7 @@ def _dispatch(words: list[str]) -> int:
     if any(word in ("-h", "--help", "help") for word in rest):
         print(verb_help(verb))
         return 0
-    from rearrange.configs.load import load
+    from rearrange.commands.settings import load
 
     settings = load(verb, rest)
     return importlib.import_module(VERBS[verb].module).run(settings)
@@ -289,8 +290,8 @@ def overview() -> str:
 
 def verb_help(name: str) -> str:
     """What `rearrange VERB --help` prints: settings, types, defaults and meanings."""
-    from rearrange.configs.load import BARE_KEYS
-    from rearrange.configs.schema import config_class
+    from rearrange.commands.settings import BARE_KEYS
+    from rearrange.configs.verbs import config_class
 
     verb = VERBS[name]
     lines = [f"rearrange {name}: {verb.summary}", "", "settings:"]
@@ -308,7 +309,7 @@ def _settings(cls: type, values: dict[str, Any], prefix: str = "") -> list[tuple
 
     `values`: what a YAML file sets, nested.
     """
-    from rearrange.configs.load import CLOSED_GROUPS, GROUPS, group_options
+    from rearrange.commands.settings import CLOSED_GROUPS, GROUPS, group_options
     from rearrange.configs.schema import HIDDEN
 
     meanings, kinds, plain, parts = field_docs(cls), get_type_hints(cls), [], []
@@ -362,7 +363,7 @@ def _yaml_defaults(verb: str) -> dict[str, Any]:
     """What a verb's YAML file sets, with the choices of its groups."""
     import yaml
 
-    from rearrange.configs.load import CONFIG_DIR, config_name
+    from rearrange.commands.settings import CONFIG_DIR, config_name
 
     values = yaml.safe_load((CONFIG_DIR / f"{config_name(verb)}.yaml").read_text())
     for choice in values.pop("defaults"):

@@ -1,5 +1,6 @@
 """The one exception a command turns into a line and exit code 2, and how that line is shown."""
 
+import difflib
 import errno
 
 _HEAD, _TAIL = 500, 250  # characters of a long message; its end is often the advice
@@ -45,3 +46,9 @@ MACHINE_ERRORS = frozenset(
 )
 """Numbers of an OSError that tells of the machine's state, for its owner to mend, and of no defect;
 a command makes a line and exit code 2 of it."""
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """'did you mean ...?' with the best match, or all that is known."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(known)}"

@@ -17,12 +17,12 @@ def make_skill():
     def make(task, **env_kwargs):
         import torch
 
-        from rearrange.skills.encoder import EncoderCfg
-        from rearrange.skills.policy import PolicyCfg, build_policy
-        from rearrange.skills.skill_files import SkillFile
+        from rearrange.skills.deployed.skill_files import SkillFile
+        from rearrange.skills.network.encoder import EncoderCfg
+        from rearrange.skills.network.policy import PolicyCfg, build_policy
         from rearrange.tasks.gym_factory import read_spaces
-        from rearrange.tasks.registry import SKILL_TASKS
-        from rearrange.ver.spaces import action_spec, observation_spec
+        from rearrange.tasks.rules.names import SKILL_TASKS
+        from rearrange.ver.workers.spaces import action_spec, observation_spec
 
         cfg = PolicyCfg(encoder=EncoderCfg(base_width=4, image_size=16), lstm_hidden=8)
         kwargs = {"camera_size": 16, "action_space": "full", "observation_delay": 1} | env_kwargs

@@ -11,8 +11,8 @@ import imageio.v2 as imageio
 import pytest
 
 from rearrange import cli
-from rearrange.configs.load import setting_kinds
-from rearrange.configs.schema import VERBS, config_class
+from rearrange.commands.settings import setting_kinds
+from rearrange.configs.verbs import VERBS, config_class
 
 
 def run(*words, **options):
@@ -65,7 +65,7 @@ def test_help_shows_the_defaults_that_hold(capsys):
 
 
 def test_every_example_can_be_read():
-    from rearrange.configs.load import load
+    from rearrange.commands.settings import load
 
     for verb in cli.VERBS.values():
         for example in verb.examples:

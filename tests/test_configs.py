@@ -5,8 +5,9 @@ from dataclasses import asdict
 import pytest
 import yaml
 
-from rearrange.configs.load import CONFIG_DIR, GROUPS, config_name, group_options, load
-from rearrange.configs.schema import VERBS, BenchCfg, EvaluateCfg, config_class
+from rearrange.commands.settings import CONFIG_DIR, GROUPS, config_name, group_options, load
+from rearrange.configs.schema import BenchCfg, EvaluateCfg
+from rearrange.configs.verbs import VERBS, config_class
 from rearrange.errors import UserError
 
 NEEDED = {
@@ -57,7 +58,7 @@ def test_every_skill_file_composes_and_names_its_registered_task(skill):
 
 
 def test_policy_files_are_the_presets():
-    from rearrange.skills.policy import PRESETS
+    from rearrange.skills.network.policy import PRESETS
 
     assert set(group_options("policy")) == {"auto", *PRESETS}
     for name, preset in PRESETS.items():

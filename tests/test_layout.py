@@ -1,77 +1,64 @@
-"""Imports go one way, every file is in the wheel, and nothing is imported by its bare name."""
+"""Rooms: imports go one way, every file is in the wheel, nothing is imported by its bare name."""
 
 import ast
 import re
 import shutil
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
-MAPPED = {folder: name for name, folder in FOLDERS.items() if name != "rearrange"}
+LINKED = ("skills", "planner", "eval", "configs")  # folders beside the package, linked into it
 
-# part -> the parts it may import; a part is the longest name here that starts a module's name
-ALLOWED = {
-    "rearrange.errors": set(),
-    "rearrange.console": {"rearrange.errors"},
-    "rearrange.files": {"rearrange.errors"},
-    "rearrange.checked_json": {"rearrange.errors"},
-    "rearrange.sim": set(),
-    "rearrange.tasks": {"rearrange.sim"},
-    "rearrange.ver": set(),
-    "rearrange.cluster": {
-        "rearrange.ver",
-        "rearrange.cluster.scheme",
-        "rearrange.cluster.rank_host",
-    },
-    "rearrange.cluster.scheme": set(),
-    "rearrange.cluster.launch": {"rearrange"},  # the work of a command
-    "rearrange.cluster.rank_host": {"rearrange"},  # runs the command
-    "rearrange.skills": {"rearrange.sim", "rearrange.tasks", "rearrange.ver"},
-    "rearrange.skills.train": {"rearrange"},  # the work of a command
-    "rearrange.skills.recipes": {"rearrange"},  # so are its settings
-    "rearrange.skills.export": {"rearrange"},
-    "rearrange.planner": {
-        "rearrange.sim",
-        "rearrange.tasks",
-        "rearrange.skills",
-    },
-    "rearrange.configs": {
-        "rearrange.cluster.scheme",
-        "rearrange.skills",
-        "rearrange.ver",
-    },
-    "rearrange.eval": {"rearrange"},
-    "rearrange.cli": {"rearrange"},
-    "rearrange.__main__": {"rearrange"},
-    "rearrange": {"rearrange.tasks", "rearrange.skills"},  # what `import rearrange` offers
+# From the ground up: a room uses itself and those above it in this list, none below it. What
+# begins with a room's name belongs to the longest such name.
+ROOMS = (
+    "rearrange.errors", "rearrange.system", "rearrange.workloads",
+    "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.pictures", "rearrange.sim",
+    "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks",
+    "rearrange.ver.ranks", "rearrange.ver.workers", "rearrange.ver.rollout",
+    "rearrange.ver.update", "rearrange.ver.run", "rearrange.ver",
+    "rearrange.skills", "rearrange.skills.network", "rearrange.skills.motion",
+    "rearrange.skills.oracle", "rearrange.skills.teacher", "rearrange.skills.deployed",
+    "rearrange.planner", "rearrange.planner.strips", "rearrange.planner.home",
+    "rearrange.planner.agents",
+    "rearrange.cluster", "rearrange.configs",
+    "rearrange.eval.film", "rearrange.eval", "rearrange.eval.benchmarks",
+    "rearrange.eval.benchmarks.homes", "rearrange.eval.benchmarks.peers",
+    "rearrange.eval.benchmarks.trainers", "rearrange.eval.benchmarks.scaling",
+    "rearrange.eval.benchmarks.chaos", "rearrange.eval.benchmarks.soak",
+    "rearrange.eval.benchmarks.campaigns",
+    "rearrange.commands", "rearrange.commands.training", "rearrange",
+)  # fmt: skip
+# Some know less than their place in the list would let them: what they may use, beside the ground.
+GROUND = {"rearrange.errors", "rearrange.system"}
+ONLY = {
+    "rearrange.workloads": set(),
+    "rearrange.ver": set(),  # the trainer knows neither the home nor the network
+    "rearrange.planner.strips": set(),  # the planner proper knows no home
+    "rearrange.cluster": {"rearrange.ver"},
 }
-GROUND = {"rearrange.errors", "rearrange.files", "rearrange.checked_json"}  # all others stand on it
 # where the processes that step environments and run the oracle begin
 WORKER_ROOTS = (
-    "rearrange.ver.environment_worker", "rearrange.ver.straggler", "rearrange.classic",
-    "rearrange.skills.oracle", "rearrange.sim.", "rearrange.tasks.", "rearrange.planner.",
-)  # fmt: skip
-PURE_PLANNER = (
-    "syntax", "pddl", "grounding", "search", "validate", "heuristics", "encoding",
-    "fast", "agenda", "together", "relaxed_plans", "budget",
+    "rearrange.ver.workers.environment_worker", "rearrange.workloads.straggler",
+    "rearrange.workloads.classic", "rearrange.skills.oracle", "rearrange.sim.",
+    "rearrange.tasks.", "rearrange.planner.",
 )  # fmt: skip
 HEAVY = {"torch", "matplotlib", "scipy", "imageio", "hydra", "tensorboard", "PIL"}
+MOST_MODULES = 12  # in a room
 
 
 def modules():
     """(module name, path) of every Python file that is installed."""
-    for folder in ["rearrange", *MAPPED]:
+    for folder in ["rearrange", *LINKED]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            name = ".".join([MAPPED.get(parts[0], parts[0]), *parts[1:]])
-            yield name.removesuffix(".__init__"), path
+            parts = parts if parts[0] == "rearrange" else ("rearrange", *parts)
+            if not any(parent.is_symlink() for parent in path.parents):
+                yield ".".join(parts).removesuffix(".__init__"), path
 
 
 def imports(path, at_top_level_only=False):
@@ -86,31 +73,74 @@ def imports(path, at_top_level_only=False):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def part_of(name):
-    fits = [part for part in ALLOWED if name == part or name.startswith(part + ".")]
+def entry_points(path, known):
+    """Modules that a file names in a text, to be imported by name: "rearrange.tasks.env:Env"."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name = node.value.partition(":")[0]
+            if name in known and name != "rearrange":
+                yield name
+
+
+def room_of(name):
+    fits = [room for room in ROOMS if name == room or name.startswith(room + ".")]
     return max(fits, key=len) if fits else None
+
+
+def is_in(room, wholes):
+    return any(f"{room}.".startswith(f"{whole}.") for whole in wholes)
+
+
+def uses():
+    """{module: the modules of ours that it imports or names as entry points}."""
+    paths = dict(modules())
+    found = {}
+    for name, path in paths.items():
+        named = {*imports(path), *entry_points(path, paths)} & set(paths)
+        found[name] = named - {name, "rearrange"}  # all are below the package itself
+    return found
 
 
 def test_imports_go_one_way():
     wrong = []
-    for name, path in modules():
-        part = part_of(name)
-        allowed = ALLOWED[part]
-        if allowed == {"rearrange"}:
-            continue
-        allowed = allowed if part in GROUND else allowed | GROUND
-        for imported in imports(path):
-            to = part_of(imported)
-            if to is not None and to not in allowed | {part, "rearrange"}:
-                wrong.append(f"{name} imports {imported}")
-    assert not wrong
+    for name, used in uses().items():
+        own = room_of(name)
+        for other in used:
+            room = room_of(other)
+            is_package = (other + ".") in name + "."  # what it lies in
+            if not is_package and ROOMS.index(room) > ROOMS.index(own):
+                wrong.append(f"{name} uses {other}, which stands above it")
+            whole = next((part for part in ONLY if is_in(own, {part})), None)
+            if whole and not is_in(room, {whole, *ONLY[whole]} | GROUND):
+                wrong.append(f"{name} uses {other}, of which {whole} knows nothing")
+    assert not wrong, "\n".join(wrong)
 
 
-def test_the_planner_proper_knows_no_simulator():
+def test_no_module_needs_itself():
+    graph, state = uses(), {}
+
+    def visit(name, way):
+        state[name] = "open"
+        for other in sorted(graph[name]):
+            assert state.get(other) != "open", " -> ".join([*way, name, other])
+            if other not in state:
+                visit(other, [*way, name])
+        state[name] = "done"
+
+    for name in graph:
+        if name not in state:
+            visit(name, [])
+
+
+def test_rooms_are_small_and_say_what_they_are_for():
+    rooms = {}
     for name, path in modules():
-        if name.startswith("rearrange.planner.") and name.split(".")[-1] in PURE_PLANNER:
-            ours = {part_of(imported) for imported in imports(path)} - {None, "rearrange"}
-            assert ours <= {"rearrange.planner", "rearrange.errors"}, name
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text())), f"{path} says nothing"
+        else:
+            rooms.setdefault(path.parent, []).append(name)
+    assert not {str(room): len(names) for room, names in rooms.items() if len(names) > MOST_MODULES}
+    assert {room_of(name) for names in rooms.values() for name in names} <= {*ROOMS}
 
 
 def test_what_a_worker_imports_is_light():
@@ -124,14 +154,14 @@ def test_what_a_worker_imports_is_light():
         assert not heavy, f"{name} imports {heavy} when it is imported"
         seen.add(name)
         to_see += [other for other in imported if other in paths and other not in seen]
-    assert {"rearrange.skills.reach", "rearrange.ver.spaces"} <= seen
+    assert {"rearrange.skills.motion.reach", "rearrange.ver.workers.spaces"} <= seen
 
 
 def test_our_folders_are_never_imported_by_their_bare_names():
     paths = [path for _, path in modules()] + sorted((ROOT / "tests").rglob("*.py"))
     for path in paths:
         for imported in imports(path):
-            assert imported.split(".")[0] not in MAPPED, f"{path} imports {imported}"
+            assert imported.split(".")[0] not in LINKED, f"{path} imports {imported}"
 
 
 def test_nothing_is_unpickled_or_evaluated_and_no_yaml_is_trusted():
@@ -168,10 +198,10 @@ def wheel(tmp_path_factory):
     """The wheel, built from a copy so that the checkout gets no build folder."""
     pytest.importorskip("setuptools")
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for folder in ["rearrange", *MAPPED]:
+    for folder in ["rearrange", *LINKED]:
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / folder, source / folder, ignore=ignore)
-    for name in ("pyproject.toml", "README.md"):
+        shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=ignore)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--wheel-dir", str(target), str(source)], check=True)
@@ -180,13 +210,12 @@ def wheel(tmp_path_factory):
 
 def test_wheel_holds_every_file_of_the_tree(wheel):
     tree = set()
-    for folder in ["rearrange", *MAPPED]:
-        prefix = MAPPED.get(folder, folder).replace(".", "/")
+    for folder in ["rearrange", *LINKED]:
+        prefix = folder if folder == "rearrange" else f"rearrange/{folder}"
         for path in (ROOT / folder).rglob("*"):
             inner = path.relative_to(ROOT / folder)
-            # Reports of measurements, with their pictures and videos, are for readers of the tree.
-            is_left_out = path.suffix == ".md" or {"__pycache__", "results"} & set(inner.parts)
-            if path.is_file() and not is_left_out:
+            is_left_out = path.suffix == ".md" or "__pycache__" in inner.parts
+            if path.is_file() and not path.is_symlink() and not is_left_out:
                 tree.add(f"{prefix}/{inner.as_posix()}")
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert inside == tree

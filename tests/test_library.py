@@ -11,7 +11,7 @@ import pytest
 
 import rearrange
 from rearrange.errors import UserError
-from rearrange.skills.trained_skills import shipped_skills
+from rearrange.skills.deployed.trained_skills import shipped_skills
 
 CHECKOUT = Path(__file__).parents[1]
 

@@ -13,8 +13,8 @@ import tempfile
 import uuid
 
 from rearrange.cluster.scheme import SchemeCfg
-from rearrange.ver.machine import one_thread
-from rearrange.ver.stop_signals import EXIT_CODES
+from rearrange.system.machine import one_thread
+from rearrange.system.stop_signals import EXIT_CODES
 
 SHUTDOWN_S = 90  # an update may run for 15 s after a signal, then the checkpoint is written
 

@@ -29,7 +29,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rearrange.cluster.rank_host import RankHost, Report, Spot, variables_of
 from rearrange.cluster.scheme import SchemeCfg
-from rearrange.ver.stop_signals import EXIT_CODES, StopSignals
+from rearrange.system.stop_signals import EXIT_CODES, StopSignals
 
 LOOK_EVERY_S = 0.5
 STOP_S = 90.0  # an update may run for 15 s after a signal, then the checkpoint is written

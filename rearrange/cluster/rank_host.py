@@ -9,6 +9,7 @@ its main thread, and knows nothing of Ray. It ends with its host, which ends wit
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -20,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import rearrange
-from rearrange.ver.parent import end_with_parent
-from rearrange.ver.stop_signals import EXIT_CODES
+from rearrange.system.processes import end_with_parent
+from rearrange.system.stop_signals import EXIT_CODES
 
 PACKAGE_ROOT = Path(rearrange.__file__).parents[1]
 
@@ -129,9 +130,9 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not end_with_parent(int(sys.argv[1])):
         return 1  # its host has just gone
-    from rearrange.cli import main as run_command
-
-    return run_command(sys.argv[2:])
+    sys.argv[:2] = ["rearrange"]
+    runpy.run_module("rearrange", run_name="__main__")  # which exits
+    return 0
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from types import ModuleType
 from typing import Any
 
 from rearrange.errors import UserError
-from rearrange.ver.machine import num_cores
-from rearrange.ver.stop_signals import signals_blocked
+from rearrange.system.machine import num_cores
+from rearrange.system.stop_signals import signals_blocked
 
 OBJECT_STORE_BYTES = 200 * 2**20  # only records and a few lines of text travel
 LOCAL = "local"  # Ray's word for one of its own

@@ -7,7 +7,7 @@ import sys
 
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.errors import UserError
-from rearrange.ver.stop_signals import StopSignals
+from rearrange.system.stop_signals import StopSignals
 
 
 def run_spread(words: list[str], scheme: SchemeCfg) -> int:

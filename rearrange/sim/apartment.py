@@ -14,10 +14,10 @@ from functools import lru_cache
 import mujoco
 import numpy as np
 
-from rearrange.sim import furniture as fur
-from rearrange.sim.layout import Layout
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.layout import Layout
+from rearrange.sim.home.objects import NUM_SLOTS, ObjectKind
 from rearrange.sim.model import NUM_WALLS, PARKED_Z, WALL_HEIGHT, object_body
-from rearrange.sim.objects import NUM_SLOTS, ObjectKind
 
 
 class ApartmentWriter:

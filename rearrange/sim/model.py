@@ -18,9 +18,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from rearrange.sim import fetch
-from rearrange.sim import furniture as fur
-from rearrange.sim.objects import NUM_SLOTS, SLOT_SHAPES
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.objects import NUM_SLOTS, SLOT_SHAPES
+from rearrange.sim.robot import fetch
 
 PHYSICS_DT = 1.0 / 120.0  # s, hab-spec 1.7
 SUBSTEPS = 4  # 30 Hz control

@@ -14,14 +14,14 @@ import mujoco
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.sim import fetch
-from rearrange.sim import furniture as fur
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.contacts import ForceMeter
-from rearrange.sim.layout import Layout, floor_plan, make_layout
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.layout import Layout, floor_plan, make_layout
+from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body
-from rearrange.sim.navigation import FloorPlan
-from rearrange.sim.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
+from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
 from rearrange.sim.suction import Suction
 

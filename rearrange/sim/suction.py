@@ -17,10 +17,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from rearrange.sim import fetch
-from rearrange.sim import furniture as fur
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.objects import NUM_SLOTS
 from rearrange.sim.model import GRIPPER_GEOMS, HOUSE, OBJECT, object_body
-from rearrange.sim.objects import NUM_SLOTS
+from rearrange.sim.robot import fetch
 
 HOLD_THRESHOLD = 0.15  # m, hab-spec 1.5
 _EE = np.array(fetch.EE_OFFSET)

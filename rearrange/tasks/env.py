@@ -17,20 +17,20 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from rearrange.checked_json import quoted
 from rearrange.errors import UserError
-from rearrange.sim.depth import DepthCamera
-from rearrange.sim.layout import SPLITS
+from rearrange.sim.home.layout import SPLITS
+from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
+from rearrange.system.checked_json import quoted
 from rearrange.tasks.actions import ActionReader, action_slots
-from rearrange.tasks.episode import EpisodeSpec
-from rearrange.tasks.episode_files import load_episode
-from rearrange.tasks.generate import STARTS
+from rearrange.tasks.episodes.files import load_episode
+from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
 from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
-from rearrange.tasks.registry import make_task
-from rearrange.tasks.task import Outcome
+from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.rulebook import make_task
+from rearrange.tasks.rules.task import Outcome
 
 MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
 MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
@@ -188,7 +188,7 @@ class RearrangeEnv(gymnasium.Env):
         """The robot seen from above and behind, [480, 640, 3] uint8; None without a render mode."""
         if self.render_mode is None:
             return None
-        from rearrange.sim.pictures import FreeCamera, Painter
+        from rearrange.sim.pictures.pictures import FreeCamera, Painter
 
         if self._painter is None:
             self._painter = Painter(self.sim.model, *_PICTURE_SIZE)

@@ -17,9 +17,10 @@ from typing import Any
 
 import gymnasium
 
-from rearrange import classic
 from rearrange.errors import UserError
-from rearrange.tasks.registry import TASK_OF_ID, make_env, register_all
+from rearrange.tasks.registry import make_env, register_all
+from rearrange.tasks.rules.names import TASK_OF_ID
+from rearrange.workloads import classic
 
 _STRAGGLER = "rearrange/Straggler-v0"
 
@@ -69,7 +70,7 @@ def register_known() -> None:
     register_all()
     classic.register_all()
     if _STRAGGLER not in gymnasium.registry:
-        entry_point = "rearrange.ver.straggler:StragglerEnv"
+        entry_point = "rearrange.workloads.straggler:StragglerEnv"
         gymnasium.register(_STRAGGLER, entry_point=entry_point, kwargs={"index": 0})
 
 

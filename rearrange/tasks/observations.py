@@ -25,13 +25,13 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 from numba import njit
 
-from rearrange.sim import fetch
-from rearrange.sim.furniture import MARKERS
+from rearrange.sim.home.furniture import MARKERS
+from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.tasks.episode import EpisodeSpec
-from rearrange.tasks.home import HOME_MARKERS
 from rearrange.tasks.ranges import RangeSensors
-from rearrange.tasks.task import Task
+from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.home import HOME_MARKERS
+from rearrange.tasks.rules.task import Task
 
 BOUND = 100.0  # m, rad: no home is larger, no continuous joint turns further within an episode
 

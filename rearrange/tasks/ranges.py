@@ -21,10 +21,10 @@ import math
 import numpy as np
 from gymnasium.spaces import Box
 
-from rearrange.sim import fetch
-from rearrange.sim.depth import DepthCamera, fill_view, padded
-from rearrange.sim.depth_kernel import VIEW_SIZE, WORK_SIZE, rasterise
 from rearrange.sim.model import GROUP_ROBOT
+from rearrange.sim.robot import fetch
+from rearrange.sim.robot.depth import DepthCamera, fill_view, padded
+from rearrange.sim.robot.depth_kernel import VIEW_SIZE, WORK_SIZE, rasterise
 from rearrange.sim.simulation import Simulation
 
 COARSE_DEPTH, BASE_SCAN = "coarse_depth", "base_scan"

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from rearrange.checked_json import Node, quoted
-from rearrange.sim.layout import SPLITS
+from rearrange.sim.home.layout import SPLITS
+from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
 from rearrange.tasks.env import MAX_CAMERA_SIZE, MAX_WHOLE
-from rearrange.tasks.generate import STARTS
+from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.ranges import CAMERA_ONLY
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from rearrange.tasks.actions import ACTION_SIZE, GRIP, STOP
-from rearrange.tasks.registry import TASKS, make_env
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.names import TASKS
 
 _STOP_CHANCE = 0.002  # else most episodes would be over at once
 _HOLD_STEPS = 20  # control steps for which the extreme agent keeps its mind

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 
 from rearrange.errors import UserError
-from rearrange.ver.collector import CollectReport, NonFinite, Stopped
-from rearrange.ver.distributed import Ranks
-from rearrange.ver.pool import TooManyRestarts
-from rearrange.ver.preemption import Choice, Forecast, RankTimes
-from rearrange.ver.rollout_storage import RolloutStorage
-from rearrange.ver.stop_signals import StopSignals
+from rearrange.system.stop_signals import StopSignals
+from rearrange.ver.ranks.distributed import Ranks
+from rearrange.ver.ranks.preemption import Choice, Forecast, RankTimes
+from rearrange.ver.rollout.collector import CollectReport, NonFinite, Stopped
+from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
+from rearrange.ver.workers.pool import TooManyRestarts
 
 _FAILURES = {error.__name__: error for error in (NonFinite, TooManyRestarts, UserError, Stopped)}
 _LOOK_EVERY_S = 0.05  # at the store, which takes some 0.1 ms on one machine

@@ -30,25 +30,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from rearrange.ver import turns
-from rearrange.ver.checkpoint import Checkpoint, best_checkpoint
-from rearrange.ver.collector import Collector, CollectReport, Stopped
-from rearrange.ver.distributed import ALONE, Ranks
-from rearrange.ver.environment_worker import MakeEnv, WorkerCfg
-from rearrange.ver.episode_window import EpisodeWindow
-from rearrange.ver.first_step import try_environment
-from rearrange.ver.folder_lock import FolderLost
-from rearrange.ver.learner import Learner, LearnerCfg
-from rearrange.ver.machine import num_cores, pick_device, versions
+from rearrange.system.folder_lock import FolderLost
+from rearrange.system.machine import num_cores, pick_device, versions
+from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.meeting import Meeting
-from rearrange.ver.metrics import RunLog, SilentLog, merge_ranks, write_summary
-from rearrange.ver.pool import SerialPool, WorkerPool
-from rearrange.ver.rollout_metrics import rollout_metrics
-from rearrange.ver.rollout_storage import RolloutStorage
-from rearrange.ver.run_state import RunState, load_for_ranks, restore_run, save_run
-from rearrange.ver.schedules import SCHEDULES
-from rearrange.ver.shared_memory import SlotLayout
-from rearrange.ver.snapshot import (
+from rearrange.ver.ranks.distributed import ALONE, Ranks
+from rearrange.ver.rollout import turns
+from rearrange.ver.rollout.collector import Collector, CollectReport, Stopped
+from rearrange.ver.rollout.rollout_metrics import rollout_metrics
+from rearrange.ver.rollout.storage import RolloutStorage
+from rearrange.ver.rollout.types import Policy
+from rearrange.ver.run.checkpoint import Checkpoint, best_checkpoint
+from rearrange.ver.run.episode_window import EpisodeWindow
+from rearrange.ver.run.metrics import RunLog, SilentLog, merge_ranks, write_summary
+from rearrange.ver.run.run_state import RunState, load_for_ranks, restore_run, save_run
+from rearrange.ver.run.snapshot import (
     LAYOUT,
     Snapshot,
     failed_resets,
@@ -59,10 +55,14 @@ from rearrange.ver.snapshot import (
     restore_serial,
     take_snapshot,
 )
-from rearrange.ver.spaces import ActionSpec, ObservationSpec
-from rearrange.ver.stop_signals import StopSignals
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
-from rearrange.ver.types import Policy
+from rearrange.ver.update.learner import Learner, LearnerCfg
+from rearrange.ver.update.schedules import SCHEDULES
+from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
+from rearrange.ver.workers.first_step import try_environment
+from rearrange.ver.workers.pool import SerialPool, WorkerPool
+from rearrange.ver.workers.shared_memory import SlotLayout
+from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 log = logging.getLogger(__name__)
 BuildPolicy = Callable[[ObservationSpec, ActionSpec], Policy]

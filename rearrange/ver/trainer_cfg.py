@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rearrange.ver.collector import CollectorCfg
-from rearrange.ver.entropy import EntropyCfg
-from rearrange.ver.pool import PoolCfg
-from rearrange.ver.ppo import PPOCfg
-from rearrange.ver.preemption import PreemptionCfg
-from rearrange.ver.returns import ReturnsCfg
-from rearrange.ver.schedules import SCHEDULES
+from rearrange.ver.ranks.preemption import PreemptionCfg
+from rearrange.ver.rollout.collector import CollectorCfg
+from rearrange.ver.update.entropy import EntropyCfg
+from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.update.returns import ReturnsCfg
+from rearrange.ver.update.schedules import SCHEDULES
+from rearrange.ver.workers.pool import PoolCfg
 
 
 class Mode(NamedTuple):

@@ -14,9 +14,9 @@ from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval import evaluate as evaluation
-from rearrange.eval.chaos_run import processes
+from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.eval.workers import WorkerFailed
-from rearrange.ver.stop_signals import StopSignals
+from rearrange.system.stop_signals import StopSignals
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `cluster` brings it")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rearrange.checked_json import strict_json
-from rearrange.eval.chaos_run import processes
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.metrics import read_metrics
+from rearrange.eval.benchmarks.chaos.run import processes
+from rearrange.system.checked_json import strict_json
+from rearrange.ver.run.checkpoint import load_newest
+from rearrange.ver.run.metrics import read_metrics
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `cluster` brings it")
 pytestmark = pytest.mark.slow

@@ -13,10 +13,10 @@ import pytest
 from rearrange import cli
 from rearrange.cluster import ray_session
 from rearrange.cluster.rank_host import Spot, variables_of
+from rearrange.commands.training import train
 from rearrange.errors import UserError
-from rearrange.skills import train
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.distributed import Place, read_place
+from rearrange.ver.ranks.distributed import Place, read_place
+from rearrange.ver.run.checkpoint import load_newest
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 300.0  # the machine may be busy, and torch is imported again by each rank

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rearrange.checked_json import strict_json
-from rearrange.ver.checkpoint import load_newest
+from rearrange.system.checked_json import strict_json
+from rearrange.ver.run.checkpoint import load_newest
 
 SCRIPT = Path(__file__).parents[2] / "configs/slurm/train.sbatch"
 LIMIT_S = 30.0

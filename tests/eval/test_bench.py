@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rearrange.configs.schema import BenchCfg
-from rearrange.eval import bench_sim
+from rearrange.eval.benchmarks.homes import bench_sim
 
 
 def figures(depth=0.5e-3, step=1.0e-3, reset=10e-3, rss=200.0, has_torch=False):

@@ -2,8 +2,8 @@
 
 import os
 
-from rearrange.eval.fuzz import fuzz
-from rearrange.eval.fuzz_cases import Sample, samples
+from fuzz import fuzz
+from fuzz_cases import Sample, samples
 
 CASES = int(os.environ.get("FUZZ_CASES", "150"))
 

@@ -20,8 +20,8 @@ from rearrange.eval.evaluate import evaluate
 from rearrange.eval.kept import KeptEpisodes, settings_of
 from rearrange.eval.runner import EpisodeRecord, WorldCfg
 from rearrange.eval.workers import note_acting
-from rearrange.planner.chain_cfg import ChainCfg
-from rearrange.ver.folder_lock import hold_folder
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.system.folder_lock import hold_folder
 
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
 RECORD = EpisodeRecord(
@@ -139,7 +139,7 @@ def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
 
 
 def test_a_folder_is_written_by_one_evaluation_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("rearrange.ver.folder_lock.LEAVING_S", 0.0)
+    monkeypatch.setattr("rearrange.system.folder_lock.LEAVING_S", 0.0)
     with hold_folder(tmp_path), pytest.raises(UserError, match="is in use by process"):
         evaluate(settings(tmp_path), fake_world.make_world)
 

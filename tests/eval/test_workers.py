@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 
-from rearrange.eval.chaos_run import state_of
+from rearrange.eval.benchmarks.chaos.run import state_of
 
 CODE = """
     import json, multiprocessing, time

@@ -7,7 +7,7 @@ hanoi(8)            depots(4, 12, seed)          the domains lie in `pddl/`
 from pathlib import Path
 from random import Random
 
-PDDL = Path(__file__).with_name("pddl")
+PDDL = Path(__file__).parent / "strips" / "pddl"
 
 
 def blocks(num_blocks, seed=0):

@@ -4,11 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from rearrange.planner.chain import NOT_DONE, OUT_OF_TIME, ChainProgram
-from rearrange.planner.chain_cfg import ChainCfg
+from rearrange.planner.agents.chain import NOT_DONE, OUT_OF_TIME, ChainProgram
+from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.body import Body
-from rearrange.tasks.generate import generate_episode
+from rearrange.skills.motion.body import Body
+from rearrange.tasks.episodes.generate import generate_episode
 
 LIMIT = 5  # control steps of every pretended skill
 

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rearrange.errors import UserError
-from rearrange.planner.grounding import ground
-from rearrange.planner.pddl import parse_domain, parse_problem
-from rearrange.planner.plan import solve
-from rearrange.planner.search import NoPlanError, search
-from rearrange.planner.validate import validate
+from rearrange.planner.home.plan import solve
+from rearrange.planner.strips.grounding import ground
+from rearrange.planner.strips.pddl import parse_domain, parse_problem
+from rearrange.planner.strips.search import NoPlanError, search
+from rearrange.planner.strips.validate import validate
 
 CASES = int(os.environ.get("PLANNER_CASES", "0"))
 OBJECTS = ("a", "b", "c")

@@ -8,13 +8,13 @@ import pytest
 from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.eval.runner import WorldCfg, make_world
-from rearrange.planner.calls import Call
-from rearrange.planner.chain_cfg import ChainCfg
-from rearrange.planner.skill_set import load_skill_set, skill_paths
-from rearrange.sim import fetch
-from rearrange.skills.recovery import BACK_STEPS
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.skill_set import load_skill_set, skill_paths
+from rearrange.planner.home.calls import Call
+from rearrange.sim.robot import fetch
+from rearrange.skills.deployed.recovery import BACK_STEPS
+from rearrange.skills.deployed.skill_files import write_skill
 from rearrange.skills.skill import GRIP, STOP
-from rearrange.skills.skill_files import write_skill
 
 NAMES = ("navigate", "pick", "place")
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from rearrange.sim import fetch
-from rearrange.sim.layout import floor_plan, make_layout
-from rearrange.sim.objects import KINDS
+from rearrange.sim.home.layout import floor_plan, make_layout
+from rearrange.sim.home.objects import KINDS
+from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation
 

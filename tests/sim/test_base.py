@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from rearrange.sim import fetch
-from rearrange.sim import furniture as fur
-from rearrange.sim.layout import floor_plan, layout_ids, make_layout
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.layout import floor_plan, layout_ids, make_layout
+from rearrange.sim.robot import fetch
 
 STILL = np.zeros(7)
 ARM_IN = np.array([-1.5, -1.1, 0.0, 2.2, 0.0, 1.3, 0.0])  # folded at the robot's side

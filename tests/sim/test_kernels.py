@@ -8,7 +8,7 @@ import numba
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from rearrange.sim.depth_kernel import SAME_EVERYWHERE
+from rearrange.sim.robot.depth_kernel import SAME_EVERYWHERE
 
 ROOT = Path(__file__).parents[2]
 HARMLESS = {"nnan", "ninf", "nsz"}  # of LLVM's flags; the others change how results are rounded

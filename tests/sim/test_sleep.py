@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rearrange.sim.simulation import Simulation
-from rearrange.tasks.generate import generate_episode
+from rearrange.tasks.episodes.generate import generate_episode
 
 STILL = np.zeros(7)
 ARM_IN = (-1.5, -1.1, 0.0, 2.2, 0.0, 1.3, 0.0)
@@ -170,7 +170,8 @@ def test_a_held_object_leaves_no_trace_in_the_next_episode(sim):
 
 def test_another_process_gives_the_same_world(sim):
     code = "import hashlib, numpy as np; from rearrange.sim.simulation import Simulation\n"
-    code += "from rearrange.tasks.generate import generate_episode\n" + inspect.getsource(follow)
+    code += "from rearrange.tasks.episodes.generate import generate_episode\n"
+    code += inspect.getsource(follow)
     code += 'print(follow(Simulation(), "tidy_house", 1), follow(Simulation(), "place", 4))'
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [follow(sim, "tidy_house", 1), follow(sim, "place", 4)]

@@ -6,10 +6,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from rearrange.sim import fetch
-from rearrange.sim import furniture as fur
-from rearrange.sim.furniture import piece_to_world
-from rearrange.sim.layout import make_layout
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.furniture import piece_to_world
+from rearrange.sim.home.layout import make_layout
+from rearrange.sim.robot import fetch
 from rearrange.sim.suction import HOLD_THRESHOLD
 
 LAYOUT = "v3_sc0_staging_00"

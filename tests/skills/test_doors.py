@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from rearrange.sim.furniture import MARKERS
+from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
-from rearrange.skills import doors_fridge, oracle_doors
-from rearrange.skills.body import Body
-from rearrange.skills.doors_lead import is_at_rest, lead
-from rearrange.skills.doors_rehearsal import rehearse, twin
+from rearrange.skills.motion.body import Body
+from rearrange.skills.oracle import doors as oracle_doors
+from rearrange.skills.oracle import still_fridge as doors_fridge
+from rearrange.skills.oracle.lead import is_at_rest, lead
+from rearrange.skills.oracle.rehearsal import rehearse, twin
 from rearrange.skills.skill import ARM, BASE, GRIP
-from rearrange.tasks.generate import generate_episode
+from rearrange.tasks.episodes.generate import generate_episode
 
 TASKS = ("open_drawer", "close_drawer", "open_fridge", "close_fridge")
 

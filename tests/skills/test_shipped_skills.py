@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rearrange.skills.learned import LearnedPolicy
-from rearrange.skills.skill_files import read_skill
-from rearrange.skills.trained_skills import shipped_skills, skill_path
+from rearrange.skills.deployed.learned import LearnedPolicy
+from rearrange.skills.deployed.skill_files import read_skill
+from rearrange.skills.deployed.trained_skills import shipped_skills, skill_path
 from rearrange.tasks.gym_factory import make_gym
-from rearrange.tasks.registry import SKILL_TASKS
+from rearrange.tasks.rules.names import SKILL_TASKS
 
 MAX_BYTES = 6_000_000
 # Four validation episodes each that the skills end soon and well: all four here. Half of them is

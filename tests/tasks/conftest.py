@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rearrange.sim.scene import Scene
-from rearrange.tasks.episode import EpisodeSpec, Target
+from rearrange.tasks.rules.episode import EpisodeSpec, Target
 
 
 class FakeSimulation:

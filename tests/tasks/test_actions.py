@@ -5,7 +5,7 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.tasks.actions import ActionReader, action_slots
-from rearrange.tasks.registry import TASKS
+from rearrange.tasks.rules.names import TASKS
 
 
 def test_sizes_of_the_spaces():

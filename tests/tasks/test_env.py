@@ -12,8 +12,9 @@ from gymnasium.utils.env_checker import check_env
 
 import rearrange.tasks  # noqa: F401  (registers the ids)
 from rearrange.errors import UserError
-from rearrange.tasks.generate import generate_episode
-from rearrange.tasks.registry import HOME_TASKS, SKILL_TASKS, TASKS, make_env
+from rearrange.tasks.episodes.generate import generate_episode
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.names import HOME_TASKS, SKILL_TASKS, TASKS
 
 REST = np.array([0.0] * 10 + [-1.0])
 

@@ -12,7 +12,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
-from rearrange.tasks.registry import TASKS
+from rearrange.tasks.rules.names import TASKS
 
 MODULE = """
 import gymnasium

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rearrange.errors import UserError
-from rearrange.sim import fetch
+from rearrange.sim.robot import fetch
 from rearrange.tasks.ranges import BASE_SCAN, COARSE_DEPTH, MAX_RANGE, LaserScanner
 from rearrange.tasks.registry import make_env
 

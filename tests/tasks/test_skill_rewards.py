@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rearrange.tasks.registry import make_task
+from rearrange.tasks.rules.rulebook import make_task
 
 
 def begin(name, sim, spec):

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import gymnasium
 import numpy as np
 
-from rearrange.ver.environment_worker import WorkerCfg, episode_seed
-from rearrange.ver.pool import Fault, PoolCfg, SerialPool, WorkerPool
-from rearrange.ver.shared_memory import SlotLayout
-from rearrange.ver.spaces import action_spec, observation_spec
+from rearrange.ver.workers.environment_worker import WorkerCfg, episode_seed
+from rearrange.ver.workers.pool import Fault, PoolCfg, SerialPool, WorkerPool
+from rearrange.ver.workers.shared_memory import SlotLayout
+from rearrange.ver.workers.spaces import action_spec, observation_spec
 
 LENGTHS = (1, 4, 7, 11, 30)
 SEED_RANGE = 1 << 20  # float32 counts so far

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from fake_env import FakeEnv
 
-from rearrange.ver.environment_worker import SlotEnvironment
-from rearrange.ver.pool import Fault, SerialPool, TooManyRestarts
-from rearrange.ver.shared_memory import StepSlots
+from rearrange.ver.workers.environment_worker import SlotEnvironment
+from rearrange.ver.workers.pool import Fault, SerialPool, TooManyRestarts
+from rearrange.ver.workers.shared_memory import StepSlots
 
 BREAKING = ("die", "die", "hang", "slow", "nan", "nan_reset")
 ENDING = ("stop", "kill")

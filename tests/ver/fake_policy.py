@@ -8,7 +8,7 @@ action  ~ uniform in [-1.5, 1.5]            log_prob = weight - action^2
 import torch
 from torch import nn
 
-from rearrange.ver.types import PolicyStep
+from rearrange.ver.rollout.types import PolicyStep
 
 
 class FakePolicy(nn.Module):

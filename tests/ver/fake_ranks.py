@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import torch
 
-from rearrange.ver.distributed import Place, Ranks, RanksLost
+from rearrange.ver.ranks.distributed import Place, Ranks, RanksLost
 
 PATIENCE_S = 180.0  # of the real clock: only a mistake lets ranks wait for so long
 

@@ -4,8 +4,8 @@ import torch
 from fake_env import make_pool
 from fake_policy import FakePolicy
 
-from rearrange.ver.collector import Collector, CollectorCfg
-from rearrange.ver.rollout_storage import RolloutStorage
+from rearrange.ver.rollout.collector import Collector, CollectorCfg
+from rearrange.ver.rollout.storage import RolloutStorage
 
 E, T, S = 4, 8, 32
 MODES = {"ver": (True, False), "nover": (False, False), "ddppo": (False, True)}

@@ -15,14 +15,14 @@ from fake_faults import BreakableEnv, BreakablePool, Diary, Killed
 from fake_policy import FakePolicy
 from fake_ranks import FakeTime, ThreadRanks, World
 
-from rearrange.ver.collector import Collector, CollectReport, NonFinite
-from rearrange.ver.distributed import RanksLost
-from rearrange.ver.environment_worker import episode_seed
-from rearrange.ver.learner import Learner
-from rearrange.ver.metrics import SilentLog
-from rearrange.ver.pool import TooManyRestarts
+from rearrange.ver.ranks.distributed import RanksLost
+from rearrange.ver.rollout.collector import Collector, CollectReport, NonFinite
+from rearrange.ver.run.metrics import SilentLog
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.update.learner import Learner
+from rearrange.ver.workers.environment_worker import episode_seed
+from rearrange.ver.workers.pool import TooManyRestarts
 
 SEED = 5
 TIME = FakeTime()

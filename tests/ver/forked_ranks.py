@@ -13,7 +13,7 @@ from multiprocessing import forkserver
 import torch
 from torch import distributed as dist
 
-from rearrange.ver.distributed import Place, Ranks
+from rearrange.ver.ranks.distributed import Place, Ranks
 
 TIMEOUT_S = 60.0
 

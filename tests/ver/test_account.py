@@ -40,14 +40,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from rearrange.ver import collector, meeting, preemption, trainer
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.collector import CollectorCfg, NonFinite
-from rearrange.ver.distributed import RanksLost
-from rearrange.ver.pool import PoolCfg, TooManyRestarts
-from rearrange.ver.ppo import PPOCfg
-from rearrange.ver.preemption import PreemptionCfg
+from rearrange.ver import meeting, trainer
+from rearrange.ver.ranks import preemption
+from rearrange.ver.ranks.distributed import RanksLost
+from rearrange.ver.ranks.preemption import PreemptionCfg
+from rearrange.ver.rollout import collector
+from rearrange.ver.rollout.collector import CollectorCfg, NonFinite
+from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
+from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.workers.pool import PoolCfg, TooManyRestarts
 
 IN_SUITE = 24
 NUM_SCHEDULES = int(os.environ.get("REARRANGE_SCHEDULES", IN_SUITE))

@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 import torch
 
-from rearrange.eval import chaos_lab
-from rearrange.eval.chaos_disk import SmallDisk
-from rearrange.eval.chaos_lab import Lab
-from rearrange.eval.chaos_run import processes
-from rearrange.eval.faulty_policy import build
-from rearrange.skills.policy import PRESETS, SkillPolicy, build_policy
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.collector import CollectorCfg, NonFinite
-from rearrange.ver.faulty import FaultyEnv
-from rearrange.ver.metrics import read_metrics
-from rearrange.ver.pool import PoolCfg, TooManyRestarts
-from rearrange.ver.ppo import PPOCfg
-from rearrange.ver.stop_signals import EXIT_CODES
+from rearrange.eval.benchmarks.chaos import lab as chaos_lab
+from rearrange.eval.benchmarks.chaos.disk import SmallDisk
+from rearrange.eval.benchmarks.chaos.faulty_policy import build
+from rearrange.eval.benchmarks.chaos.lab import Lab
+from rearrange.eval.benchmarks.chaos.run import processes
+from rearrange.skills.network.policy import PRESETS, SkillPolicy, build_policy
+from rearrange.system.stop_signals import EXIT_CODES
+from rearrange.ver.rollout.collector import CollectorCfg, NonFinite
+from rearrange.ver.run.checkpoint import load_newest
+from rearrange.ver.run.metrics import read_metrics
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.workers.pool import PoolCfg, TooManyRestarts
+from rearrange.workloads.faulty import FaultyEnv
 
 ROLLOUT = 4 * 16
 ENDLESS = 10**7

@@ -2,9 +2,9 @@
 
 import signal
 
-from rearrange.ver.distributed import Place, Ranks
+from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.meeting import Meeting
-from rearrange.ver.stop_signals import StopSignals
+from rearrange.ver.ranks.distributed import Place, Ranks
 from rearrange.ver.trainer_cfg import TrainerCfg
 
 

@@ -11,16 +11,16 @@ from fake_env import FakeEnv, MakeFake
 from forked_ranks import TIMEOUT_S, on_ranks
 
 from rearrange.errors import UserError
-from rearrange.skills.policy import PolicyCfg, build_policy
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.collector import NonFinite
-from rearrange.ver.distributed import ALONE, Place, Ranks, RanksLost, checksum
-from rearrange.ver.environment_worker import episode_seed
-from rearrange.ver.metrics import read_metrics
-from rearrange.ver.ppo import PPOCfg
-from rearrange.ver.preemption import Choice, Forecast, PreemptionCfg
+from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.ver.ranks.distributed import ALONE, Place, Ranks, RanksLost, checksum
+from rearrange.ver.ranks.preemption import Choice, Forecast, PreemptionCfg
+from rearrange.ver.rollout.collector import NonFinite
+from rearrange.ver.run.checkpoint import load_newest
+from rearrange.ver.run.metrics import read_metrics
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.workers.environment_worker import episode_seed
 
 E, T = 2, 16
 S = E * T

@@ -6,16 +6,16 @@ import functools
 import pytest
 
 from rearrange.errors import UserError
-from rearrange.skills.policy import PRESETS, build_policy
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.environment_worker import episode_seed
-from rearrange.ver.faulty import FaultyEnv
-from rearrange.ver.first_step import EnvironmentFailed, try_environment
-from rearrange.ver.folder_lock import FolderLost
-from rearrange.ver.metrics import read_metrics
-from rearrange.ver.pool import PoolCfg, TooManyRestarts, WorkerPool
+from rearrange.skills.network.policy import PRESETS, build_policy
+from rearrange.system.folder_lock import FolderLost
+from rearrange.ver.run.checkpoint import load_newest
+from rearrange.ver.run.metrics import read_metrics
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.workers.environment_worker import episode_seed
+from rearrange.ver.workers.first_step import EnvironmentFailed, try_environment
+from rearrange.ver.workers.pool import PoolCfg, TooManyRestarts, WorkerPool
+from rearrange.workloads.faulty import FaultyEnv
 
 ROLLOUT = 4 * 16
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from rearrange.checked_json import strict_json
-from rearrange.eval.chaos_run import processes
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.metrics import read_metrics
+from rearrange.eval.benchmarks.chaos.run import processes
+from rearrange.system.checked_json import strict_json
+from rearrange.ver.run.checkpoint import load_newest
+from rearrange.ver.run.metrics import read_metrics
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600.0  # of each wait; the machine may be busy, and torch is imported again by each rank

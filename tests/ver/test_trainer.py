@@ -11,14 +11,14 @@ import torch
 from fake_env import MakeFake
 
 from rearrange.errors import UserError
-from rearrange.skills.policy import PolicyCfg, build_policy
+from rearrange.skills.network.policy import PolicyCfg, build_policy
 from rearrange.tasks.gym_factory import make_gym
-from rearrange.ver.checkpoint import load_newest
-from rearrange.ver.collector import Collector, CollectorCfg
-from rearrange.ver.learner import Learner
-from rearrange.ver.ppo import PPOCfg
+from rearrange.ver.rollout.collector import Collector, CollectorCfg
+from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
+from rearrange.ver.update.learner import Learner
+from rearrange.ver.update.ppo import PPOCfg
 
 E, T = 4, 16
 S = E * T

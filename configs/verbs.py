@@ -1,0 +1,49 @@
+"""Which settings belong to which verb of the console."""
+
+from __future__ import annotations
+
+from rearrange.configs.schema import (
+    BenchCfg,
+    BenchScalingCfg,
+    BenchTrainersCfg,
+    ChaosCfg,
+    DoctorCfg,
+    EpisodesCfg,
+    EvaluateCfg,
+    ExportSkillCfg,
+    LaunchCfg,
+    ListCfg,
+    PlanCfg,
+    PlotCfg,
+    RecordCfg,
+    ViewCfg,
+)
+
+TRAINING_VERBS = ("train", "train-skill")  # their settings' owners import torch
+
+_CONFIGS: dict[str, type] = {
+    "evaluate": EvaluateCfg,
+    "record": RecordCfg,
+    "view": ViewCfg,
+    "plan": PlanCfg,
+    "episodes": EpisodesCfg,
+    "export-skill": ExportSkillCfg,
+    "launch": LaunchCfg,
+    "plot": PlotCfg,
+    "bench": BenchCfg,
+    "bench trainers": BenchTrainersCfg,
+    "bench scaling": BenchScalingCfg,
+    "chaos": ChaosCfg,
+    "doctor": DoctorCfg,
+    "list": ListCfg,
+}
+VERBS: tuple[str, ...] = (*_CONFIGS, *TRAINING_VERBS)
+
+
+def config_class(verb: str) -> type:
+    """The settings of a verb; the first call for one of `TRAINING_VERBS` imports torch."""
+    if verb in TRAINING_VERBS:
+        from rearrange.configs import training
+
+        return training.TrainCfg if verb == "train" else training.TrainSkillCfg
+    return _CONFIGS[verb]

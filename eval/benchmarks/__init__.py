@@ -1,0 +1,1 @@
+"""How fast and how robust: benchmarks beside the alternatives, in one run."""

@@ -1,0 +1,1 @@
+"""Many trainings that answer one question."""

@@ -1,0 +1,1 @@
+"""Trainings that are broken on purpose, and what must come of it."""

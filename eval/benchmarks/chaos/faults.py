@@ -1,0 +1,85 @@
+"""The list of faults: a name, what is done to a training and must come of it, and its haste.
+
+Each function gets a `Lab` and returns a `Finding`; they lie in modules by their subject.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from rearrange.eval.benchmarks.chaos.lab import NUM_ENVS, Finding, Lab
+from rearrange.eval.benchmarks.chaos.leaving import (
+    asked_to_stop,
+    asked_twice,
+    stopped_in_long_update,
+)
+from rearrange.eval.benchmarks.chaos.numbers import loss_not_finite, not_finite
+from rearrange.eval.benchmarks.chaos.saving import (
+    disk_full,
+    folder_read_only,
+    killed_while_saving,
+    main_killed,
+    newest_damaged,
+)
+from rearrange.eval.benchmarks.chaos.surroundings import (
+    first_step_fails,
+    folder_deleted,
+    nobody_listens,
+    second_training,
+    seed_that_breaks,
+    worker_and_server_killed,
+)  # fmt: skip
+from rearrange.eval.benchmarks.chaos.workers import (
+    budget_spent,
+    environment_refuses,
+    server_killed,
+    worker_breaks,
+    workers_signalled,
+)
+
+_NAN_VALUE = "a NaN value from the policy"
+
+FAULTS: list[tuple[str, Callable[[Lab], Finding], bool]] = [
+    # name, what to do, also when it has to be quick
+    ("Ctrl-C", lambda lab: asked_to_stop(lab, signal.SIGINT, True), True),
+    ("SIGTERM", lambda lab: asked_to_stop(lab, signal.SIGTERM, False), False),
+    ("SIGTERM to all", lambda lab: asked_to_stop(lab, signal.SIGTERM, True), True),
+    ("SIGUSR1 to all", lambda lab: asked_to_stop(lab, signal.SIGUSR1, True), False),
+    ("SIGHUP to all", lambda lab: asked_to_stop(lab, signal.SIGHUP, True), False),
+    ("second Ctrl-C", asked_twice, True),
+    ("SIGTERM, long update", stopped_in_long_update, False),
+    ("worker killed", lambda lab: workers_signalled(lab, signal.SIGKILL, 1), True),
+    ("all workers killed", lambda lab: workers_signalled(lab, signal.SIGKILL, NUM_ENVS), True),
+    ("budget spent", budget_spent, True),
+    ("worker stopped", lambda lab: workers_signalled(lab, signal.SIGSTOP, 1), True),
+    ("server killed", server_killed, False),
+    ("worker and server", worker_and_server_killed, True),
+    ("seed that breaks", seed_that_breaks, False),
+    ("worker raises", lambda lab: worker_breaks(lab, "raise"), True),
+    ("worker exits", lambda lab: worker_breaks(lab, "exit"), False),
+    ("worker hangs", lambda lab: worker_breaks(lab, "hang"), False),
+    ("user's mistake", environment_refuses, False),
+    ("ValueError in step 1", lambda lab: first_step_fails(lab, "value_error"), False),
+    ("sys.exit in step 1", lambda lab: first_step_fails(lab, "sys_exit"), False),
+    ("second training", second_training, True),
+    ("folder deleted", folder_deleted, True),
+    ("nobody listens", nobody_listens, False),
+    ("main killed", main_killed, True),
+    ("main killed, saving", killed_while_saving, True),
+    ("checkpoint cut off", lambda lab: newest_damaged(lab, "is cut off"), True),
+    ("checkpoint bit flip", lambda lab: newest_damaged(lab, "has one bit flipped"), False),
+    ("disk full, then free", lambda lab: disk_full(lab, True), False),
+    ("disk full", lambda lab: disk_full(lab, False), True),
+    ("disk read-only", folder_read_only, True),
+    ("NaN observation", lambda lab: not_finite(lab, "nan_observation", "stop"), True),
+    ("NaN observation", lambda lab: not_finite(lab, "nan_observation", "drop"), True),
+    ("NaN reward", lambda lab: not_finite(lab, "nan_reward", "stop"), False),
+    ("NaN reward", lambda lab: not_finite(lab, "nan_reward", "drop"), True),
+    ("NaN at reset", lambda lab: not_finite(lab, "nan_reset", "stop"), False),
+    ("NaN at reset", lambda lab: not_finite(lab, "nan_reset", "drop"), False),
+    ("NaN in the loss", lambda lab: loss_not_finite(lab, _NAN_VALUE, "stop"), True),
+    ("NaN in the loss", lambda lab: loss_not_finite(lab, _NAN_VALUE, "drop"), False),
+    ("infinite loss", lambda lab: loss_not_finite(lab, "a reward of 1e30", "stop"), False),
+    ("infinite loss", lambda lab: loss_not_finite(lab, "a reward of 1e30", "drop"), False),
+]

@@ -1,0 +1,99 @@
+"""Trainings that are asked to leave."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+
+from rearrange.eval.benchmarks.chaos.lab import (
+    LEAVE_LIMIT_S,
+    NUM_ENVS,
+    NUM_STEPS,
+    ROLLOUT,
+    Check,
+    Finding,
+    Lab,
+    left,
+    no_traceback,
+    saved_all,
+)
+from rearrange.eval.benchmarks.chaos.run import (
+    START_LIMIT_S,
+    DidNotHappen,
+    Training,
+    num_waits,
+    state_of,
+)
+from rearrange.system.stop_signals import EXIT_CODES
+
+_AT_ONCE_S = 12.0  # on a busy machine; an update that is waited for may take 13.5 s more
+_QUIET_S = 3.0  # a rollout that is still collected has no environment rest for so long
+
+
+def asked_to_stop(lab: Lab, signum: int, to_group: bool) -> Finding:
+    name, code = signal.Signals(signum).name, EXIT_CODES[signum]
+    whom = "the whole process group" if to_group else "the main process"
+    finding = lab.begins(
+        f"{name} to {whom} at a random moment",
+        f"exit code {code} within {LEAVE_LIMIT_S:.0f} s; the last update saved; nobody left",
+    )
+    with lab.train() as training:
+        training.wait_for_step(2 * ROLLOUT)
+        time.sleep(lab.rng.uniform(0.0, 0.5))
+        finding.checks += left(training, signum, code, to_group)
+        finding.checks += [saved_all(training), Check(*no_traceback(training))]
+    return finding
+
+
+def asked_twice(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "Ctrl-C in an update that would take hours; a second one 1.5 s later",
+        "the first waits for the update's grace, the second leaves at once with 130; nobody left",
+    )
+    with lab.train("ppo.num_epochs=1000000", "checkpoint_interval_s=0") as training:
+        wait_for_first_update(training)
+        training.send(signal.SIGINT)
+        time.sleep(1.5)
+        finding.checks += [Check("still there after 1.5 s", training.process.poll() is None)]
+        finding.checks += left(training, signal.SIGINT, 130, False, limit_s=_AT_ONCE_S)
+    return finding
+
+
+def stopped_in_long_update(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "SIGTERM in an update that would take hours",
+        f"the update is cut short: 143 within {LEAVE_LIMIT_S:.0f} s, and a checkpoint",
+    )
+    with lab.train("ppo.num_epochs=1000000") as training:
+        wait_for_first_update(training)
+        finding.checks += left(training, signal.SIGTERM, 143, False)
+        steps = training.checkpoint_steps()
+        finding.checks.append(Check(f"checkpoints at steps {steps}", steps == [ROLLOUT]))
+    return finding
+
+
+def wait_for_first_update(training: Training) -> None:
+    """Until the training learns: its workers have given steps, and all have waited for a while.
+
+    On a busy machine one that only wants to run is not asleep, and its waits go on counting.
+    """
+    training.wait_for(lambda _: sum(_waits(training)) >= NUM_STEPS // 4, "first steps")
+    end = time.monotonic() + START_LIMIT_S
+    waits, quiet_since = _waits(training), time.monotonic()
+    while time.monotonic() < quiet_since + _QUIET_S:
+        now = _waits(training)
+        if not now or now != waits:
+            waits, quiet_since = now, time.monotonic()
+        if time.monotonic() > end:
+            raise DidNotHappen("no update within time")
+        time.sleep(0.01)
+
+
+def _waits(training: Training) -> list[int]:
+    """How often each worker has waited, if all are there and wait now; else nothing."""
+    with contextlib.suppress(DidNotHappen):
+        workers = training.workers()
+        if len(workers) == NUM_ENVS and all(state_of(pid) == "S" for pid in workers):
+            return [num_waits(pid) for pid in workers]
+    return []

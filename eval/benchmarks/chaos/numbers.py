@@ -1,0 +1,81 @@
+"""Numbers that are not finite."""
+
+from __future__ import annotations
+
+from rearrange.eval.benchmarks.chaos.lab import (
+    FAULTY,
+    ROLLOUT,
+    Check,
+    Finding,
+    Lab,
+    ended,
+    learned_all,
+    no_traceback,
+    nobody_left,
+    said,
+    saved_all,
+    total,
+)
+from rearrange.eval.benchmarks.chaos.run import Training
+
+
+def not_finite(lab: Lab, fault: str, reaction: str) -> Finding:
+    what = fault.replace("_", " ").replace("nan", "NaN")
+    where = f"environment 1, episode {4 if fault != 'nan_reset' else 5}, step "
+    where += "0" if fault == "nan_reset" else "10"
+    stop = reaction == "stop"
+    finding = lab.begins(
+        f"{what} in environment 1, once; on_nonfinite={reaction}",
+        f"exit code 1 naming {where}; saved"
+        if stop
+        else "its sequence dropped and counted; training ends as planned",
+    )
+    words = (FAULTY, f"env_kwargs.fault={fault}", "env_kwargs.at_step=90")
+    with lab.train(*words, f"on_nonfinite={reaction}", f"total_steps={12 * ROLLOUT}") as training:
+        finding.checks.append(ended(training, 1 if stop else 0))
+        if stop:
+            finding.checks += [said(training, where), saved_all(training)]
+        else:
+            counted = total(training, "faults/nonfinite")
+            dropped = total(training, "faults/dropped_steps")
+            finding.checks.append(Check(f"counted {counted:.0f}", counted == 1))
+            finding.checks.append(Check(f"{dropped:.0f} steps dropped", 0 <= dropped <= 20))
+            finding.checks += learned_all(training)
+        finding.checks += [*nobody_left(training), Check(*no_traceback(training))]
+    return finding
+
+
+def loss_not_finite(lab: Lab, how: str, reaction: str) -> Finding:
+    stop = reaction == "stop"
+    finding = lab.begins(
+        f"{how}, once, so that the loss is not finite; on_nonfinite={reaction}",
+        "exit code 1 naming environment, episode and step; saved"
+        if stop
+        else "the minibatch is skipped and counted; training ends as planned",
+    )
+    total_steps = 4096
+    if how == "a NaN value from the policy":
+        words = [f"total_steps={total_steps}", f"on_nonfinite={reaction}"]
+        training = Training(
+            lab.folder, words, module="rearrange.eval.benchmarks.chaos.faulty_policy"
+        )
+    else:
+        training = lab.train(
+            FAULTY, "env_kwargs.fault=huge_reward", "normalize_rewards=false",
+            f"total_steps={total_steps}", f"on_nonfinite={reaction}",
+        )  # fmt: skip
+    with training:
+        finding.checks.append(ended(training, 1 if stop else 0))
+        if stop:
+            finding.checks += [
+                said(training, "worst step being environment "),
+                saved_all(training),
+            ]
+        else:
+            lines = training.metrics()
+            skipped = lines[-1]["ppo/skipped_minibatches"] if lines else 0
+            finding.checks.append(Check(f"{skipped:.0f} minibatches skipped", skipped >= 1))
+            steps = lines[-1]["step"] if lines else 0
+            finding.checks.append(Check(f"ended at step {steps}", steps >= total_steps))
+        finding.checks += [*nobody_left(training), Check(*no_traceback(training))]
+    return finding

@@ -1,0 +1,151 @@
+"""Trainings that are killed, and what they left on the disk: damaged, full or read-only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from rearrange.eval.benchmarks.chaos.disk import SmallDisk
+from rearrange.eval.benchmarks.chaos.lab import (
+    ROLLOUT,
+    Check,
+    Finding,
+    Lab,
+    ended,
+    left,
+    no_traceback,
+    nobody_left,
+    resumed,
+    said,
+    wait_for_words,
+)
+from rearrange.eval.benchmarks.chaos.run import START_LIMIT_S, DidNotHappen, Training
+
+
+def main_killed(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "SIGKILL to the main process, with one worker stopped; then resume=auto",
+        "no process and no shared memory left; goes on from the newest checkpoint",
+    )
+    with lab.train("checkpoint_interval_s=0") as training:
+        training.wait_for_step(4 * ROLLOUT)
+        os.kill(training.workers()[0], signal.SIGSTOP)
+        training.send(signal.SIGKILL)
+        training.wait()
+        finding.checks += nobody_left(training)
+        newest = training.checkpoint_steps()[-1]
+    finding.checks += resumed(lab, newest)
+    return finding
+
+
+def killed_while_saving(lab: Lab) -> Finding:
+    times = 2 if lab.is_quick else 8
+    finding = lab.begins(
+        f"SIGKILL to the main process in the middle of writing a checkpoint, {times} times; "
+        "resume=auto after each",
+        "every time it goes on from the newest whole checkpoint; metrics without gap or doublet",
+    )
+    starts, num_halves, words = [], 0, ("checkpoint_interval_s=0", "resume=auto")
+    newest = 0
+    for _ in range(times):
+        with lab.train(*words) as training:
+            training.wait_for_step(newest + 3 * ROLLOUT)
+            time.sleep(lab.rng.uniform(0.0, 0.3))
+            folder = training.run_dir / "checkpoints"
+            stop_while_saving(training, folder)
+            training.send(signal.SIGKILL)
+            training.wait()
+            num_halves += bool(list(folder.glob(".*unfinished*")))
+            newest = training.checkpoint_steps()[-1]
+            starts.append(newest)
+            finding.checks += [check for check in nobody_left(training) if not check.is_right]
+    finding.checks.append(Check(f"{num_halves} times a half-written file was left", num_halves > 0))
+    finding.checks.append(Check(f"whole checkpoints at steps {starts}", True))
+    finding.checks += resumed(lab, newest)
+    halves = list((lab.folder / "run" / "checkpoints").glob(".*unfinished*"))
+    finding.checks.append(Check(f"{len(halves)} half-written files at the end", not halves))
+    return finding
+
+
+def stop_while_saving(training: Training, folder: Path) -> None:
+    """Freezes it, again and again, until that is in the middle of writing a checkpoint."""
+    end = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < end:
+        training.stop()
+        if list(folder.glob(".*unfinished*")):
+            return
+        training.send(signal.SIGCONT)
+        time.sleep(0.003)
+    raise DidNotHappen("it was never seen writing a checkpoint")
+
+
+def newest_damaged(lab: Lab, how: str) -> Finding:
+    finding = lab.begins(
+        f"the newest checkpoint {how}; then resume=auto",
+        "it is named and skipped; goes on from the one before",
+    )
+    with lab.train("checkpoint_interval_s=0", f"total_steps={6 * ROLLOUT}") as training:
+        finding.checks.append(ended(training, 0))
+        steps = training.checkpoint_steps()
+    path = next((training.run_dir / "checkpoints").glob(f"{steps[-1]:012d}-*.safetensors"))
+    content = bytearray(path.read_bytes())
+    if how == "is cut off":
+        content = content[: len(content) * 2 // 3]
+    else:
+        content[int(lab.rng.integers(len(content)))] ^= 1 << int(lab.rng.integers(8))
+    path.write_bytes(content)
+    finding.checks += resumed(lab, steps[-2], warning=path.name)
+    return finding
+
+
+def disk_full(lab: Lab, is_freed: bool) -> Finding:
+    with SmallDisk(lab.folder / "disk") as disk:
+        finding = lab.begins(
+            f"the disk is full ({disk.kind})" + (", and free again" if is_freed else " for good"),
+            "a warning, and training goes on; checkpoints again once there is space"
+            if is_freed
+            else "a warning, and training goes on; when asked to stop it says why it cannot save, "
+            "code 2; the earlier checkpoint stays and is resumed from",
+        )
+        run_dir = disk.folder / "run"
+        with lab.train("checkpoint_interval_s=0", run_dir=run_dir) as training:
+            training.wait_for_step(3 * ROLLOUT)
+            disk.fill(training.pid)
+            wait_for_words(training, "no checkpoint at step")
+            before = training.checkpoint_steps()
+            time.sleep(1.0)
+            finding.checks += [
+                said(training, "No space left" if disk.is_mounted else "File too large"),
+                Check("training goes on", training.process.poll() is None),
+            ]
+            if is_freed:
+                disk.free()
+                end = time.monotonic() + 20.0
+                while training.checkpoint_steps() == before and time.monotonic() < end:
+                    time.sleep(0.05)
+                after = training.checkpoint_steps()
+                finding.checks.append(Check(f"newest checkpoint at {after[-1]}", after != before))
+                finding.checks += left(training, signal.SIGINT, 130, False)
+            else:
+                training.send(signal.SIGINT)
+                finding.checks += [ended(training, 2), *nobody_left(training)]
+                finding.checks.append(Check(training.last_line(), "error:" in training.last_line()))
+                disk.free()
+                finding.checks += resumed(lab, before[-1], run_dir=run_dir)
+    return finding
+
+
+def folder_read_only(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "run_dir lies on a read-only disk", "exit code 2 and one line, no traceback"
+    )
+    with SmallDisk(lab.folder / "disk") as disk:
+        if not disk.make_read_only():
+            finding.checks.append(Check("not tried: this user can write everywhere", True))
+            return finding
+        with lab.train(run_dir=disk.folder / "run") as training:
+            finding.checks += [ended(training, 2), Check(*no_traceback(training))]
+            finding.checks += [Check(training.last_line(), "error:" in training.last_line())]
+    return finding

@@ -1,0 +1,115 @@
+"""What is around a training: its folder, its terminal, another training, an odd environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+
+from rearrange.eval.benchmarks.chaos.lab import (
+    FAULTY,
+    NUM_ENVS,
+    ROLLOUT,
+    Check,
+    Finding,
+    Lab,
+    ended,
+    learned_all,
+    left,
+    nobody_left,
+    recovered,
+    said,
+)
+
+
+def second_training(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "a second training is started in the folder of one that runs",
+        "the second ends with 2 and names the first, which goes on undisturbed",
+    )
+    with lab.train() as training:
+        training.wait_for_step(ROLLOUT)
+        with lab.train("resume=auto") as second:
+            finding.checks += [ended(second, 2), said(second, f"in use by process {training.pid}")]
+        training.wait_for_step(training.metrics()[-1]["step"] + ROLLOUT)
+        finding.checks += learned_all(training)
+        finding.checks += left(training, signal.SIGINT, 130, False)
+    return finding
+
+
+def folder_deleted(lab: Lab) -> Finding:
+    finding = lab.begins(
+        "the run's folder is deleted under a running training",
+        "exit code 1 and one line; its last state is saved in a new folder",
+    )
+    with lab.train() as training:
+        training.wait_for_step(2 * ROLLOUT)
+        shutil.rmtree(training.run_dir)
+        finding.checks += [ended(training, 1), said(training, "was deleted or moved away")]
+        steps = training.checkpoint_steps()
+        finding.checks.append(Check(f"checkpoints at steps {steps}", len(steps) == 1))
+        finding.checks += nobody_left(training)
+    return finding
+
+
+def nobody_listens(lab: Lab) -> Finding:
+    num_updates = 8
+    finding = lab.begins(
+        "the reader of stdout and stderr leaves as the training starts",
+        f"it ends as planned, code 0, with all {num_updates} lines of metrics and a checkpoint",
+    )
+    with lab.train(f"total_steps={num_updates * ROLLOUT}", is_heard=False) as training:
+        finding.checks.append(ended(training, 0))
+        finding.checks += learned_all(training)
+        steps = training.checkpoint_steps()[-1:]
+        finding.checks.append(Check(f"saved at {steps}", steps == [num_updates * ROLLOUT]))
+    return finding
+
+
+def worker_and_server_killed(lab: Lab) -> Finding:
+    """One of those pairs that `chaos pairs=200` tries in numbers."""
+    finding = lab.begins(
+        "SIGKILL to a worker and, some milliseconds later, to the server that forks its successor",
+        f"all workers are replaced: restarts={NUM_ENVS}; training goes on",
+    )
+    with lab.train() as training:
+        training.wait_for_step(2 * ROLLOUT)
+        workers, server = training.workers(), training.server()
+        os.kill(workers[0], signal.SIGKILL)
+        time.sleep(lab.rng.uniform(0.0, 0.004))
+        os.kill(server, signal.SIGKILL)
+        finding.checks += recovered(training, workers, NUM_ENVS)
+        finding.checks += left(training, signal.SIGINT, 130, False)
+    return finding
+
+
+def first_step_fails(lab: Lab, fault: str) -> Finding:
+    how = {"value_error": "raises ValueError", "sys_exit": "calls sys.exit(0)"}[fault]
+    finding = lab.begins(
+        f"an environment {how} in its first step",
+        "exit code 1, the place in its code and a line; it is no mistake of the caller's",
+    )
+    words = (FAULTY, f"env_kwargs.fault={fault}", "env_kwargs.broken_index=0")
+    with lab.train(*words, "env_kwargs.at_step=1") as training:
+        finding.checks += [
+            ended(training, 1),
+            said(training, "error: the environment's first step"),
+        ]
+        finding.checks += [said(training, "faulty.py"), *nobody_left(training)]
+    return finding
+
+
+def seed_that_breaks(lab: Lab) -> Finding:
+    every = 7
+    finding = lab.begins(
+        f"one environment ends its process in each reset whose seed divides by {every}",
+        "after two failures such a seed is left out; training ends as planned",
+    )
+    words = (FAULTY, "env_kwargs.fault=bad_seed", f"env_kwargs.at_step={every}")
+    with lab.train(*words, f"total_steps={12 * ROLLOUT}") as training:
+        finding.checks += [ended(training, 0), said(training, "is left out from now on")]
+        finding.checks += [*learned_all(training), *nobody_left(training)]
+        restarts = (training.summary() or {}).get("restarts", 0)
+        finding.checks.append(Check(f"{restarts} restarts", restarts > 0 and restarts % 2 == 0))
+    return finding

@@ -1,0 +1,1 @@
+"""What a step of the home costs."""

@@ -1,0 +1,237 @@
+"""`rearrange bench sim`: the cost of a step, an image, a reset, a worker, beside MuJoCo's own.
+
+The yardstick is one 128 x 128 image by `mj_multiRay` of the same scene in the same run: a machine
+that is slow or busy is slow for both, so the ratios can be compared between machines.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rearrange.configs.schema import BenchCfg
+from rearrange.eval.evaluate import versions
+from rearrange.system.machine import num_cores
+from rearrange.system.outputs import atomic_write_json
+
+SIZE = 128  # pixels a side, as in the VER paper
+MEMORY_STEPS = 500
+WORKER = """
+import json, sys
+import numpy as np
+from rearrange.tasks.registry import make_env
+size, num_steps, seed = (int(word) for word in sys.argv[1:])
+env = make_env(task="pick", split="train", seed=seed, camera_size=size, depth=True)
+rng = np.random.default_rng(seed)
+index = -1
+is_over = True
+for _ in range(num_steps):
+    if is_over:
+        index += 1
+        env.reset(options={"index": index})
+    action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+    _, _, terminated, truncated, _ = env.step(action)
+    is_over = terminated or truncated
+with open("/proc/self/status") as file:
+    status = dict(line.split(":", 1) for line in file)
+kib = {name: int(status[name].split()[0]) for name in ("VmRSS", "VmHWM")}
+heavy = [n for n in ("torch", "matplotlib", "scipy", "hydra", "imageio") if n in sys.modules]
+print(json.dumps({"rss_mb": kib["VmRSS"] * 1024 / 1e6, "peak_mb": kib["VmHWM"] * 1024 / 1e6,
+                  "has_torch": "torch" in sys.modules, "heavy_modules": heavy}))
+"""
+
+
+@dataclass
+class Bar:
+    """A figure that has to stay below a limit (design.md, section 9)."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+
+    @property
+    def is_met(self) -> bool:
+        return self.value <= self.limit
+
+
+def _quieten_warp() -> None:
+    """MuJoCo Warp's library greets with a page of text, unless told not to before it starts."""
+    with suppress(ImportError):
+        import warp
+
+        warp.config.quiet = True
+
+
+def run(cfg: BenchCfg) -> int:
+    """Measures, prints a table and returns 1 if a bar is missed."""
+    figures = measure_sim(cfg)
+    bars = bars_of(figures)
+    print(table(figures, bars))
+    if cfg.output is not None:
+        named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
+        atomic_write_json(Path(cfg.output).expanduser(), figures | {"bars": named})
+    return int(not all(bar.is_met for bar in bars))
+
+
+def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
+    """All figures; times in seconds for one call."""
+    _quieten_warp()
+    from rearrange.eval.benchmarks.homes.bench_depth import bench_depth
+    from rearrange.tasks.registry import make_env
+
+    env = make_env(task="pick", split="train", seed=cfg.seed, camera_size=SIZE, depth=True)
+    env.reset(options={"index": 0})
+    sim = env.unwrapped.sim
+    times: dict[str, float] = {}
+    depth = bench_depth(sim.model, sim.data, SIZE, cfg.num_images)
+    times |= {name: value for name, value in depth.items() if isinstance(value, float)}
+    times |= _physics(sim)
+    steps, resets = _steps_and_resets(env, cfg)
+    times["env.step of Pick, median"] = float(np.median(steps))
+    times["env.step of Pick, mean"] = float(np.mean(steps))
+    times["reset of a training episode, median"] = float(np.median(resets))
+    times["reset of a training episode, 99%"] = float(np.quantile(resets, 0.99))
+    env.close()
+    yardstick = times["mj_multiRay"]
+    return {
+        "times_s": times,
+        "ratios_to_mj_multiRay": {name: value / yardstick for name, value in times.items()},
+        "num_geoms": int(sim.model.ngeom),
+        "num_steps": cfg.num_steps,
+        "num_resets": len(resets),
+        "seed": cfg.seed,
+        "worker": _worker(cfg.seed),
+        "machine": {"processor": platform.processor() or platform.machine()}
+        | {"cores": num_cores(), "system": platform.platform()},
+        "versions": versions(),
+    }
+
+
+def _physics(sim: Any) -> dict[str, float]:
+    """One control step of a robot at rest in a furnished home with resting clutter (s)."""
+    import mujoco
+
+    from rearrange.sim.model import SUBSTEPS
+
+    model = sim.model
+    data = mujoco.MjData(model)
+    mujoco.mj_copyData(data, model, sim.data)
+    still = np.zeros(7)
+
+    def ours() -> None:
+        sim.step(still, None, (0.0, 0.0))
+
+    def mj_step() -> None:
+        mujoco.mj_step(model, data, SUBSTEPS)
+
+    times = {
+        "control step, ours": _median(ours, 300),
+        "control step, mj_step alone": _median(mj_step, 300),
+    }
+    flags = model.opt.enableflags
+    model.opt.enableflags = flags & ~int(mujoco.mjtEnableBit.mjENBL_SLEEP)
+    times["control step, mj_step without sleep"] = _median(mj_step, 100)
+    model.opt.enableflags = flags
+    for name, threads in (("1 thread", 1), (f"{num_cores()} threads", num_cores())):
+        value = _batch_step(sim, threads, SUBSTEPS)
+        if value is not None:
+            times[f"control step, mujoco.batch, {name}"] = value
+    return times
+
+
+def _batch_step(sim: Any, num_threads: int, substeps: int, num_worlds: int = 16) -> float | None:
+    """A control step of one of many worlds in MuJoCo's own batch; None if it has none (s)."""
+    try:
+        from mujoco.batch import Batch
+    except ImportError:
+        return None
+    batch = Batch(sim.model, num_worlds, num_threads, persistent=True)  # sleep asks for it
+    batch.bind("qpos")[:] = sim.data.qpos
+    batch.bind("ctrl")[:] = sim.data.ctrl
+    return _median(lambda: batch.step(nstep=substeps), 40, warm_up=20) / num_worlds
+
+
+def _steps_and_resets(env: Any, cfg: BenchCfg) -> tuple[list[float], list[float]]:
+    """Times of env.step under random actions with all sensors, and of the resets between (s)."""
+    rng = np.random.default_rng(cfg.seed)
+    steps: list[float] = []
+    resets: list[float] = []
+
+    def reset(index: int) -> None:
+        env.reset(options={"index": index})
+
+    while len(steps) < cfg.num_steps:
+        _timed(resets, reset, len(resets))
+        is_over = False
+        while not is_over and len(steps) < cfg.num_steps:
+            action = rng.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32)
+            _, _, terminated, truncated, _ = _timed(steps, env.step, action)
+            is_over = terminated or truncated
+    while len(resets) < cfg.num_resets:
+        _timed(resets, reset, len(resets))
+    return steps, resets
+
+
+def _timed(times: list[float], call: Callable[..., Any], *arguments: Any) -> Any:
+    start = time.perf_counter()
+    result = call(*arguments)
+    times.append(time.perf_counter() - start)
+    return result
+
+
+def _median(call: Callable[[], Any], repeats: int, warm_up: int = 10) -> float:
+    times: list[float] = []
+    for _ in range(warm_up):
+        call()
+    for _ in range(repeats):
+        _timed(times, call)
+    return float(np.median(times))
+
+
+def _worker(seed: int) -> dict[str, Any]:
+    """Memory of a process that runs one Pick environment with all sensors, and what it imported."""
+    command = [sys.executable, "-c", WORKER, str(SIZE), str(MEMORY_STEPS), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"the measured worker failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def bars_of(figures: dict[str, Any]) -> list[Bar]:
+    """The bars of design.md, section 9, that concern the simulator."""
+    ratios, worker = figures["ratios_to_mj_multiRay"], figures["worker"]
+    reset_ms = 1e3 * figures["times_s"]["reset of a training episode, median"]
+    return [
+        Bar("depth image / mj_multiRay", ratios["depth"], 1 / 12, ""),
+        Bar("env.step of Pick / mj_multiRay", ratios["env.step of Pick, mean"], 1 / 6, ""),
+        Bar("reset of a training episode", reset_ms, 20.0, "ms"),
+        Bar("memory of a worker", worker["rss_mb"], 250.0, "MB"),
+        Bar("torch in a worker", float(worker["has_torch"]), 0.0, ""),
+    ]
+
+
+def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+    """What the command prints."""
+    lines = [f"{'one call of':<48}{'ms':>10}{'/ mj_multiRay':>16}"]
+    for name, value in figures["times_s"].items():
+        ratio = figures["ratios_to_mj_multiRay"][name]
+        lines.append(f"{name:<48}{1e3 * value:>10.3f}{ratio:>16.4f}")
+    lines += ["", f"{'bar':<36}{'measured':>12}{'at most':>12}"]
+    for bar in bars:
+        verdict = "met" if bar.is_met else "MISSED"
+        measured, limit = (f"{x:.4g} {bar.unit}".strip() for x in (bar.value, bar.limit))
+        lines.append(f"{bar.name:<36}{measured:>12}{limit:>12}   {verdict}")
+    worker = figures["worker"]
+    lines.append(
+        f"\nworker: {worker['rss_mb']:.0f} MB resident, {worker['peak_mb']:.0f} MB at most"
+    )
+    return "\n".join(lines)

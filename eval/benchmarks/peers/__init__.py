@@ -1,0 +1,1 @@
+"""Other trainers on the same tasks."""

@@ -1,0 +1,1 @@
+"""Speed over ranks: measured here, simulated beyond."""

@@ -1,0 +1,194 @@
+"""Starts the ranks of `rearrange bench scaling` below torchrun and reads what they saw.
+
+A measurement is one way of training on one number of ranks. Of one rank it is that of each rank of
+the largest group on its own, all at the same time: their environments differ, and a group can only
+be compared with what the same ranks do by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rearrange
+from rearrange.configs.schema import BenchScalingCfg
+from rearrange.errors import UserError
+from rearrange.system.checked_json import strict_json
+from rearrange.system.machine import num_cores
+from rearrange.system.outputs import atomic_write_json, prepare_folder
+
+FREE_SETTINGS = ("output", "ranks", "ways", "simulated_ranks", "draws", "keep_dir")
+END_PATIENCE_S = 40.0  # torchrun gives its ranks 30 s to save and leave
+
+
+@dataclass
+class Measured:
+    """One way of training on R ranks, means over the rollouts after the warm-up."""
+
+    rate: float
+    """Steps per second that were learned from, stale ones not counted."""
+    rates_alone: list[float]
+    """The same of each rank by itself, where R is 1."""
+    rollout_s: float
+    """From one update's end to the next."""
+    collect_s: float
+    """Of it the slowest rank's collecting."""
+    stopped: float
+    """Share of the ranks that were stopped early."""
+    stale: float
+    """Share of steps of the last rollout in what was learned from."""
+    error_s: float | None
+    """Mean size of the error of the predicted collecting time, where there is one."""
+    all_reduce_s: float
+    """Averaging one gradient."""
+    own_cores: float
+    """Processor time of all these ranks, as a share of this machine's cores."""
+    all_cores: float
+    """That of everything on this machine."""
+
+
+def measure(
+    cfg: BenchScalingCfg, num_ranks: int, ways: list[str], root: Path, tell: Callable[..., None]
+) -> dict[str, Measured]:
+    """Measures what `root` does not hold yet; way -> figures.
+
+    Args:
+        tell: called with (num_ranks, way, figures) as soon as each is there.
+
+    Raises RuntimeError with the last lines of the ranks' output if they fail.
+    """
+    # One rank stands for each of those of the largest group.
+    num_processes = max(cfg.ranks) if num_ranks == 1 else num_ranks
+    folder = prepare_folder(root / f"ranks_{num_ranks:04}_of_{num_processes:04}")
+    answers = {way: _answers(folder, way, num_processes) for way in ways}
+    found: dict[str, Measured] = {}
+
+    def look() -> None:
+        for way, paths in answers.items():
+            if way not in found and all(path.exists() for path in paths):
+                found[way] = read_answers(paths, cfg, is_alone=num_ranks == 1)
+                tell(num_ranks, way, found[way])
+
+    look()
+    missing = [way for way in ways if way not in found]
+    if missing:
+        for path in (path for way in missing for path in answers[way]):
+            path.unlink(missing_ok=True)  # of ranks that were ended halfway
+        job = {
+            "settings": asdict(cfg), "ways": missing, "folder": str(folder.absolute()),
+            "is_alone": num_ranks == 1,
+        }  # fmt: skip
+        atomic_write_json(folder / "job.json", job)
+        with _torchrun(folder, num_processes) as ranks:
+            while ranks.poll() is None:
+                time.sleep(0.2)
+                look()
+        look()
+        if ranks.returncode != 0 or len(found) < len(ways):
+            lines = (folder / "log.txt").read_text(errors="replace").splitlines()
+            errors = [line for line in lines if "Error: " in line]
+            text = "\n".join([*errors[:2], "...", *lines[-6:]])
+            raise RuntimeError(f"{num_ranks} ranks ended with {ranks.returncode}:\n{text}")
+    return {way: found[way] for way in ways}
+
+
+def check_settings(cfg: BenchScalingCfg, root: Path) -> None:
+    """Raises UserError if the folder holds what was measured with other settings."""
+    path = root / "settings.json"
+    own = {name: value for name, value in asdict(cfg).items() if name not in FREE_SETTINGS}
+    if path.exists():
+        kept = strict_json(path.read_text())
+        different = [name for name in own if kept.get(name) != own[name]]
+        if different:
+            name = different[0]
+            raise UserError(
+                f"{root} was measured with {name}={kept.get(name)}, now it is {own[name]}: "
+                "choose another keep_dir"
+            )
+    atomic_write_json(path, own)
+
+
+def read_answers(paths: list[Path], cfg: BenchScalingCfg, is_alone: bool) -> Measured:
+    """The figures of one way from the files of its ranks."""
+    answers = [strict_json(path.read_text()) for path in paths]
+    runs = [
+        answer["lines"][cfg.warmup_rollouts - 1 :]
+        for answer in (answers if is_alone else [answers[0]])
+    ]
+
+    def mean(name: str) -> float | None:
+        values = [line[name] for lines in runs for line in lines[1:] if line[name] is not None]
+        return float(np.mean(np.abs(values))) if values else None
+
+    rates = [
+        (lines[-1]["step"] - lines[0]["step"]) / (lines[-1]["time_s"] - lines[0]["time_s"])
+        for lines in runs
+    ]
+    spans = [(lines[-1]["time_s"] - lines[0]["time_s"]) / (len(lines) - 1) for lines in runs]
+    own, everything = _cores(answers, cfg.warmup_rollouts)
+    return Measured(
+        rate=float(np.mean(rates)), rates_alone=rates if is_alone else [],
+        rollout_s=float(np.mean(spans)), collect_s=mean("speed/collect_s"),
+        stopped=mean("ver/preempt_share") or 0.0, stale=mean("ver/fraction_stale") or 0.0,
+        error_s=mean("ver/preempt_error_s"),
+        all_reduce_s=float(np.mean([answer["all_reduce_s"] for answer in answers])),
+        own_cores=own, all_cores=everything,
+    )  # fmt: skip
+
+
+def _cores(answers: list[dict[str, Any]], warmup: int) -> tuple[float, float]:
+    """Processor time of these ranks and of all processes, as shares of the cores."""
+    own, everything = 0.0, []
+    for answer in answers:
+        first, last = answer["marks"][warmup - 1], answer["marks"][-1]
+        seconds, used, busy = (b - a for a, b in zip(first, last, strict=True))
+        own += used / seconds / num_cores()
+        everything.append(busy / seconds / (os.cpu_count() or 1))
+    return own, float(np.mean(everything))
+
+
+def _answers(folder: Path, way: str, num_processes: int) -> list[Path]:
+    return [folder / f"{way}_{rank:03}.json" for rank in range(num_processes)]
+
+
+def ranks_environment() -> dict[str, str]:
+    """Variables for ranks: one thread each, and a checkout's code is found by PYTHONPATH."""
+    variables = {"OMP_NUM_THREADS": "1"}
+    checkout = Path(rearrange.__file__).resolve().parent.parent
+    if (checkout / "pyproject.toml").is_file():
+        variables["PYTHONPATH"] = str(checkout)
+    return variables
+
+
+@contextmanager
+def _torchrun(folder: Path, num_processes: int):
+    """Ranks that carry out the folder's job; they end with the block."""
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        f"--nproc-per-node={num_processes}", "-m", "rearrange.eval.benchmarks.scaling.rank",
+        str(folder.absolute() / "job.json"),
+    ]  # fmt: skip
+    with open(folder / "log.txt", "wb") as log:
+        child = subprocess.Popen(
+            command, env=os.environ | ranks_environment(), stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            child.send_signal(signal.SIGTERM)  # its ranks have groups of their own
+            child.wait(END_PATIENCE_S)
+        if child.poll() is None:
+            child.kill()
+            child.wait()

@@ -1,0 +1,1 @@
+"""Trainings that run for long, undisturbed or killed again and again."""

@@ -1,0 +1,1 @@
+"""Steps per second of every mode of the trainer."""

@@ -1,0 +1,116 @@
+"""A policy and a learner that only sleep: what is left of a training run is its organisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, Observation, PolicyStep
+from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
+from rearrange.workloads.straggler import Sleeper
+
+OPTIMIZER_STEPS = 6  # 3 epochs of 2 minibatches, as the VER paper
+
+
+class SleepPolicy(nn.Module):
+    """Implements `Policy` of the trainer: every batch takes the same time, the action is 0."""
+
+    state_size = 0
+
+    def __init__(self, action_spec: ActionSpec, inference_s: float) -> None:
+        super().__init__()
+        self._size, self._kind = action_spec.size, action_spec.kind
+        self._inference_s = inference_s
+        self._sleeper = Sleeper()
+        self.weight = nn.Parameter(torch.zeros(1))  # something for an optimizer and a checkpoint
+
+    def act(
+        self,
+        observation: Observation,
+        prev_action: Tensor,
+        is_first: Tensor,
+        state: Tensor,
+        deterministic: bool = False,
+    ) -> PolicyStep:
+        """Zeros, after `inference_s`."""
+        self._sleeper.sleep(self._inference_s)
+        num_envs = len(is_first)
+        action = torch.zeros(num_envs, self._size)
+        zeros = torch.zeros(num_envs)
+        return PolicyStep(
+            action=action if self._kind == "box" else action.long(),
+            log_prob=zeros,
+            value=zeros.clone(),
+            state=state,
+        )
+
+    def value(
+        self, observation: Observation, prev_action: Tensor, is_first: Tensor, state: Tensor
+    ) -> Tensor:
+        """Zeros, [E], after `inference_s`."""
+        self._sleeper.sleep(self._inference_s)
+        return torch.zeros(len(is_first))
+
+    def evaluate(self, minibatch: Minibatch) -> Evaluation:
+        """Zeros that depend on the one weight."""
+        zeros = torch.zeros(len(minibatch.advantage)) + 0.0 * self.weight
+        return Evaluation(log_prob=zeros, entropy=zeros, value=zeros)
+
+    def observe(self, observation: Observation, gather: Gather) -> None:
+        """Nothing to learn about observations."""
+
+
+@dataclass(frozen=True)
+class SleepPolicyFactory:
+    """Builds the policy; can be sent to another process."""
+
+    inference_s: float
+
+    def __call__(self, observation_spec: ObservationSpec, action_spec: ActionSpec) -> SleepPolicy:
+        return SleepPolicy(action_spec, self.inference_s)
+
+
+class SleepLearner:
+    """Takes the place of the trainer's learner: updates take `learning_s` and change nothing."""
+
+    num_applied = 0  # optimiser steps
+
+    def __init__(self, learning_s: float) -> None:
+        self._learning_s = learning_s
+        self._sleeper = Sleeper()
+
+    def update(
+        self,
+        storage: Any,
+        lr_factor: float = 1.0,
+        should_cut: Callable[[], bool] = lambda: False,
+        after_step: Callable[[], None] = lambda: None,
+        critic_only: bool = False,
+    ) -> dict[str, float]:
+        """`figures`, after `learning_s` in as many parts as there are optimiser steps."""
+        for _ in range(OPTIMIZER_STEPS):
+            self._sleeper.sleep(self._learning_s / OPTIMIZER_STEPS)
+            self.end_step(should_cut)
+            after_step()
+        return self.figures(storage)
+
+    def end_step(self, should_cut: Callable[[], bool]) -> None:
+        """What each part ends in: nothing."""
+
+    def figures(self, storage: Any) -> dict[str, float]:
+        """What an update tells: nothing."""
+        return {}
+
+
+@dataclass(frozen=True)
+class SleepLearnerFactory:
+    """Builds the learner, whatever the trainer would give to its own."""
+
+    learning_s: float
+
+    def __call__(self, *args: Any, **others: Any) -> SleepLearner:
+        return SleepLearner(self.learning_s)

@@ -1,0 +1,337 @@
+"""`rearrange bench trainers`: steps per second of every mode of the trainer, in one run.
+
+    straggler     16 environments that only sleep (R1), policy and learner that only sleep: what a
+                  mode's organisation costs, beside the ideal and what the mode can reach
+    open_fridge,  the home's own environments and network, all on this machine's cores or device;
+    pick, ...     for pick also other trainers, where they are installed
+
+A rate counts from the end of the warm-up to the end of the last update; its maximum is that of the
+best single rollout (VER paper, table 1). Time is shared out for each environment: stepping and
+resetting, inference that it waits for, learning, and other waiting.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rearrange.configs.schema import BenchTrainersCfg
+from rearrange.errors import UserError
+from rearrange.eval.benchmarks.peers import peers
+from rearrange.eval.benchmarks.trainers import bench_ideal
+from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
+from rearrange.eval.evaluate import versions
+from rearrange.system.machine import num_cores
+from rearrange.system.outputs import atomic_write_json, prepare_folder
+from rearrange.tasks.rules.names import SKILL_TASKS
+from rearrange.ver.update.learner import Learner
+
+STRAGGLER = "straggler"
+PEER_TASK = "pick"
+PHASES = ("env", "infer", "learn", "wait")
+PEER_TIMEOUT_S = 1800.0  # 30 minutes for 8192 steps would be 5 a second
+NEVER_S = 1e9
+
+
+@dataclass
+class Bar:
+    """A figure that has to reach a limit (design.md, section 9)."""
+
+    name: str
+    value: float
+    limit: float
+
+    @property
+    def is_met(self) -> bool:
+        return self.value >= self.limit
+
+
+def run(cfg: BenchTrainersCfg) -> int:
+    """Measures, prints tables and returns 1 if a bar is missed.
+
+    Raises UserError for a name that does not exist, before anything is measured.
+    """
+    workloads = names_of("workloads", cfg.workloads, (STRAGGLER, *SKILL_TASKS))
+    modes = names_of("modes", cfg.modes, bench_ideal.MODES)
+    peer_names = find_peers(cfg) if PEER_TASK in workloads else []
+    if cfg.output is not None:
+        prepare_folder(Path(cfg.output).expanduser().parent)
+    figures = measure(cfg, workloads, modes, peer_names)
+    bars = bars_of(figures["workloads"])
+    print(table(figures, bars))
+    if cfg.output is not None:
+        named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
+        atomic_write_json(Path(cfg.output).expanduser(), figures | {"bars": named})
+    return int(not all(bar.is_met for bar in bars))
+
+
+def find_peers(cfg: BenchTrainersCfg) -> list[str]:
+    """The other trainers to run. Raises UserError for one that is asked for and not there."""
+    if cfg.peers == "none":
+        return []
+    python = peers.check_python(cfg.peers_python or sys.executable)
+    if cfg.peers == "auto":
+        return [name for name in peers.PEERS if peers.is_installed(name, python)]
+    names = names_of("peers", cfg.peers, tuple(peers.PEERS))
+    for name in names:
+        if not peers.is_installed(name, python):
+            raise UserError(
+                f"{python} cannot import {peers.PEERS[name][1]} beside mujoco, numba and gymnasium;"
+                " name a Python that can with peers_python"
+            )
+    return names
+
+
+def measure(
+    cfg: BenchTrainersCfg, workloads: list[str], modes: list[str], peer_names: list[str]
+) -> dict[str, Any]:
+    """All figures, as they stand in the JSON file; rates in steps per second."""
+    figures: dict[str, Any] = {"settings": asdict(cfg), "workloads": {}}
+    with ExitStack() as stack:
+        if cfg.keep_dir is None:
+            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        else:
+            root = prepare_folder(Path(cfg.keep_dir).expanduser())
+        for name in workloads:
+            taken: dict[str, list[dict[str, Any]]] = {}
+            for turn in range(cfg.repeats):
+                for mode in modes:
+                    run_dir = root / name / (mode if turn == 0 else f"{mode}-{turn}")
+                    taken.setdefault(mode, []).append(measure_mode(cfg, name, mode, run_dir))
+                    _tell(name, mode, taken[mode][-1])
+                for peer in peer_names if name == PEER_TASK else ():
+                    try:
+                        answer = measure_peer(cfg, peer)
+                    except RuntimeError as error:  # what is measured of our own is kept
+                        answer = {"error": str(error)}
+                    taken.setdefault(peer, []).append(answer)
+                    _tell(name, peer, answer)
+            figures["workloads"][name] = rates = {
+                who: combined(parts, cfg.num_envs * cfg.num_steps) for who, parts in taken.items()
+            }
+            if name == STRAGGLER:
+                add_calculated(rates, cfg)
+    figures["machine"] = {"processor": platform.processor() or platform.machine()} | {
+        "cores": num_cores(), "system": platform.platform()
+    }  # fmt: skip
+    figures["versions"] = versions() | {"torch": metadata.version("torch")}
+    return figures
+
+
+def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> dict[str, Any]:
+    """Trains for the warm-up and the measured rollouts; what the run's log says of them."""
+    from rearrange.eval.benchmarks.trainers.bench_stubs import (
+        SleepLearnerFactory,
+        SleepPolicyFactory,
+    )
+    from rearrange.skills.network.policy import PRESETS, build_policy
+    from rearrange.tasks.gym_factory import make_gym
+    from rearrange.ver.rollout.collector import CollectorCfg
+    from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
+    from rearrange.ver.trainer import Trainer
+    from rearrange.ver.trainer_cfg import TrainerCfg
+    from rearrange.ver.workers.pool import PoolCfg
+    from rearrange.workloads.straggler import StragglerFactory
+
+    if cfg.policy not in PRESETS:
+        raise UserError(f"policy must be one of {', '.join(PRESETS)}; got {cfg.policy!r}")
+    if (run_dir / METRICS_FILE).exists():
+        raise UserError(f"{run_dir} holds another run already: choose another keep_dir")
+    learner_factory: Any = Learner
+    collector, workers = CollectorCfg(), PoolCfg()
+    if name == STRAGGLER:
+        work = straggler_workload(cfg)
+        make_env = StragglerFactory(work.straggler)
+        policy_factory = SleepPolicyFactory(work.inference_s)
+        learner_factory = SleepLearnerFactory(work.learning_s)
+        collector = CollectorCfg(num_inference_workers=cfg.num_inference_workers)
+        num_rollouts, preload, device = cfg.num_rollouts, "rearrange.workloads.straggler", "cpu"
+    else:
+        kwargs = {"camera_size": cfg.camera_size, "seed": cfg.seed}
+        make_env = partial(make_gym, env_id=SKILL_TASKS[name], num_envs=cfg.num_envs, kwargs=kwargs)
+        policy_factory = partial(build_policy, cfg=home_policy(cfg, name))
+        collector = CollectorCfg(min_batch=min(cfg.min_batch, cfg.num_envs))
+        workers = PoolCfg(envs_per_worker=cfg.envs_per_worker)
+        num_rollouts, preload, device = cfg.home_rollouts, "rearrange.tasks.env", cfg.device
+    rollout_steps = cfg.num_envs * cfg.num_steps
+    warmup = max(1, cfg.warmup_rollouts)  # the first one holds the start of the processes
+    trainer_cfg = TrainerCfg(
+        mode=mode, total_steps=(warmup + num_rollouts) * rollout_steps, num_envs=cfg.num_envs,
+        num_steps=cfg.num_steps, seed=cfg.seed, device=device, checkpoint_interval_s=NEVER_S,
+        collector=collector, workers=workers,
+    )  # fmt: skip
+    trainer = Trainer(
+        make_env, policy_factory, trainer_cfg, run_dir,
+        preload=(preload,), learner_factory=learner_factory, is_quiet=True,
+    )  # fmt: skip
+    if trainer.run()["stopped_by"] is not None:
+        raise KeyboardInterrupt
+    return figures_of(read_metrics(run_dir / METRICS_FILE)[warmup - 1 :], rollout_steps)
+
+
+def figures_of(lines: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
+    """Rates and shares of time between the first line of a log and its last."""
+    ends, rest = [line["time_s"] for line in lines], lines[1:]
+    figures: dict[str, Any] = rates_of(ends, rollout_steps)
+    seconds = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+    figures["phases"] = {
+        name: sum(line[f"phase/{name}"] * s for line, s in zip(rest, seconds, strict=True))
+        / sum(seconds)
+        for name in PHASES
+    }
+    for name in ("batch_size", "collect_s", "learn_s"):
+        figures[name] = sum(line[f"speed/{name}"] for line in rest) / len(rest)
+    return figures
+
+
+def rates_of(update_ends_s: list[float], rollout_steps: int) -> dict[str, Any]:
+    """Mean and maximum of the rate over the rollouts after the first end."""
+    windows = [b - a for a, b in zip(update_ends_s, update_ends_s[1:], strict=False)]
+    return {
+        "mean": len(windows) * rollout_steps / (update_ends_s[-1] - update_ends_s[0]),
+        "max": rollout_steps / min(windows),
+        "windows_s": [round(window, 4) for window in windows],
+    }
+
+
+def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
+    """One mode's or peer's repeats as one: rates over all their rollouts, means of all else."""
+    failed = [part for part in parts if "error" in part]
+    if failed or len(parts) == 1:
+        return (failed or parts)[0]
+    seconds = [window for part in parts for window in part["windows_s"]]
+    figures = dict(parts[0]) | {
+        "mean": len(seconds) * rollout_steps / sum(seconds),
+        "max": rollout_steps / min(seconds),
+        "windows_s": seconds,
+        "means": [part["mean"] for part in parts],
+    }
+    for name in ("batch_size", "collect_s", "learn_s"):
+        if name in figures:
+            figures[name] = sum(part[name] for part in parts) / len(parts)
+    if "phases" in figures:
+        figures["phases"] = {
+            name: sum(part["phases"][name] for part in parts) / len(parts) for name in PHASES
+        }
+    return figures
+
+
+def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
+    """The network's settings: the preset as skills are trained with it on this kind of machine."""
+    from rearrange.configs.recipes import STOP_LOG_STD, first_means
+    from rearrange.skills.network.policy import PRESETS
+
+    policy = PRESETS[cfg.policy]
+    precision = cfg.precision
+    if precision == "auto":
+        precision = "auto" if cfg.policy == "small" else policy.precision
+    means = first_means(task, "full")  # else a fresh policy's episodes end at once
+    log_std = STOP_LOG_STD if means else policy.initial_log_std
+    return replace(policy, precision=precision, initial_means=means, initial_log_std=log_std)
+
+
+def measure_peer(cfg: BenchTrainersCfg, name: str) -> dict[str, Any]:
+    """Rates of another trainer on the same task, with the same sizes."""
+    from rearrange.skills.network.policy import PRESETS
+    from rearrange.system.machine import pick_device
+    from rearrange.ver.update.ppo import PPOCfg
+
+    policy, ppo, warmup = PRESETS[cfg.policy], PPOCfg(), max(1, cfg.warmup_rollouts)
+    settings = peers.PeerCfg(
+        env=SKILL_TASKS[PEER_TASK], camera_size=cfg.camera_size, num_envs=cfg.num_envs,
+        num_steps=cfg.num_steps, num_rollouts=cfg.home_rollouts, warmup_rollouts=warmup,
+        num_epochs=ppo.num_epochs, num_minibatches=ppo.num_minibatches,
+        learning_rate=ppo.learning_rate, policy=cfg.policy, lstm_hidden=policy.lstm_hidden,
+        lstm_layers=policy.lstm_layers, seed=cfg.seed, device=str(pick_device(cfg.device)),
+    )  # fmt: skip
+    python = peers.check_python(cfg.peers_python or sys.executable)
+    answer = peers.run_peer(name, python, settings, PEER_TIMEOUT_S)
+    rates = rates_of(answer.pop("update_ends_s")[warmup:], settings.rollout_steps)
+    return rates | answer
+
+
+def straggler_workload(cfg: BenchTrainersCfg) -> Workload:
+    """R1, or the same with other numbers of environments and steps."""
+    work = Workload(num_envs=cfg.num_envs, num_steps=cfg.num_steps)
+    work.straggler.seed = cfg.seed
+    return work
+
+
+def add_calculated(rates: dict[str, Any], cfg: BenchTrainersCfg) -> None:
+    """What each mode can reach in these very rollouts, and the ideal."""
+    work, warmup = straggler_workload(cfg), max(1, cfg.warmup_rollouts)
+    for mode in rates:
+        rates[mode]["reachable"] = bench_ideal.calculate(
+            mode, work, cfg.num_rollouts, warmup, num_inference_workers=cfg.num_inference_workers
+        )
+    rates["ideal"] = {"mean": bench_ideal.ideal_rate(work)}
+
+
+def bars_of(workloads: dict[str, dict[str, Any]]) -> list[Bar]:
+    """The bars that concern what was measured; a peer's only where it ran.
+
+    Against async the bar is for one device that learns and infers: on sleeping environments, where
+    learning takes nothing away from collecting, async hides all of it and is out of reach.
+    """
+    asked = [(STRAGGLER, "ddppo", 3.0), (STRAGGLER, "nover", 1.25), (STRAGGLER, "ideal", 0.95)]
+    asked += [(name, "async", 1.0) for name in workloads if name != STRAGGLER]
+    asked += [(PEER_TASK, "sample_factory", 1.0), (PEER_TASK, "sb3", 2.0)]
+    bars = []
+    for name, other, limit in asked:
+        rates = workloads.get(name, {})
+        if "ver" in rates and "mean" in rates.get(other, {}):
+            ratio = rates["ver"]["mean"] / rates[other]["mean"]
+            bars.append(Bar(f"{name}: ver / {other}", ratio, limit))
+    return bars
+
+
+def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+    """What the command prints."""
+    lines = []
+    for name, rates in figures["workloads"].items():
+        ver = rates.get("ver", {}).get("mean")
+        shares = "".join(f"{phase + ' %':>9}" for phase in PHASES)
+        reachable = "reachable" if name == STRAGGLER else ""
+        lines.append(f"{name:<16}{'steps/s':>9}{'max':>9}{'ver /':>8}{shares}  {reachable}")
+        for mode, figure in rates.items():
+            lines.append(_row(mode, figure, ver))
+        lines.append("")
+    if bars:
+        lines.append(f"{'bar':<32}{'measured':>10}{'at least':>10}")
+        for bar in bars:
+            verdict = "met" if bar.is_met else "MISSED"
+            lines.append(f"{bar.name:<32}{bar.value:>10.3f}{bar.limit:>10.2f}   {verdict}")
+    return "\n".join(lines).rstrip()
+
+
+def _row(mode: str, figure: dict[str, Any], ver: float | None) -> str:
+    if "error" in figure:
+        return f"{mode:<16}{'failed':>9}"
+    best = f"{figure['max']:.1f}" if "max" in figure else ""
+    ratio = f"{ver / figure['mean']:.2f}" if ver else ""
+    phases = figure.get("phases", {})
+    shares = "".join(f"{100 * phases[p]:>9.1f}" if p in phases else 9 * " " for p in PHASES)
+    reachable = f"{figure['reachable']:>11.1f}" if "reachable" in figure else ""
+    return f"{mode:<16}{figure['mean']:>9.1f}{best:>9}{ratio:>8}{shares}{reachable}".rstrip()
+
+
+def _tell(workload: str, name: str, figure: dict[str, Any]) -> None:
+    what = figure["error"] if "error" in figure else f"{figure['mean']:.1f} steps/s"
+    print(f"{workload} {name}: {what}", file=sys.stderr, flush=True)
+
+
+def names_of(setting: str, words: str, known: tuple[str, ...]) -> list[str]:
+    """Names with commas between them. Raises UserError for one that is unknown, or for none."""
+    names = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        got = ", ".join(unknown) or "nothing"
+        raise UserError(f"{setting} must be some of {', '.join(known)}; got {got}")
+    return names

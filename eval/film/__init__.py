@@ -1,0 +1,1 @@
+"""Films of episodes: frames, video files, the page in a browser."""

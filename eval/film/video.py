@@ -1,0 +1,97 @@
+"""Frames -> an mp4 file that every browser plays, through the ffmpeg that imageio brings along."""
+
+import errno
+import os
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import imageio_ffmpeg
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.system.outputs import atomic_path
+
+
+class VideoWriter:
+    """Writes frames [H, W, 3] uint8 while the `with` block runs; the file appears at its good end.
+
+    Args:
+        width, height: of every frame, even numbers.
+        fps: frames a second.
+
+    Raises:
+        UserError: if the file cannot be written; no half of it is left.
+    """
+
+    def __init__(self, path: Path, width: int, height: int, fps: int) -> None:
+        self._path, self._shape = path, (height, width, 3)
+        arguments = [
+            "-f",
+            "rawvideo",
+            "-pix_fmt",
+            "rgb24",
+            "-s",
+            f"{width}x{height}",
+            "-r",
+            str(fps),
+        ]
+        arguments += ["-i", "-", "-an", "-c:v", "libx264", "-preset", "veryfast", "-crf", "24"]
+        # yuv420p for browsers; faststart lets them begin before all of it is there.
+        arguments += ["-pix_fmt", "yuv420p", "-movflags", "+faststart", "-threads", "1"]
+        self._arguments = arguments
+
+    def __enter__(self) -> "VideoWriter":
+        self._files = atomic_path(self._path)
+        self._temporary = self._files.__enter__()
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
+        ffmpeg = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *self._arguments]
+        self._process = subprocess.Popen(
+            [*ffmpeg, str(self._temporary)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self._messages,
+            start_new_session=True,  # Ctrl-C goes to us, and we end it
+        )
+        return self
+
+    def add(self, frame: np.ndarray) -> None:
+        """Appends a frame."""
+        if frame.shape != self._shape or frame.dtype != np.uint8:
+            raise ValueError(f"frames must be {self._shape} uint8, got {frame.shape} {frame.dtype}")
+        try:
+            self._process.stdin.write(np.ascontiguousarray(frame).data)
+        except OSError as error:
+            raise self._why() from error
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is not None:
+                self._process.kill()
+            with suppress(OSError):
+                self._process.stdin.close()
+            code = self._process.wait()
+            if kind is None and code != 0:
+                error = self._why()
+                kind = type(error)
+                raise error
+        finally:
+            self._messages.close()
+            self._files.__exit__(kind, error, trace)
+
+    def _why(self) -> Exception:
+        """What ffmpeg said, as an exception."""
+        self._process.wait()
+        self._messages.seek(0)
+        text = self._messages.read().decode(errors="replace")
+        if "No space left" in text:
+            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        lines = text.strip().splitlines() or [f"exit code {self._process.returncode}"]
+        return UserError(f"cannot write {self._path}: ffmpeg says {lines[-1]}")

@@ -1,0 +1,1 @@
+"""Agents: who carries a plan out, with which skills, knowing what."""

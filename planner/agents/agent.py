@@ -1,0 +1,17 @@
+"""What an agent is: whatever turns observations into actions over a whole episode."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Agent(Protocol):
+    """What acts in an episode, as `rearrange.planner.agents.registry.make_agent` gives it."""
+
+    attempts: list[tuple[str, bool]]  # skills tried so far in this episode, and whether each worked
+    status: str  # the running step of the plan
+    plan_lines: list[str]  # done with +, running with >, to come with a blank
+    failure: str | None  # what went wrong, if the episode failed
+
+    def reset(self, observation: Any, info: dict[str, Any]) -> None: ...
+    def act(self, observation: Any, info: dict[str, Any]) -> Any: ...

@@ -1,0 +1,204 @@
+"""The task planner at work (TP): plan, run a skill, look, go on or plan again.
+
+    observe -> plan -> skill -> observe: does the rest of the plan still lead to the goal?
+                         |            yes: next skill      no: plan again
+                         +-- failed: plan again, a bounded number of times
+
+Every skill has a time limit. Ends with stop once the goals hold. Without replanning the first plan
+is carried out to its end without a look, as Habitat-lab and the VER paper do.
+
+Looking is privileged: the facts are read from the simulator (`planner.home.facts`), by sensors that
+the robot does not have. With `replan=False` they decide only the first plan; after that they merely
+label, for the report, the skills that ended without having done their work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol
+
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.home.calls import Call, call_of, place_of
+from rearrange.planner.home.facts import entities, observe
+from rearrange.planner.home.plan import solve_home
+from rearrange.planner.home.problems import home_domain
+from rearrange.planner.strips.pddl import GroundAction, Problem, parse_problem
+from rearrange.planner.strips.search import NoPlanError
+from rearrange.planner.strips.validate import PlanError, validate
+from rearrange.skills.motion.body import Body
+from rearrange.skills.skill import Program
+from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.predicates import object_at, robot_at
+
+RECOVERY_LIMIT = 300  # control steps
+SETTLE_STEPS = 10  # before the last look: what was let go comes to rest
+OUT_OF_TIME = "out of time"
+NOT_DONE = "ended without success"
+
+
+class SkillMaker(Protocol):
+    """Whoever carries out the steps of a plan in one episode."""
+
+    skipped: frozenset[str]  # skills whose steps count as done without being run
+
+    def limit(self, skill: str) -> int:
+        """Control steps that a skill may take."""
+        ...
+
+    def prepare(self, call: Call) -> Program:
+        """What comes before a skill's own time begins: hand and arm as it expects them."""
+        ...
+
+    def program(self, call: Call, following: Call | None) -> Program:
+        """A step at work, given the step after it."""
+        ...
+
+    def recover(self, call: Call, failures: int) -> Program:
+        """What is done after a step has failed, the `failures`-th of the episode."""
+        ...
+
+    def leaves_place(self, call: Call) -> bool:
+        """Whether `recover` leads away from where the robot stood, so that it has to come back."""
+        ...
+
+
+class ChainProgram:
+    """One episode's plan in execution, with what people and metrics want to know of it."""
+
+    def __init__(
+        self, body: Body, episode: EpisodeSpec, skills: SkillMaker, cfg: ChainCfg | None = None
+    ) -> None:
+        self._body, self._episode, self._skills = body, episode, skills
+        self._cfg = cfg or ChainCfg()
+        self._entities = entities(episode)
+        self._robot_at: str | None = None
+        self._plan: list[GroundAction] = []
+        self._past: list[str] = []  # lines of steps carried out or given up, with their marks
+        self._num_failures = 0
+        self.attempts: list[tuple[str, bool]] = []
+        self.failures: list[str] = []  # what went wrong so far: "pick(any_targets|2): no reach"
+        self.status = "planning"
+
+    @property
+    def plan_lines(self) -> list[str]:
+        """Steps done with +, given up with x, the running one with >, those to come."""
+        ahead = [self._call(step).line for step in self._plan]
+        return self._past + [f"{'>' if i == 0 else ' '} {line}" for i, line in enumerate(ahead)]
+
+    def run(self) -> Program:
+        """The whole episode; returns None when it believes that it is done, else why it is not."""
+        if self._cfg.replan:
+            return (yield from self._run_with_looks())
+        return (yield from self._run_blindly())
+
+    def _run_with_looks(self) -> Program:
+        """Goes on until the goals hold or too many skills have failed."""
+        while True:
+            try:
+                self._plan = solve_home(self._problem_text())
+            except NoPlanError:
+                return "no plan"
+            if not self._plan:
+                yield from self._body.settle(SETTLE_STEPS)
+                if all(object_at(self._body.sim, target) for target in self._episode.targets):
+                    self.status = "done"
+                    return None
+                continue
+            while self._plan:
+                call = self._call(self._plan[0])
+                failure = yield from self._run_step()
+                if failure is not None:
+                    if self._num_failures >= self._cfg.max_failures:
+                        return failure
+                    recovery = self._skills.recover(call, self._num_failures)
+                    yield from limited(recovery, RECOVERY_LIMIT)
+                    if self._skills.leaves_place(call):
+                        self._robot_at = None
+                    break
+                if not self._still_holds():
+                    break
+
+    def _run_blindly(self) -> Program:
+        """The first plan step by step; a step that has failed is left behind.
+
+        In the end it returns the first thing that went wrong, None if nothing was noticed.
+        """
+        try:
+            self._plan = solve_home(self._problem_text())
+        except NoPlanError:
+            return "no plan"
+        while self._plan:
+            failure = yield from self._run_step()
+            if failure is not None:
+                if self._num_failures >= self._cfg.max_failures:
+                    return failure
+                self._past.append(f"x {self._call(self._plan.pop(0)).line}")
+        yield from self._body.settle(SETTLE_STEPS)
+        self.status = "done"
+        return self.failures[0] if self.failures else None
+
+    def _run_step(self) -> Generator:
+        """Carries out the next step and takes it off the plan.
+
+        Returns None, or, with the step still there, what went wrong.
+        """
+        step = self._plan[0]
+        call = self._call(step)
+        self.status = call.line
+        if call.skill not in self._skills.skipped:
+            following = self._call(self._plan[1]) if len(self._plan) > 1 else None
+            yield from self._skills.prepare(call)
+            program = self._skills.program(call, following)
+            failure = yield from limited(program, self._skills.limit(call.skill))
+            is_noticed = failure is not None or self._cfg.replan
+            if failure is None and not self._has_worked(step, call):
+                failure = NOT_DONE
+            self.attempts.append((call.skill, failure is None))
+            if failure is not None:
+                self.failures.append(f"{call.skill}({call.entity}): {failure}")
+                if is_noticed:
+                    self._num_failures += 1
+                    return self.failures[-1]
+        if call.skill == "navigate":
+            self._robot_at = call.entity
+        self._past.append(f"+ {call.line}")
+        del self._plan[0]
+        return None
+
+    # --- looking: privileged ---------------------------------------------------------------------
+
+    def _has_worked(self, step: GroundAction, call: Call) -> bool:
+        """Whether a step that has ended did what the plan has it for."""
+        if call.skill == "navigate":
+            sim = self._body.sim
+            return robot_at(sim, place_of(sim, self._episode, call.entity))
+        return step.add_effects <= self._problem().init
+
+    def _still_holds(self) -> bool:
+        """Whether the rest of the plan leads from what is observed now to the goals."""
+        try:
+            validate(home_domain(), self._problem(), self._plan)
+        except PlanError:
+            return False
+        return True
+
+    def _problem(self) -> Problem:
+        return parse_problem(self._problem_text(), home_domain())
+
+    def _problem_text(self) -> str:
+        return observe(self._body.sim, self._episode, self._robot_at)
+
+    def _call(self, step: GroundAction) -> Call:
+        return call_of(step, self._entities)
+
+
+def limited(program: Program, limit: int) -> Program:
+    """A program that is cut off after `limit` control steps."""
+    for _ in range(limit):
+        try:
+            action = next(program)
+        except StopIteration as end:
+            return end.value
+        yield action
+    program.close()
+    return OUT_OF_TIME

@@ -1,0 +1,145 @@
+"""Agents that run programs: the oracle, and the chains of trained skills (TP-SRL)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.planner.agents.chain import ChainProgram
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.learned_skills import LearnedSkills
+from rearrange.planner.agents.oracle_skills import OracleSkills
+from rearrange.planner.agents.skill_set import SkillSet
+from rearrange.skills.deployed.deployment import Frames, Senses
+from rearrange.skills.motion.body import Body
+from rearrange.skills.oracle.programs import skill_program
+from rearrange.skills.skill import ACTION_SIZE, STOP, Program
+from rearrange.tasks.rules.names import HOME_TASKS
+
+
+class ProgramAgent:
+    """Runs one program an episode and calls stop when it is through."""
+
+    def __init__(self, env: Any, cfg: ChainCfg | None = None) -> None:
+        self._env = env.unwrapped
+        self._cfg = cfg or ChainCfg()
+        self._chain: ChainProgram | None = None
+        if self._env.action_space.shape != (ACTION_SIZE,):
+            raise UserError(
+                f"this agent needs the full action space of {ACTION_SIZE} numbers, got "
+                f"{self._env.action_space.shape[0]}; use action_space=full"
+            )
+
+    def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
+        """Starts the program of the episode."""
+        self._body = Body(self._env.sim)
+        self._chain = None
+        self.failure: str | None = None
+        self._is_done = False
+        self._program = self._start()
+
+    def _start(self) -> Program:
+        """The episode's program; it sets `_chain` if it is one."""
+        raise NotImplementedError
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """The program's next action; after its end, stop."""
+        if not self._is_done:
+            try:
+                return next(self._program)
+            except StopIteration as end:
+                self._is_done, self.failure = True, end.value
+        action = self._body.action()
+        action[STOP] = 1.0
+        return action
+
+    @property
+    def attempts(self) -> list[tuple[str, bool]]:
+        """Skills tried so far and whether each worked."""
+        return self._chain.attempts if self._chain is not None else []
+
+    @property
+    def status(self) -> str:
+        """The running step of the plan and what the body is doing."""
+        step = self._chain.status if self._chain is not None else ""
+        return f"{step}: {self._body.phase}" if self._body.phase else step
+
+    @property
+    def plan_lines(self) -> list[str]:
+        """The plan, a line a step, the running one marked."""
+        return self._chain.plan_lines if self._chain is not None else []
+
+
+class OracleAgent(ProgramAgent):
+    """Plans and acts by the simulator's state: privileged, a yardstick for what is learned."""
+
+    def _start(self) -> Program:
+        episode = self._env.episode
+        self._skill = "" if episode.task in HOME_TASKS else episode.task
+        if self._skill:
+            return skill_program(self._body, episode)
+        maker = OracleSkills(self._body, episode)
+        self._chain = ChainProgram(self._body, episode, maker, self._cfg)
+        return self._chain.run()
+
+    @property
+    def attempts(self) -> list[tuple[str, bool]]:
+        """Skills tried so far and whether each worked."""
+        if not self._skill:
+            return super().attempts
+        if self._is_done:
+            return [(self._skill, self.failure is None)]
+        # Ended by the task itself, which is success or time.
+        return [(self._skill, bool(self._env.is_success))]
+
+    @property
+    def status(self) -> str:
+        """The running step of the plan and what the body is doing."""
+        if not self._skill:
+            return super().status
+        return f"{self._skill}: {self._body.phase}" if self._body.phase else self._skill
+
+    @property
+    def plan_lines(self) -> list[str]:
+        """The plan, a line a step, the running one marked."""
+        return [self._skill] if self._skill else super().plan_lines
+
+
+class TpSrlAgent(ProgramAgent):
+    """Plans, and carries the plan out with trained skills that move arm and base.
+
+    Privileged is the look that plans and checks (`planner.agents.chain`), and each skill of
+    `oracle_skills`; the trained skills, their ends and the arm reset go by the robot's own sensors.
+    """
+
+    def __init__(self, env: Any, skills: SkillSet, cfg: ChainCfg | None = None) -> None:
+        super().__init__(env, cfg)
+        self._skills = skills
+        if self._env.task.name not in HOME_TASKS:
+            known = ", ".join(HOME_TASKS)
+            raise UserError(f"there is no plan for {self._env.task.name}; there are for {known}")
+
+    def _start(self) -> Program:
+        episode = self._env.episode
+        self._senses = Senses()
+        maker = LearnedSkills(self._body, episode, self._senses, self._skills, self._cfg)
+        self._chain = ChainProgram(self._body, episode, maker, self._cfg)
+        return self._chain.run()
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """The running skill's next action; after the chain's end, stop."""
+        env = self._env
+        frames = Frames(env.sim.ee_rot_w.copy(), env.sim.base_pose[2])
+        self._senses.update(observation, env.current_observation, frames, env.observation_delay)
+        return super().act(observation, info)
+
+
+class TpSrlNoNavAgent(TpSrlAgent):
+    """As tp_srl without Navigate: its steps count as done, the other skills have to drive."""
+
+
+class TpSrlFixedBaseAgent(TpSrlAgent):
+    """As tp_srl, but Pick, Place and the drawer skills move the arm only (NAME_fixed_base)."""

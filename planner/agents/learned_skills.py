@@ -1,0 +1,167 @@
+"""Trained skills for the steps of a plan (TP-SRL): who runs a step, on what, after what.
+
+    step -> hand emptied if the plan has it empty -> back from where Pick or Place has ended
+         -> arm reset -> the skill on its target's sensors
+
+The plan may be made and checked by looking at the simulator (`planner.agents.chain`); what is here
+reads the robot's sensors, but for the skills that the oracle stands in for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from rearrange.planner.agents.beliefs import Beliefs
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.oracle_skills import OracleSkills
+from rearrange.planner.agents.skill_set import SkillSet
+from rearrange.planner.agents.skill_view import SkillView, shifted
+from rearrange.planner.home.calls import Call
+from rearrange.sim.home.furniture import MARKERS
+from rearrange.skills.deployed.deployment import Observation, Senses, reset_arm, run_policy
+from rearrange.skills.deployed.recovery import back_out, step_aside
+from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.retreat import let_go
+from rearrange.skills.skill import Program
+from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.home import HOME_MARKERS
+from rearrange.tasks.rules.rulebook import make_task
+
+# Control steps, more than the skills' own tasks give: what opens has to drive further here, and one
+# in ten of the Picks and Places in the fridge, around its open door, takes more than 270. A Pick or
+# Place that stands still is over sooner.
+LIMITS = {"pick": 400, "place": 400, "open_drawer": 300, "open_fridge": 300}
+View = Callable[[Observation], Observation]
+
+
+class LearnedSkills:
+    """The skills of a set on one body in one episode."""
+
+    def __init__(
+        self, body: Body, episode: EpisodeSpec, senses: Senses, skills: SkillSet, cfg: ChainCfg
+    ) -> None:
+        self._body, self._episode, self._senses = body, episode, senses
+        self._skills, self._cfg = skills, cfg
+        self._oracle = OracleSkills(body, episode)
+        self._names = [target.name for target in episode.targets]
+        self._num_calls = 0
+        self._failures: Counter[str] = Counter()  # by the step's line
+        self._is_hand_out = False  # among things, where Pick or Place have ended
+        self._beliefs = Beliefs(body.sim, episode)
+        self.skipped = skills.skipped
+
+    def limit(self, skill: str) -> int:
+        """That of the settings, else of `LIMITS`, else an episode's of the skill's own task."""
+        if skill in self._cfg.limits:
+            return self._cfg.limits[skill]
+        if skill in self._skills.oracle:
+            return self._oracle.limit(skill)
+        return LIMITS.get(skill, make_task(skill).rules.max_episode_steps)
+
+    def prepare(self, call: Call) -> Program:
+        """Lets go of what the plan does not have in hand: a handle, a wrong object. Resets the arm.
+
+        A skill that was cut off leaves such things; M3 too forces a release then (hab-spec 5.3).
+        """
+        if self._senses.is_holding and not call.is_carrying:
+            yield from let_go(self._body)
+        if call.skill not in self._skills.oracle:
+            if self._is_hand_out:
+                yield from back_out(self._body)
+            yield from reset_arm(self._body, self._senses)
+        self._is_hand_out = False
+        return None
+
+    def program(self, call: Call, following: Call | None) -> Program:
+        """The trained skill of a call, from a fresh memory, or the oracle's program for it."""
+        self._body.phase = ""
+        if call.skill in self._skills.oracle:
+            is_ours = following is not None and following.skill in self._skills.oracle
+            return self._oracle.program(call, following if is_ours else None)
+        policy = self._skills.policies.get(call.skill)
+        if policy is None:
+            return _refusal("no such skill among those given")
+        view = self._view(call)
+        if view is None:
+            return _refusal("no sensor tells where it is")
+        self._num_calls += 1
+        seed = 1000 * self._episode.index + self._num_calls
+        # Its most likely actions have failed here; they would do so again.
+        explore = self._failures[call.line] > 0
+        program = run_policy(call.skill, policy, self._senses, view, seed, explore)
+        return self._remembering(call, program)
+
+    def _remembering(self, call: Call, program: Program) -> Program:
+        """The program, while what happens to its object is taken down."""
+        if call.skill not in ("pick", "place"):
+            return (yield from program)
+        target, was_holding = self._names.index(call.target), self._senses.is_holding
+        goal = self._names.index(call.destination)
+        self._is_hand_out = True
+        while True:
+            try:
+                action = next(program)
+            except StopIteration as end:
+                return end.value
+            yield action
+            if self._senses.is_holding != was_holding:
+                was_holding = not was_holding
+                if was_holding:
+                    self._beliefs.taken(target)
+                else:
+                    self._beliefs.let_go(target, goal)
+
+    def recover(self, call: Call, failures: int) -> Program:
+        """The oracle's recovery after an oracle skill, else that by the robot's own sensors."""
+        if call.skill in self._skills.oracle:
+            return self._oracle.recover(call, failures)
+        self._failures[call.line] += 1
+        self._is_hand_out = False  # it backs out
+        return step_aside(self._body, self._senses, 1000 * self._episode.index + failures)
+
+    def leaves_place(self, call: Call) -> bool:
+        """After a learned skill the robot has stepped aside; the oracle takes it as it comes."""
+        return call.skill not in self._skills.oracle
+
+    def _view(self, call: Call) -> View | None:
+        if call.skill == "navigate" and call.entity in MARKERS:
+            return self._way_to_handle(MARKERS[call.entity])
+        if call.entity in MARKERS:
+            if call.entity not in HOME_MARKERS:
+                return None
+            return SkillView(call.skill, marker=HOME_MARKERS.index(call.entity))
+        name = call.destination if call.skill == "place" else call.target
+        return self._of_target(call.skill, self._names.index(name), call.is_at_goal)
+
+    def _of_target(self, skill: str, target: int, is_at_goal: bool) -> View:
+        """A skill's view, of a start as it is believed to be by now."""
+        view = SkillView(skill, target, is_at_goal=is_at_goal)
+        if is_at_goal or skill == "place":
+            return view
+
+        def believed(seen: Observation) -> Observation:
+            own, offset = view(seen), self._beliefs.offset(target)
+            return shifted(own, offset, self._senses.seen_frames) if offset.any() else own
+
+        return believed
+
+    def _way_to_handle(self, joint: str) -> View | None:
+        """Navigate leads to what lies, or belongs, behind a handle, as in Habitat (hab-spec 5.1).
+
+        It was trained on the places of objects and on no handles, and a stop 1.5 m before an object
+        inside is nearer to the handle than a stop 1.5 m before the handle would be. It is the place
+        that counts: what lay there may have been taken away.
+        """
+        for is_at_goal in (False, True):
+            for place, target in enumerate(self._episode.targets):
+                container = target.goal_container if is_at_goal else target.start_container
+                if container == joint:
+                    return SkillView("navigate", place, is_at_goal=is_at_goal)
+        return None
+
+
+def _refusal(why: str) -> Program:
+    """A program that fails at once."""
+    return why
+    yield

@@ -1,0 +1,124 @@
+"""Agents by name: what turns observations into actions over a whole episode.
+
+oracle             plans from the world's state, carries the plan out with oracle skills, replans
+                   when a fact is lost
+tp_srl             plans in the same way, carries the plan out with trained skills
+tp_srl_nonav       the same without Navigate
+tp_srl_fixed_base  the same with manipulation skills that do not drive
+learned            one trained skill, on the task it was trained in
+random             uniform random actions, the floor under every figure
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.planner.agents.chain_agents import (
+    OracleAgent,
+    TpSrlAgent,
+    TpSrlFixedBaseAgent,
+    TpSrlNoNavAgent,
+)
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.skill_set import SkillSet
+from rearrange.skills.skill import ACTION_SIZE, STOP
+
+if TYPE_CHECKING:
+    from rearrange.skills.deployed.skill_files import SkillFile
+
+
+class RandomAgent:
+    """Acts at random, the same way in the same episode, and never stops on purpose."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env.unwrapped
+        self.attempts: list[tuple[str, bool]] = []
+        self.status, self.plan_lines, self.failure = "random actions", [], None
+
+    def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
+        """Seeds itself with the episode's own numbers."""
+        episode = self._env.episode
+        self._rng = np.random.default_rng([episode.seed, episode.index, 11])
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """A uniform action; stop is left alone, else every episode would end at once."""
+        action = self._rng.uniform(-1.0, 1.0, self._env.action_space.shape).astype(np.float32)
+        if len(action) == ACTION_SIZE:
+            action[STOP] = -1.0
+        return action
+
+
+class LearnedAgent:
+    """Runs one trained skill, from a run's folder or a skill file, in its own task."""
+
+    def __init__(self, env: Any, skill: SkillFile, is_sampling: bool = False) -> None:
+        from rearrange.skills.deployed.learned import LearnedPolicy  # torch: only where it is used
+
+        self._env = env.unwrapped
+        self._policy = LearnedPolicy(skill, is_sampling)
+        task = self._env.task.name
+        if self._policy.task != task:
+            trained = self._policy.task
+            raise UserError(f"{skill.source} was trained in task {trained}, not in {task}")
+        self.plan_lines, self.status, self.failure = [f"> {task}"], task, None
+
+    def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
+        """Forgets the last episode."""
+        self._policy.reset(self._env.episode.index)
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """The policy's action."""
+        return self._policy.act(observation)
+
+    @property
+    def attempts(self) -> list[tuple[str, bool]]:
+        """The skill, and whether it has worked."""
+        return [(self._policy.task, bool(self._env.is_success))]
+
+
+AGENTS = {
+    "oracle": OracleAgent,
+    "tp_srl": TpSrlAgent,
+    "tp_srl_nonav": TpSrlNoNavAgent,
+    "tp_srl_fixed_base": TpSrlFixedBaseAgent,
+    "learned": LearnedAgent,
+    "random": RandomAgent,
+}
+
+
+def make_agent(
+    name: str,
+    env: Any,
+    skill: SkillFile | None = None,
+    is_sampling: bool = False,
+    skills: SkillSet | None = None,
+    chain: ChainCfg | None = None,
+) -> OracleAgent | TpSrlAgent | LearnedAgent | RandomAgent:
+    """The agent called `name` for an environment.
+
+    Args:
+        skill: for `learned`.
+        is_sampling: for `learned`: draw actions as in training.
+        skills: for the `tp_srl` ones, from `skill_set.load_skill_set`.
+        chain: for all that chain skills.
+
+    Raises UserError for an unknown name, and for a skill that is missing or of another task.
+    """
+    if name not in AGENTS:
+        raise UserError(f"agent must be one of {', '.join(AGENTS)}; got {name!r}")
+    kind = AGENTS[name]
+    if kind is OracleAgent:
+        return OracleAgent(env, chain)
+    if issubclass(kind, TpSrlAgent):
+        if skills is None:
+            raise UserError(f"agent={name} needs its trained skills, see `load_skill_set`")
+        return kind(env, skills, chain)
+    if kind is RandomAgent:
+        return RandomAgent(env)
+    if skill is None:
+        raise UserError("agent=learned needs checkpoint=, a training run's folder or a skill file")
+    return LearnedAgent(env, skill, is_sampling)

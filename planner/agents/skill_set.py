@@ -1,0 +1,129 @@
+"""Which skills a chain runs with: trained ones by name, the oracle's, and those left out.
+
+    agent               navigate    pick, place, drawers           fridge
+    tp_srl              trained     trained, base free             trained
+    tp_srl_nonav        left out    trained, base free             trained
+    tp_srl_fixed_base   trained     trained as NAME_fixed_base     trained
+
+The fridge's door cannot be opened by the arm alone: `action_space=stationary` has a base there too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rearrange.errors import UserError
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.skill_view import IMAGE, SIGHTS
+from rearrange.skills.deployed.trained_skills import FIXED_BASE, find_skill_path, skill_path
+from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH
+from rearrange.tasks.rules.names import HOME_TASKS
+from rearrange.tasks.rules.rulebook import make_task
+
+if TYPE_CHECKING:
+    from rearrange.skills.deployed.learned import LearnedPolicy
+
+ARM_ONLY = ("pick", "place", "open_drawer", "close_drawer")
+
+
+class Variant(NamedTuple):
+    """What sets an agent that chains trained skills apart."""
+
+    skipped: frozenset[str] = frozenset()
+    is_fixed_base: bool = False
+
+
+VARIANTS: dict[str, Variant] = {
+    "tp_srl": Variant(),
+    "tp_srl_nonav": Variant(skipped=frozenset(["navigate"])),
+    "tp_srl_fixed_base": Variant(is_fixed_base=True),
+}
+
+# What a task's plan always has, beyond navigate, pick and place; and what it has if the robot
+# pushes a door or drawer shut. No goal of the tasks asks for closing.
+_ALWAYS = {"set_table": ("open_drawer", "open_fridge")}
+_PERHAPS = {
+    "prepare_groceries": ("open_fridge",),
+    "prepare_groceries_easy": ("open_fridge",),
+    "set_table_easy": ("open_drawer",),
+    "rearrange_easy": ("open_drawer", "open_fridge"),
+}
+
+
+@dataclass
+class SkillSet:
+    """Who carries out what, and what their environment has to be made with."""
+
+    policies: dict[str, LearnedPolicy] = field(default_factory=dict)
+    oracle: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()
+    env_options: dict[str, Any] = field(default_factory=lambda: {"depth": False})
+
+
+def skill_paths(task: str, agent: str, cfg: ChainCfg) -> dict[str, Path]:
+    """Skill -> the file or run's folder it is taken from, for what is to be trained skills.
+
+    Raises UserError for a task without a plan and for a skill that is missing.
+    """
+    if task not in HOME_TASKS:
+        known = ", ".join(HOME_TASKS)
+        raise UserError(f"agent={agent} plans: task must be one of {known}; got {task}")
+    variant = VARIANTS[agent]
+    others = variant.skipped | set(cfg.oracle_skills)
+    paths = {}
+    for skill in ("navigate", "pick", "place", *_ALWAYS.get(task, ())):
+        if skill not in others:
+            paths[skill] = skill_path(_file_name(skill, variant), cfg.skills)
+    for skill in _PERHAPS.get(task, ()):
+        path = find_skill_path(_file_name(skill, variant), cfg.skills)
+        if skill not in others and path is not None:
+            paths[skill] = path
+    return paths
+
+
+def _file_name(skill: str, variant: Variant) -> str:
+    return skill + FIXED_BASE if variant.is_fixed_base and skill in ARM_ONLY else skill
+
+
+def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
+    """The skills of an agent for a task, ready to act.
+
+    Raises UserError for a skill that is missing, damaged, of another task or action space, or that
+    sees with another camera or delay than the others.
+    """
+    variant = VARIANTS[agent]
+    chosen = SkillSet(oracle=frozenset(cfg.oracle_skills), skipped=variant.skipped)
+    for skill, path in skill_paths(task, agent, cfg).items():
+        chosen.policies[skill] = _load(skill, path, variant, cfg.is_sampling)
+    seeing = {skill for skill, policy in chosen.policies.items() if IMAGE in policy.observation}
+    for name, skills in (("camera_size", seeing), ("observation_delay", set(chosen.policies))):
+        values = {skill: getattr(chosen.policies[skill], name) for skill in sorted(skills)}
+        if len(set(values.values())) > 1:
+            listed = ", ".join(f"{skill} {value}" for skill, value in values.items())
+            raise UserError(f"skills that are chained must share one {name}, got {listed}")
+        if values:
+            chosen.env_options[name] = next(iter(values.values()))
+    chosen.env_options["depth"] = bool(seeing)
+    sensed = {name for policy in chosen.policies.values() for name in policy.observation}
+    chosen.env_options["ranges"] = BASE_SCAN in sensed or (COARSE_DEPTH in sensed and CAMERA_ONLY)
+    return chosen
+
+
+def _load(skill: str, path: Path, variant: Variant, is_sampling: bool) -> LearnedPolicy:
+    from rearrange.skills.deployed.learned import LearnedPolicy  # torch: only where it is used
+    from rearrange.skills.deployed.skill_files import find_skill
+
+    policy = LearnedPolicy(find_skill(path), is_sampling)
+    if policy.task != skill:
+        raise UserError(f"{path} was trained in task {policy.task}, not in {skill}")
+    is_fixed = policy.action_space == "stationary"
+    if skill in ARM_ONLY and is_fixed != variant.is_fixed_base:
+        wanted = "action_space=stationary" if variant.is_fixed_base else "a base that moves"
+        got = policy.action_space
+        raise UserError(f"{path} must be trained with {wanted}, got action_space={got}")
+    known = {*make_task(skill).sensors, *SIGHTS}
+    if unknown := sorted(set(policy.observation) - known):
+        raise UserError(f"{path} was trained with sensors that {skill} lacks: {', '.join(unknown)}")
+    return policy

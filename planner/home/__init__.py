@@ -1,0 +1,1 @@
+"""The home as a planning problem: facts, problems, a plan's calls."""

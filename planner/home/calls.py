@@ -1,0 +1,77 @@
+"""A step of a plan as a call of a skill: `open_cab(cab_push_point_5)` calls `open_drawer`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from rearrange.planner.home.facts import goal_name
+from rearrange.planner.home.problems import skill_call
+from rearrange.planner.strips.pddl import GroundAction
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.simulation import Simulation
+from rearrange.tasks.rules.episode import EpisodeSpec
+
+_GOAL = goal_name("")
+
+
+class Call(NamedTuple):
+    """A skill and what it is about."""
+
+    skill: str
+    """As trained, one of `skills.skill.SKILLS`."""
+    entity: str
+    """HAB's name: a target such as `any_targets|0`, its goal `TARGET_any_targets|0`, a handle."""
+    line: str
+    """The step as people read it."""
+    goal: str = ""
+    """For place: the target at whose goal to place; empty: at the entity's own.
+
+    A hand that is needed is emptied at any goal that can be reached: the fridge may be shut.
+    """
+
+    @property
+    def is_carrying(self) -> bool:
+        """Whether the plan has something in the hand when the skill begins."""
+        return self.skill == "place" or self.entity.startswith(_GOAL)
+
+    @property
+    def is_at_goal(self) -> bool:
+        """Whether the entity is a target's goal and not the target itself."""
+        return self.entity.startswith(_GOAL)
+
+    @property
+    def target(self) -> str:
+        """The target's name, of its goal too."""
+        return self.entity.removeprefix(_GOAL)
+
+    @property
+    def destination(self) -> str:
+        """The target at whose goal a place ends."""
+        return self.goal or self.target
+
+
+def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
+    """The call of a step; `entities`: PDDL name -> HAB's name, as of `facts.entities`."""
+    skill, arguments = skill_call(step)
+    names = [entities[argument] for argument in arguments]
+    line = f"{skill}({', '.join(names)})"
+    if names[0] in fur.MARKERS and skill != "navigate":
+        is_drawer = fur.MARKERS[names[0]] in fur.DRAWERS
+        skill = f"{skill.split('_')[0]}_{'drawer' if is_drawer else 'fridge'}"
+    goal = names[1].removeprefix(_GOAL) if skill == "place" else ""
+    return Call(skill, names[0], line, goal)
+
+
+def place_of(sim: Simulation, episode: EpisodeSpec, entity: str) -> np.ndarray:
+    """Where an entity is now, [3] world: a handle, an object or a goal."""
+    if entity in fur.MARKERS:
+        return sim.marker_pos_w(entity)
+    for target in episode.targets:
+        if entity == target.name:
+            return sim.object_pos_w(target.object)
+        if entity == goal_name(target.name):
+            return np.array(target.goal)
+    raise ValueError(f"the episode has no {entity!r}")

@@ -1,0 +1,90 @@
+"""From the world to PDDL: which facts hold now, as a problem that says what is still to be done.
+
+    Simulation + EpisodeSpec  --observe-->  problem text  --solve-->  plan
+
+The facts are HAB's predicates read from the simulator (`tasks.rules.predicates`), at the start of
+an episode and again whenever a plan has to be checked or made anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rearrange.planner.home.plan import format_plan, length_text, solve_home
+from rearrange.planner.home.problems import entity_names, task_problem
+from rearrange.planner.strips.pddl import GroundAction
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.simulation import Simulation
+from rearrange.tasks.episodes.files import load_episode
+from rearrange.tasks.rules.episode import EpisodeSpec, Target
+from rearrange.tasks.rules.predicates import closed, contained, object_at, opened
+
+MARKERS_IN_USE = ("cab_push_point_5", "cab_push_point_7", "fridge_push_point")
+
+
+def goal_name(target_name: str) -> str:
+    """HAB's name of a target's goal."""
+    return f"TARGET_{target_name}"
+
+
+def entities(episode: EpisodeSpec) -> dict[str, str]:
+    """PDDL name -> HAB's entity name, for everything a plan of this episode can mention."""
+    names = [target.name for target in episode.targets]
+    return entity_names([*names, *(goal_name(name) for name in names), *MARKERS_IN_USE])
+
+
+def observe(sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None) -> str:
+    """The problem that is left, as PDDL text: what holds now, and the episode's goals.
+
+    `robot_at` is the entity that the robot last navigated to, None when it stands at nothing.
+    """
+    joints = {marker: fur.MARKERS[marker] for marker in MARKERS_IN_USE}
+    movables: dict[str, str | None] = {}
+    goals: dict[str, str | None] = {}
+    placed: dict[str, str] = {}
+    held = None
+    for target in episode.targets:
+        inside = [m for m, joint in joints.items() if contained(sim, target.object, joint)]
+        movables[target.name] = inside[0] if inside else None
+        joint = target.goal_container
+        goals[goal_name(target.name)] = fur.MARKER_OF_JOINT[joint] if joint else None
+        if sim.held_object == target.object:
+            held = target.name
+        elif (place := _goal_it_lies_at(sim, episode, target)) is not None:
+            placed[target.name] = goal_name(place.name)
+    states = {
+        marker: "open" if opened(sim, joint) else "closed" if closed(sim, joint) else "between"
+        for marker, joint in joints.items()
+    }
+    pairs = [(target.name, goal_name(target.name)) for target in episode.targets]
+    return task_problem(
+        f"{episode.task}_{episode.split}_{episode.index}", movables, goals, pairs, states,
+        held=held, robot_at=robot_at, placed=placed,
+    )  # fmt: skip
+
+
+def _goal_it_lies_at(sim: Simulation, episode: EpisodeSpec, target: Target) -> Target | None:
+    """The target whose goal an object lies at: its own, or another where it was put aside."""
+    others = (other for other in episode.targets if other is not target)
+    for place in (target, *others):
+        if object_at(sim, replace(target, goal=place.goal)):
+            return place
+    return None
+
+
+def plan_episode(
+    sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None
+) -> list[GroundAction]:
+    """The plan from what holds now; empty when nothing is left to do. Raises NoPlanError."""
+    return solve_home(observe(sim, episode, robot_at))
+
+
+def plan_for_episode(task: str, split: str, seed: int, index: int) -> tuple[str, list[str]]:
+    """Problem text and printable plan of an episode at its start, for `rearrange plan`."""
+    episode = load_episode(task, split, seed, index)
+    sim = Simulation()
+    sim.reset(episode.scene)
+    problem = observe(sim, episode)
+    plan = solve_home(problem)
+    text = format_plan(plan, entities(episode), is_home=True)
+    return problem, [*text.splitlines(), length_text(plan)]

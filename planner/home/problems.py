@@ -1,0 +1,211 @@
+"""The home's problems as PDDL text, and its plans as skills.
+
+`task_problem` writes a problem from plain data: at an episode's start, and again mid-episode from
+what is observed then. Entity names such as `any_targets|0` are HAB's; `|` is no PDDL character, and
+PDDL does not mind the case, so `TARGET_any_targets|0` is written `target_any_targets_0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from rearrange.errors import UserError
+from rearrange.planner.strips.pddl import Domain, Fact, GroundAction, atom_text, parse_domain
+
+DOMAIN_PATH = Path(__file__).with_name("domain.pddl")
+ROBOT = "robot_0"
+SOMEWHERE = "somewhere"
+FRIDGE = "fridge_push_point"
+"""HAB's marker of the fridge; the container "fridge" means it too."""
+RECEPTACLE_STATES = ("open", "closed", "between")
+
+# Ground action -> the skill that carries it out, and which of its arguments the skill gets.
+_SKILLS = {
+    "nav": ("navigate", (1,)),
+    "pick": ("pick", (0,)),
+    "pick_from_cab": ("pick", (0,)),
+    "pick_from_fridge": ("pick", (0,)),
+    "place": ("place", (0, 1)),
+    "place_in_cab": ("place", (0, 1)),
+    "place_in_fridge": ("place", (0, 1)),
+    "open_cab": ("open_cab", (0,)),
+    "close_cab": ("close_cab", (0,)),
+    "open_fridge": ("open_fridge", (0,)),
+    "close_fridge": ("close_fridge", (0,)),
+}
+
+
+@cache
+def home_domain() -> Domain:
+    """The parsed `domain.pddl`."""
+    return parse_domain(DOMAIN_PATH.read_text(encoding="utf-8"), DOMAIN_PATH.name)
+
+
+def skill_call(action: GroundAction) -> tuple[str, tuple[str, ...]]:
+    """The skill for an action of the home's domain, with PDDL names: ("navigate", ("bowl_0",))."""
+    if action.name not in _SKILLS:
+        raise UserError(f"{action.name} is no action of the home; it has {', '.join(_SKILLS)}")
+    skill, places = _SKILLS[action.name]
+    return skill, tuple(action.arguments[place] for place in places)
+
+
+def pddl_name(entity: str) -> str:
+    """An entity's name in PDDL: `TARGET_any_targets|0` -> `target_any_targets_0`."""
+    name = re.sub(r"[^a-z0-9_-]", "_", entity.lower())
+    return name if name[:1].isalpha() else f"n{name}"
+
+
+def entity_names(entities: Iterable[str]) -> dict[str, str]:
+    """PDDL name -> entity, the way back. Raises UserError when two entities share a PDDL name."""
+    table: dict[str, str] = {}
+    for entity in entities:
+        name = pddl_name(entity)
+        if table.setdefault(name, entity) != entity:
+            raise UserError(f"{entity} and {table[name]} are both {name} in PDDL: rename one")
+    return table
+
+
+def problem_text(
+    name: str,
+    objects: Mapping[str, str],
+    init: Iterable[Fact],
+    goal: Iterable[Fact],
+    domain_name: str = "rearrange",
+) -> str:
+    """A PDDL problem. `objects` is name -> type; all names as PDDL has them."""
+    by_type: dict[str, list[str]] = {}
+    for entity, kind in objects.items():
+        by_type.setdefault(kind, []).append(entity)
+    typed = [f"    {' '.join(names)} - {kind}" for kind, names in by_type.items()]
+    return "\n".join(
+        [
+            f"(define (problem {pddl_name(name)})",
+            f"  (:domain {domain_name})",
+            "  (:objects",
+            *typed,
+            "  )",
+            "  (:init",
+            *(f"    {atom_text(fact)}" for fact in init),
+            "  )",
+            "  (:goal (and",
+            *(f"    {atom_text(fact)}" for fact in goal),
+            "  ))",
+            ")",
+            "",
+        ]
+    )
+
+
+def task_problem(
+    name: str,
+    movables: Mapping[str, str | None],
+    goals: Mapping[str, str | None],
+    pairs: Sequence[tuple[str, str]],
+    receptacles: Mapping[str, str],
+    *,
+    held: str | None = None,
+    robot_at: str | None = None,
+    placed: Mapping[str, str] | None = None,
+    final_states: Mapping[str, str] | None = None,
+    robot: str = ROBOT,
+) -> str:
+    """The home's problem as PDDL text, from entity names.
+
+    `movables` and `goals`: name -> the receptacle it lies in, None for a table or the floor.
+    `pairs`: (movable, its goal), in the order in which they should be served.
+    `receptacles`: marker -> "open", "closed" or "between". A name with "fridge" is a fridge, else
+    a cab. `held`: the movable in the gripper. `robot_at`: what the robot stands at, None: none of
+    these. `placed`: movable -> the goal it lies at now, the right one or not; it lies in whatever
+    receptacle the goal is in.
+    `final_states`: marker -> "open" or "closed", wanted at the end besides the pairs.
+    Raises UserError when a name is unknown or a movable is at two places.
+    """
+    placed = placed or {}
+    receptacles = {_marker(marker): state for marker, state in receptacles.items()}
+    final_states = {_marker(marker): state for marker, state in (final_states or {}).items()}
+    robot_at = _marker(robot_at) if robot_at else None
+    _check_known("held", [held] if held else [], movables)
+    _check_known("placed", placed, movables)
+    _check_known("goal of placed", placed.values(), goals)
+    _check_known("movable of pairs", [movable for movable, _ in pairs], movables)
+    _check_known("goal of pairs", [goal for _, goal in pairs], goals)
+    _check_known("final_states", final_states, receptacles)
+    if held in placed:
+        raise UserError(f"{held} cannot be held and lie at {placed[held]}: give one of the two")
+    movables = {m: movables[m] for m in [*(m for m, _ in pairs), *movables]}
+    kinds = {robot: "robot"}
+    kinds |= {movable: "movable" for movable in movables}
+    kinds |= {goal: "goal" for goal in goals}
+    kinds |= {marker: "fridge" if _is_fridge(marker) else "cab" for marker in receptacles}
+    _check_known("robot_at", [robot_at] if robot_at else [], kinds)
+    if len(kinds) != 1 + len(movables) + len(goals) + len(receptacles):
+        raise UserError("a movable, a goal, a receptacle and the robot must not share a name")
+    entity_names(kinds)  # no two may share a PDDL name
+
+    facts: list[Fact] = [("robot_at", robot_at or SOMEWHERE, robot)]
+    facts.append(("holding", held, robot) if held else ("not_holding", robot))
+    for movable, container in movables.items():
+        if movable == held:
+            continue
+        if movable in placed:
+            container = goals[placed[movable]]
+        facts.append(("object_at", movable, placed.get(movable, SOMEWHERE)))
+        facts += _inside("in", movable, container, receptacles)
+    for goal, container in goals.items():
+        facts += _inside("goal_in", goal, container, receptacles)
+    for marker, state in receptacles.items():
+        if state not in RECEPTACLE_STATES:
+            raise UserError(
+                f"the state of {marker} must be one of {', '.join(RECEPTACLE_STATES)}, got {state}"
+            )
+        if state != "between":
+            facts.append(_state_fact(marker, state))
+    wanted: list[Fact] = [("object_at", movable, goal) for movable, goal in pairs]
+    wanted.append(("not_holding", robot))
+    for marker, state in final_states.items():
+        if state not in ("open", "closed"):
+            raise UserError(f"{marker} can be wanted open or closed, got {state}")
+        wanted.append(_state_fact(marker, state))
+    return problem_text(
+        name,
+        {pddl_name(entity): kind for entity, kind in kinds.items()},
+        map(_pddl_fact, facts),
+        map(_pddl_fact, wanted),
+    )
+
+
+def _marker(container: str) -> str:
+    return FRIDGE if container == "fridge" else container
+
+
+def _is_fridge(marker: str) -> bool:
+    return "fridge" in marker
+
+
+def _state_fact(marker: str, state: str) -> Fact:
+    adjective = {"open": "opened", "closed": "closed"}[state]
+    return (f"{adjective}_{'fridge' if _is_fridge(marker) else 'cab'}", marker)
+
+
+def _inside(
+    predicate: str, entity: str, container: str | None, receptacles: Mapping[str, str]
+) -> list[Fact]:
+    if container is None:
+        return []
+    container = _marker(container)
+    _check_known(f"container of {entity}", [container], receptacles)
+    return [(predicate, entity, container), ("enclosed", entity)]
+
+
+def _check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise UserError(f"{what}: {name} is unknown; known are {', '.join(known) or 'none'}")
+
+
+def _pddl_fact(fact: Fact) -> Fact:
+    return (fact[0], *map(pddl_name, fact[1:]))

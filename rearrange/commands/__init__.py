@@ -1,0 +1,1 @@
+"""The console: one thin module a verb; settings in, one domain call, printing out."""

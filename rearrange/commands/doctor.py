@@ -1,0 +1,243 @@
+"""`rearrange doctor`: what this machine has, what works on it, and what to fix.
+
+What may crash or hang (OpenGL, a GPU's driver) is tried in a process of its own, with a time limit.
+"""
+
+import importlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+import rearrange
+from rearrange.configs.schema import DoctorCfg
+from rearrange.sim.kernel_cache import remove_damaged
+from rearrange.system.machine import num_cores
+from rearrange.system.outputs import atomic_write_json
+
+GIB = 2**30
+PACKAGES = ("mujoco", "numpy", "numba", "gymnasium", "hydra-core", "pddlpy", "imageio-ffmpeg") + (
+    "matplotlib",
+    "tqdm",
+    "torch",
+    "safetensors",
+    "tensorboard",
+)
+WORKER_BYTES = 250 * 2**20  # bar of the project's design for one environment worker
+PROGRAM_BYTES = 1 * GIB  # the command itself, with a renderer and matplotlib
+
+RENDER = """
+import sys, mujoco
+from rearrange.sim.pictures.pictures import Painter
+spec = mujoco.MjSpec()
+spec.worldbody.add_light(pos=[0, 0, 3])
+spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.3, 0.3, 0.3], rgba=[1, 0, 0, 1])
+spec.worldbody.add_camera(name="eye", pos=[0, -2, 1], xyaxes=[1, 0, 0, 0, 0.447, 0.894])
+model = spec.compile()
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+picture = Painter(model, 64, 48, backend=sys.argv[1]).render(data, "eye").astype(int)
+red = (picture[..., 0] > picture[..., 1] + 50).mean()
+assert 0.02 < red < 0.9, f"a red box fills {red:.0%} of the picture"
+"""
+GPU = """
+import torch
+names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+print(", ".join(names))
+"""
+
+
+@dataclass
+class Finding:
+    name: str
+    value: str
+    is_good: bool = True
+    is_needed: bool = True
+    """False: the project works without it."""
+    fix: str = ""
+
+    @property
+    def mark(self) -> str:
+        return "ok" if self.is_good else "FIX" if self.is_needed else "--"
+
+
+def run(cfg: DoctorCfg) -> int:
+    """Prints the findings; returns 1 if something that is needed does not work."""
+    findings = [
+        *_packages(),
+        _cores(),
+        _memory(),
+        *(_renderer(name, cfg.timeout_s) for name in ("plain", "warp", "egl")),
+        _gpu(cfg.timeout_s),
+        _video_encoder(cfg.timeout_s),
+        _kernel_cache(),
+        _disk(),
+    ]
+    for finding in findings:
+        print(f"{finding.mark:>3}  {finding.name:<18} {finding.value}")
+    to_fix = [finding for finding in findings if not finding.is_good and finding.fix]
+    if to_fix:
+        print("\nwhat to do:")
+    for finding in to_fix:
+        need = "" if finding.is_needed else " (if you want it)"
+        print(f"  {finding.name}{need}: {finding.fix}")
+    if cfg.output is not None:
+        content = {"findings": [asdict(finding) for finding in findings]}
+        atomic_write_json(Path(cfg.output).expanduser(), content)
+    return int(any(finding.is_needed and not finding.is_good for finding in findings))
+
+
+def _packages() -> list[Finding]:
+    system = f"{platform.system()} {platform.machine()}"
+    python = f"{platform.python_version()} on {system}, in {sys.prefix}"
+    findings = [
+        Finding("rearrange", f"{rearrange.__version__} in {Path(rearrange.__file__).parent}"),
+        Finding("python", python),
+    ]
+    for name in PACKAGES:
+        try:
+            findings.append(Finding(name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            fix = "pip install --editable . in the checkout"
+            findings.append(Finding(name, "not installed", is_good=False, fix=fix))
+    return findings
+
+
+def _cores() -> Finding:
+    cores, limit = num_cores(), _cgroup_cores()
+    value = f"{cores} to be used of {os.cpu_count()}"
+    if limit is not None and limit < cores:
+        fix = (
+            f"this container has the time of {limit:g} cores: use num_workers={max(1, int(limit))}"
+        )
+        return Finding("cores", f"{value}, limited to {limit:g}", False, False, fix)
+    return Finding("cores", value)
+
+
+def _cgroup_cores() -> float | None:
+    """Cores' worth of time that the container may use, or None without a limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+def _memory() -> Finding:
+    free = free_memory()
+    if free is None:
+        return Finding("memory", "unknown on this system", is_needed=False)
+    needed = PROGRAM_BYTES + num_cores() * WORKER_BYTES
+    value = f"{free / GIB:.1f} GiB free, {needed / GIB:.1f} GiB used with a worker on each core"
+    fix = (
+        f"use num_workers={max(1, (free - PROGRAM_BYTES) // WORKER_BYTES)}, or close other programs"
+    )
+    return Finding("memory", value, is_good=free >= needed, fix=fix)
+
+
+def free_memory() -> int | None:
+    """Bytes that can still be used, the container's limit included; None if unknown."""
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+    try:
+        group = Path("/sys/fs/cgroup")
+        limit = (group / "memory.max").read_text().strip()
+        if limit != "max":
+            free = min(free, int(limit) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):
+        pass  # no limit, or another way to set it
+    return free
+
+
+def _try(program: str, timeout_s: float, *arguments: str, **environment: str) -> tuple[bool, str]:
+    """Runs a Python program apart; (it worked, the last line it printed or why it failed)."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=os.environ | environment,
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"no answer in {timeout_s:g} s"
+    except OSError as error:
+        return False, str(error)
+    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    last = lines[-1][:100] if lines else ""
+    if done.returncode < 0:
+        return False, f"crashed with signal {-done.returncode}"
+    return done.returncode == 0, last
+
+
+def _renderer(name: str, timeout_s: float) -> Finding:
+    environment = {"MUJOCO_GL": "egl"} if name == "egl" else {}
+    works, answer = _try(RENDER, timeout_s, name, **environment)
+    fixes = {
+        "plain": "reinstall the project; this renderer needs nothing but numpy and numba",
+        "warp": "pip install 'rearrange[video]', or in the checkout pip install -e '.[video]'",
+        "egl": "install the OpenGL libraries (Debian: libegl1 libgl1-mesa-dri) or a GPU's driver",
+    }
+    return Finding(
+        f"renderer {name}",
+        "works" if works else f"does not work: {answer}",
+        is_good=works,
+        is_needed=name == "plain",
+        fix=fixes[name],
+    )
+
+
+def _gpu(timeout_s: float) -> Finding:
+    works, answer = _try(GPU, timeout_s)
+    if works and answer:
+        return Finding("GPU (training)", answer)
+    has_driver = shutil.which("nvidia-smi") is not None
+    fix = "this PyTorch has no CUDA: install the build for your GPU" if has_driver else ""
+    why = "none that PyTorch can use" if works else f"PyTorch does not start: {answer}"
+    return Finding("GPU (training)", why, is_good=False, is_needed=False, fix=fix)
+
+
+def _video_encoder(timeout_s: float) -> Finding:
+    try:
+        ffmpeg = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+        done = subprocess.run([ffmpeg, "-version"], capture_output=True, timeout=timeout_s)
+        words = done.stdout.decode(errors="replace").split()
+        return Finding("ffmpeg", words[2] if len(words) > 2 else "?", done.returncode == 0)
+    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+        value = f"does not work: {str(error).splitlines()[0]}"
+        return Finding("ffmpeg", value, is_good=False, fix="pip install 'imageio[ffmpeg]'")
+
+
+def _kernel_cache() -> Finding:
+    """Whether numba can keep its compiled kernels, which takes many seconds to make again."""
+    package = Path(rearrange.__file__).parent / "sim" / "robot"
+    folders = [package, Path.home()]
+    if "NUMBA_CACHE_DIR" in os.environ:
+        folders.insert(0, Path(os.environ["NUMBA_CACHE_DIR"]))
+    modules = (importlib.import_module(f"rearrange.{name}") for name in ("tasks", "skills"))
+    caches = [*folders, *(Path(module.__file__).parent for module in modules)]
+    removed = remove_damaged(folder for folder in caches if folder != Path.home())
+    note = f"; {len(removed)} damaged files removed, to be compiled again" if removed else ""
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return Finding("kernel cache", f"in {folder}{note}")
+        except OSError:
+            continue
+    fix = "export NUMBA_CACHE_DIR=a folder you may write, or every start compiles for a minute"
+    return Finding("kernel cache", "cannot be written", is_good=False, is_needed=False, fix=fix)
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free
+    fix = "free some space, or choose another output_dir"
+    return Finding("disk here", f"{free / GIB:.1f} GiB free", is_good=free > GIB, fix=fix)

@@ -1,0 +1,230 @@
+"""`rearrange plot`: learning curves of training runs, a panel for each metric.
+
+Runs of the same environment, mode and policy form a group: seeds of one experiment. A group's line
+is the mean over its runs, the band its 95% interval by Student's t; of one run, or of two, whose
+interval would be 13 times as wide as they are apart, there is no band.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rearrange.configs.schema import PlotCfg
+from rearrange.errors import UserError
+from rearrange.eval.intervals import mean_over_seeds
+from rearrange.system.checked_json import strict_json
+from rearrange.system.files import read_whole_file
+from rearrange.system.outputs import atomic_path, expand
+from rearrange.system.plain_yaml import plain_yaml
+from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
+
+NUM_POINTS = 150  # of a curve, on a panel of about 700 pixels
+MIN_RUNS = 3  # for a band
+MAX_SETTINGS = 2**18  # bytes; ours have some kilobytes
+FORMATS = (".png", ".svg", ".pdf")
+
+
+@dataclass
+class Run:
+    folder: Path
+    label: str
+    """Environment, mode and policy, as far as the folder says them."""
+    lines: list[dict[str, Any]]
+    """Of metrics.jsonl, oldest first."""
+
+    def curve(self, metric: str, x: str, smooth: int) -> tuple[np.ndarray, np.ndarray]:
+        """x and y of a metric, [n] each; n is 0 if it never had a value."""
+        known = [line for line in self.lines if line.get(metric) is not None]
+        times = np.array([line["step" if x == "step" else "time_s"] for line in known], float)
+        values = running_mean(np.array([line[metric] for line in known], float), smooth)
+        return times, values
+
+
+def run(settings: PlotCfg) -> int:
+    """Draws the figure; returns 0.
+
+    Raises:
+        UserError: if a run cannot be read, no run has a metric, or the figure cannot be written.
+    """
+    output = Path(expand(settings.output))
+    if output.suffix not in FORMATS:
+        raise UserError(f"output must end in {', '.join(FORMATS)}, got {output}")
+    if not settings.runs:
+        raise UserError("plot needs the folder of at least one training run")
+    runs = [read_run(Path(expand(folder))) for folder in settings.runs]
+    metrics = [metric for metric in settings.metrics if _has_values(runs, metric)]
+    for metric in settings.metrics:
+        if metric not in metrics:
+            print(f"no panel for {metric}: it has no value in these runs")
+    if not metrics:
+        raise UserError("these runs have no values to plot yet")
+    figure = draw(runs, metrics, settings.x, settings.smooth)
+    with atomic_path(output) as temporary:
+        figure.savefig(temporary, format=output.suffix[1:])
+    print(f"wrote {output}")
+    return 0
+
+
+def read_run(folder: Path) -> Run:
+    """A run's metrics and its label.
+
+    Raises:
+        UserError: if the folder is none of a training run, or a file in it is damaged.
+    """
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}: give the folders of training runs")
+    lines = read_metrics(folder / METRICS_FILE)
+    if not lines:
+        raise UserError(f"{folder / METRICS_FILE} has no updates yet")
+    return Run(folder, _label(folder), lines)
+
+
+def draw(runs: list[Run], metrics: list[str], x: str, smooth: int) -> Any:
+    """The matplotlib figure: a panel for each metric, a colour for each group."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
+    figure = Figure(figsize=(7.5, 0.7 + 3.3 * len(metrics)), dpi=120, layout="constrained")
+    panels = figure.subplots(len(metrics), 1, squeeze=False, sharex=True)[:, 0]
+    by_label = sorted(runs, key=lambda run: run.label)
+    groups = {label: list(found) for label, found in groupby(by_label, lambda run: run.label)}
+    unit, unit_s = _time_unit(runs)
+    for axes, metric in zip(panels, metrics, strict=True):
+        for color, (label, group) in enumerate(groups.items()):
+            curves = [run.curve(metric, x, smooth) for run in group]
+            curves = [curve for curve in curves if len(curve[0])]
+            if not curves:
+                continue
+            places, mean, low, high = mean_curve(curves)
+            if x == "time":
+                places = places / unit_s
+            name = f"{label} ({len(curves)} runs)" if len(curves) > 1 else label
+            marker = "o" if len(places) == 1 else None
+            axes.plot(places, mean, color=f"C{color}", label=name, marker=marker)
+            if len(curves) >= MIN_RUNS:
+                axes.fill_between(places, low, high, color=f"C{color}", alpha=0.2, linewidth=0)
+        axes.set_ylabel(metric)
+        axes.grid(alpha=0.3)
+        if metric.endswith("success"):
+            axes.set_ylim(-0.03, 1.03)
+        if x == "step":
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    panels[-1].set_xlabel("environment steps" if x == "step" else f"training time ({unit})")
+    # Below the panels: a curve may be anywhere in them.
+    handles = {
+        label: handle
+        for axes in panels
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        handles.values(), handles, loc="outside lower center", ncols=2 if len(handles) > 3 else 1
+    )
+    return figure
+
+
+def mean_curve(
+    curves: list[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and 95% interval of curves, where more than half of them have values.
+
+    Beyond that a single run that started early or ended late would stand for all.
+
+    Returns:
+        places, mean, low, high, [n] each; low and high are NaN where there are too few runs.
+    """
+    if len(curves) == 1:
+        places, values = curves[0]
+        return places, values, values, values
+    first = min(times[0] for times, _ in curves)
+    last = max(times[-1] for times, _ in curves)
+    places = np.unique(np.linspace(first, last, NUM_POINTS))  # one, after a single update
+    values = np.stack(
+        [np.interp(places, times, ys, left=np.nan, right=np.nan) for times, ys in curves]
+    )
+    is_known = np.isfinite(values)
+    is_drawn = is_known.sum(axis=0) > len(curves) / 2
+    places = places[is_drawn]
+    points = [
+        mean_over_seeds(column[known])
+        for column, known in zip(values.T[is_drawn], is_known.T[is_drawn], strict=True)
+    ]
+    mean, low, high = (
+        np.array([point[name] for point in points], float) for name in ("mean", "low", "high")
+    )
+    is_few = is_known[:, is_drawn].sum(axis=0) < MIN_RUNS
+    low[is_few] = high[is_few] = np.nan
+    return places, mean, low, high
+
+
+def running_mean(values: np.ndarray, width: int) -> np.ndarray:
+    """Mean of each value and up to `width` - 1 before it, [n]; 1 or less changes nothing."""
+    if width <= 1 or len(values) == 0:
+        return values
+    sums = np.cumsum(values)
+    sums[width:] -= np.cumsum(values)[:-width]
+    return sums / np.minimum(np.arange(1, len(values) + 1), width)
+
+
+def _has_values(runs: list[Run], metric: str) -> bool:
+    """Whether any run has a value; raises UserError if none even has the name."""
+    names = sorted({name for run in runs for line in run.lines for name in line})
+    names = [name for name in names if name not in ("step", "time_s")]
+    if metric not in names:
+        close = difflib.get_close_matches(metric, names, n=1, cutoff=0.5)
+        hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(names)}"
+        raise UserError(f"no run has the metric '{metric}': {hint}")
+    return any(line.get(metric) is not None for run in runs for line in run.lines)
+
+
+def _label(folder: Path) -> str:
+    """Environment, mode and policy of a run; the folder's name where nothing says them."""
+    settings = _settings(folder)
+
+    def first(*paths: str) -> str | None:
+        for path in paths:
+            value: Any = settings
+            for key in path.split("."):
+                value = value.get(key) if isinstance(value, Mapping) else None
+            if isinstance(value, str) and value:
+                return value
+        return None
+
+    parts = (
+        first("env", "env.name", "env.id", "skill"),
+        first("mode", "trainer.mode"),
+        first("policy", "policy.preset", "policy.name"),
+    )
+    return ", ".join(part for part in parts if part) or folder.resolve().name
+
+
+def _settings(folder: Path) -> Mapping[str, Any]:
+    """config.yaml, there from a run's beginning, below summary.json, there at its end."""
+    settings: dict[str, Any] = {}
+    for name, parse in (("config.yaml", plain_yaml), (SUMMARY_FILE, strict_json)):
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            found = parse(read_whole_file(path, MAX_SETTINGS).decode())
+        except UserError:
+            raise
+        except ValueError as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{path} is damaged: {reason}") from error
+        if not isinstance(found, dict):
+            raise UserError(f"{path} is damaged: it holds no settings")
+        settings |= found
+    return settings
+
+
+def _time_unit(runs: list[Run]) -> tuple[str, float]:
+    """Name and seconds of the unit in which the longest run gives readable numbers."""
+    longest = max(run.lines[-1]["time_s"] for run in runs)
+    if longest > 2 * 3600:
+        return "h", 3600.0
+    return ("min", 60.0) if longest > 2 * 60 else ("s", 1.0)

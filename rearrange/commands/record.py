@@ -1,0 +1,29 @@
+"""`rearrange record`: a video of one episode."""
+
+from pathlib import Path
+
+from rearrange.configs.schema import RecordCfg
+from rearrange.eval.film.film import filming
+from rearrange.eval.runner import (
+    check_names,
+    follow_episode,
+    make_world,
+    reset_options,
+    world_of,
+)
+from rearrange.system.outputs import expand, prepare_folder
+
+
+def run(cfg: RecordCfg) -> int:
+    """Films the episode and says how it went."""
+    check_names(cfg.task.name, cfg.agent, cfg.split)
+    world = world_of(cfg, episodes=expand(cfg.episodes))
+    path = Path(cfg.output).expanduser()
+    prepare_folder(path.parent)
+    reset_options(world, cfg.index)  # a wrong file or index is better said before the work
+    env, agent = make_world(world)
+    with filming(env, agent, path, cfg.renderer, cfg.task.title) as watch:
+        record = follow_episode(env, agent, world, cfg.index, watch)
+    result = record.failure or "success"
+    print(f"{result} after {record.steps} steps in {record.scene}\nvideo: {path}")
+    return 0

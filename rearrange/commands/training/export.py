@@ -1,0 +1,70 @@
+"""`rearrange export-skill`: the newest checkpoint of a training run as one small skill file.
+
+With `average` the mean of its weights and those of trainings that went on from it, or that it went
+on from: among the minima around one another the mean is often better than each (Wortsman et al.,
+2022, model soups). Of trainings from different fresh weights it is worth nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rearrange.configs.schema import ExportSkillCfg
+from rearrange.errors import UserError
+from rearrange.skills.deployed.skill_files import (
+    SkillFile,
+    find_skill,
+    is_of_run,
+    read_skill,
+    skill_bytes,
+)
+from rearrange.system.outputs import atomic_write_bytes
+from rearrange.tasks.rules.names import SKILL_TASKS
+
+MEGABYTE = 1_000_000
+
+
+def run(cfg: ExportSkillCfg) -> int:
+    """Writes the file, reads it back and says what it holds.
+
+    Raises UserError for a folder without a skill of the home, for skills that cannot be averaged,
+    and for a file that gets too large.
+    """
+    run_dir, output = Path(cfg.run).expanduser(), Path(cfg.output).expanduser()
+    if not is_of_run(run_dir):
+        raise UserError(f"there is no folder {run_dir} of a training run")
+    skill = find_skill(run_dir)
+    names = {gym_id: name for name, gym_id in SKILL_TASKS.items()}
+    if skill.env_id not in names:
+        raise UserError(f"{run_dir} holds no skill of the home, it was trained in {skill.env_id}")
+    others = [find_skill(Path(path).expanduser()) for path in cfg.average]
+    content = skill_bytes(mean_of([skill, *others]) if others else skill)
+    size = len(content) / MEGABYTE
+    if size > cfg.max_megabytes:
+        raise UserError(
+            f"the skill would take {size:.1f} MB, more than max_megabytes={cfg.max_megabytes:g}"
+        )
+    atomic_write_bytes(output, content)
+    back = read_skill(output)
+    print(f"{names[back.env_id]} after {back.origin['steps']} steps: {output}, {size:.1f} MB")
+    return 0
+
+
+def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
+    """The first skill with the mean of the weights of all.
+
+    Raises UserError where they are not of one environment and one network.
+    """
+    first = skills[0]
+    for other in skills[1:]:
+        shapes = [{name: w.shape for name, w in skill.weights.items()} for skill in (first, other)]
+        if other.env_id != first.env_id or shapes[0] != shapes[1]:
+            raise UserError(
+                f"average: {other.source} is of another skill or network than {first.source}"
+            )
+    weights = {}
+    for name, own in first.weights.items():
+        same = [skill.weights[name].float() for skill in skills]
+        weights[name] = (sum(same) / len(same)).to(own.dtype) if own.is_floating_point() else own
+    origin = first.origin | {"mean_of": [skill.origin for skill in skills]}
+    return replace(first, weights=weights, origin=origin)

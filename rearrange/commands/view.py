@@ -1,0 +1,137 @@
+"""`rearrange view`: an episode in a browser, driven by an agent or with the keyboard."""
+
+import io
+import time
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from rearrange.configs.schema import ViewCfg
+from rearrange.eval.film.frames import Caption, FrameMaker
+from rearrange.eval.film.view_server import ViewServer
+from rearrange.eval.runner import check_name, check_split, make_world, world_of
+from rearrange.planner.agents.agent import Agent
+from rearrange.planner.agents.registry import AGENTS
+from rearrange.tasks.registry import make_env
+
+CONTROL_DT = 1.0 / 30.0  # s
+MAX_STEPS_A_PICTURE = 10  # a machine too slow for real time shows slow motion, not jumps
+PAUSE_S = 3.0  # before an agent's next episode
+NEXT, AGAIN = "Enter", "Backspace"
+
+ARM_KEYS = ("qa", "ws", "ed", "rf", "tg", "yh", "uj")  # joint by joint: forward, backward
+ARM_WORDS = ("shoulder pan", "shoulder lift", "upper arm", "elbow", "forearm", "wrist", "hand roll")
+HELP = (
+    "<p><kbd>Enter</kbd> next episode <kbd>Backspace</kbd> the same again</p>"
+    "<table><tr><td><kbd>arrow keys</kbd> drive <td><kbd>space</kbd> suction on or off"
+    "<td><kbd>x</kbd> stop: the task is done<tr>"
+    + "".join(
+        f"<td><kbd>{keys[0]}</kbd> <kbd>{keys[1]}</kbd> {word}{'<tr>' if place % 3 == 2 else ''}"
+        for place, (keys, word) in enumerate(zip(ARM_KEYS, ARM_WORDS, strict=True))
+    )
+    + "</table>"
+)
+
+
+class KeyboardAgent:
+    """Turns held keys into actions."""
+
+    failure: str | None = None
+    plan_lines: list[str] = []
+
+    def __init__(self, server: ViewServer, num_actions: int) -> None:
+        self._server, self._num_actions = server, num_actions
+        self.attempts: list[tuple[str, bool]] = []
+        self._is_gripping = False
+
+    @property
+    def status(self) -> str:
+        return f"suction {'on' if self._is_gripping else 'off'}"
+
+    def reset(self, observation: Any, info: dict[str, Any]) -> None:
+        """Forgets the suction of the last episode."""
+        self._is_gripping = False
+
+    def press(self, key: str) -> None:
+        """Takes a key that went down."""
+        if key == " ":
+            self._is_gripping = not self._is_gripping
+
+    def act(self, observation: Any, info: dict[str, Any]) -> np.ndarray:
+        """Arm 7, grip 1, base 2, stop 1, each in [-1, 1]."""
+        held = self._server.held_keys
+
+        def axis(forward: str, backward: str) -> float:
+            return float(forward in held) - float(backward in held)
+
+        arm = [axis(*keys) for keys in ARM_KEYS]
+        base = [axis("ArrowUp", "ArrowDown"), axis("ArrowLeft", "ArrowRight")]
+        action = [*arm, 1.0 if self._is_gripping else -1.0, *base, 1.0 if "x" in held else -1.0]
+        return np.array(action[: self._num_actions], dtype=np.float32)
+
+
+def run(cfg: ViewCfg) -> int:
+    """Serves until Ctrl-C."""
+    check_split(cfg.split)
+    agent = None
+    if cfg.agent == "you":
+        env = make_env(task=cfg.task.name, split=cfg.split, seed=cfg.seed, depth=False)
+    else:
+        check_name("agent", cfg.agent, ["you", *AGENTS])
+        env, agent = make_world(world_of(cfg))
+    server = ViewServer(cfg.port, HELP)
+    try:
+        agent = agent or KeyboardAgent(server, env.action_space.shape[0])
+        print(f"open http://localhost:{server.port}/ in a browser; Ctrl-C ends", flush=True)
+        index = cfg.index
+        while True:
+            index += _show_episode(env, agent, server, cfg, index)
+    finally:
+        server.close()
+
+
+def _show_episode(env: Any, agent: Agent, server: ViewServer, cfg: ViewCfg, index: int) -> int:
+    """One episode, until a key asks for another; returns how far the next one is."""
+    observation, info = env.reset(options={"index": index})
+    agent.reset(observation, info)
+    frames = FrameMaker(env.unwrapped, cfg.renderer)
+    clock, is_over, result = time.monotonic(), False, ""
+    while True:
+        for key in server.take_pressed():
+            if key in (NEXT, AGAIN):
+                return int(key == NEXT)
+            if isinstance(agent, KeyboardAgent):
+                agent.press(key)
+        due = int((time.monotonic() - clock) / CONTROL_DT)
+        for _ in range(min(due, MAX_STEPS_A_PICTURE)):
+            if not is_over:
+                action = agent.act(observation, info)
+                observation, _, terminated, truncated, info = env.step(action)
+                is_over = terminated or truncated
+        clock = time.monotonic() if due > MAX_STEPS_A_PICTURE else clock + due * CONTROL_DT
+        if is_over and not result:
+            reason = agent.failure or info.get("failure") or "over"
+            result = "success" if info["success"] else str(reason)
+            ended = time.monotonic()
+        server.publish(_jpeg(frames.draw(_caption(env, agent, cfg, info, result))))
+        if result and not isinstance(agent, KeyboardAgent) and time.monotonic() > ended + PAUSE_S:
+            return 1
+        time.sleep(max(0.0, clock + CONTROL_DT - time.monotonic()))
+
+
+def _caption(env: Any, agent: Agent, cfg: ViewCfg, info: dict[str, Any], result: str) -> Caption:
+    episode = env.unwrapped.episode
+    return Caption(
+        title=f"{cfg.task.title}, episode {episode.index}, {episode.scene.layout_id}",
+        status=agent.status,
+        plan=agent.plan_lines,
+        stages=dict(info.get("stages", {})),
+        result=result,
+    )
+
+
+def _jpeg(frame: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(frame).save(buffer, format="JPEG", quality=80)
+    return buffer.getvalue()

@@ -1,0 +1,1 @@
+"""The home as numbers: furniture, objects, apartments, the floor plan."""

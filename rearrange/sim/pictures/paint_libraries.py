@@ -1,0 +1,190 @@
+"""Renderers of other libraries behind the interface of `PlainRenderer.perspective`, for those who
+ask.
+
+    "warp"  MuJoCo Warp's ray tracer on the CPU (`pip install mujoco-warp`)
+    "egl"   MuJoCo's OpenGL renderer in an EGL context (needs the system's EGL libraries)
+
+Both draw a model of their own, into which every picture writes its shapes; marks are not drawn.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import mujoco
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.sim.pictures.picture_scene import Shapes
+
+PROBE_TIMEOUT = 30  # s; a broken driver may hang instead of failing
+_PROBE = (
+    "import mujoco; from mujoco.egl import GLContext; c = GLContext(64, 64); c.make_current();"
+    "m = mujoco.MjModel.from_xml_string('<mujoco/>'); mujoco.MjrContext(m, 100); print('works')"
+)
+SUN_RAYS = np.array([-0.40, 0.28, -0.87])  # as the plain renderer's sun
+_AWAY = np.array([0.0, 0.0, -1000.0])  # m: where geoms go that a picture leaves out
+
+
+def start(backend: str, width: int, height: int) -> WarpRenderer | EglRenderer:
+    """The renderer "warp" or "egl" for pictures of width x height.
+
+    Raises:
+        UserError: it is not installed or does not work here.
+    """
+    return WarpRenderer(width, height) if backend == "warp" else EglRenderer(width, height)
+
+
+def egl_works() -> bool:
+    """Whether MuJoCo can draw with EGL here, tried in a process of its own."""
+    environment = {**os.environ, "MUJOCO_GL": "egl", "PYOPENGL_PLATFORM": "egl"}
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", _PROBE],
+            env=environment,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT,
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return False
+    return probe.returncode == 0 and b"works" in probe.stdout
+
+
+class Stage:
+    """A model of nothing but shapes, one sun and camera 0, so that no library minds the physics."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        spec = mujoco.MjSpec()
+        for g, kind in enumerate(shapes.types):
+            # Poses matter here already: the ray tracer builds its tree of boxes from them.
+            quat = np.empty(4)
+            mujoco.mju_mat2Quat(quat, shapes.matrices[g])
+            spec.worldbody.add_geom(
+                type=mujoco.mjtGeom(int(kind)), size=np.maximum(shapes.sizes[g], 1e-3),
+                pos=shapes.positions[g], quat=quat,
+            )  # fmt: skip
+        spec.worldbody.add_camera(name="picture")
+        spec.worldbody.add_light(
+            type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=True, pos=-6.0 * SUN_RAYS,
+            dir=SUN_RAYS, diffuse=[0.55, 0.55, 0.50], ambient=[0.0, 0.0, 0.0], specular=[0.0, 0.0,
+            0.0],
+        )  # fmt: skip
+        head = spec.visual.headlight  # gives the ambient light only
+        head.ambient, head.diffuse, head.specular = [0.5, 0.5, 0.52], [0.0] * 3, [0.0] * 3
+        self.model = spec.compile()
+        self.data = mujoco.MjData(self.model)
+        mujoco.mj_forward(self.model, self.data)
+
+    def fits(self, shapes: Shapes) -> bool:
+        """Whether shapes of these types can be shown."""
+        return len(shapes.types) >= self.model.ngeom and np.array_equal(
+            shapes.types[: self.model.ngeom], self.model.geom_type
+        )
+
+    def show(self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float) -> None:
+        model, data, count = self.model, self.data, self.model.ngeom
+        is_hidden = shapes.drawn[:count] == 0
+        model.geom_size[:] = shapes.sizes[:count]
+        model.geom_rgba[:, :3] = shapes.colours[:count]
+        model.geom_rgba[:, 3] = np.where(is_hidden, 0.0, 1.0)
+        data.geom_xpos[:] = np.where(is_hidden[:, None], _AWAY, shapes.positions[:count])
+        data.geom_xmat[:] = shapes.matrices[:count]
+        data.cam_xpos[0], data.cam_xmat[0], model.cam_fovy[0] = eye, axes, fovy_deg
+
+
+class EglRenderer:
+    """MuJoCo's own OpenGL renderer."""
+
+    def __init__(self, width: int, height: int) -> None:
+        if not egl_works():
+            raise UserError("renderer egl needs a working EGL (Mesa or a GPU); use renderer plain")
+        from mujoco.egl import GLContext
+
+        self._gl = GLContext(width, height)
+        self._rectangle = mujoco.MjrRect(0, 0, width, height)
+        self._picture = np.empty((height, width, 3), np.uint8)
+        self._option, self._camera = mujoco.MjvOption(), mujoco.MjvCamera()
+        self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, 0
+        self._stage: Stage | None = None
+
+    def _load(self, shapes: Shapes) -> None:
+        self._stage = Stage(shapes)
+        visual = self._stage.model.vis
+        visual.global_.offwidth = self._rectangle.width
+        visual.global_.offheight = self._rectangle.height
+        visual.quality.offsamples = 4
+        self._context = mujoco.MjrContext(self._stage.model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        self._scene = mujoco.MjvScene(self._stage.model, maxgeom=len(shapes.types) + 100)
+
+    def perspective(
+        self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
+    ) -> np.ndarray:
+        """Picture as `PlainRenderer.perspective`."""
+        self._gl.make_current()
+        if self._stage is None or not self._stage.fits(shapes):
+            self._load(shapes)
+        self._stage.show(shapes, eye, axes, fovy_deg)
+        mujoco.mjv_updateScene(
+            self._stage.model, self._stage.data, self._option, None, self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL, self._scene,
+        )  # fmt: skip
+        mujoco.mjr_render(self._rectangle, self._scene, self._context)
+        mujoco.mjr_readPixels(self._picture, None, self._rectangle, self._context)
+        return self._picture[::-1].copy()
+
+
+class WarpRenderer:
+    """MuJoCo Warp's ray tracer with one sun and its shadows."""
+
+    def __init__(self, width: int, height: int) -> None:
+        try:
+            import mujoco_warp
+            import warp
+        except ImportError:
+            raise UserError(
+                "renderer warp needs: pip install mujoco-warp; or use renderer plain"
+            ) from None
+        warp.config.quiet = True
+        self._warp, self._mujoco_warp = warp, mujoco_warp
+        self._size = (width, height)
+        self._stage: Stage | None = None
+
+    def _load(self, shapes: Shapes) -> None:
+        stage = self._stage = Stage(shapes)
+        width, height = self._size
+        self._model = self._mujoco_warp.put_model(stage.model)
+        self._data = self._mujoco_warp.put_data(stage.model, stage.data, nworld=1)
+        self._context = self._mujoco_warp.create_render_context(
+            stage.model, 1, cam_res=self._size, render_rgb=True, render_depth=False,
+            use_shadows=True, enabled_geom_groups=[0], cam_active=[0], use_precomputed_rays=False,
+            background_color=(0.80, 0.86, 0.92, 1.0),
+        )  # fmt: skip
+        self._picture = self._warp.zeros((1, height, width), dtype=self._warp.vec3)
+
+    def perspective(
+        self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
+    ) -> np.ndarray:
+        """Picture as `PlainRenderer.perspective`."""
+        with self._warp.ScopedDevice("cpu"):
+            if self._stage is None or not self._stage.fits(shapes):
+                self._load(shapes)
+            self._stage.show(shapes, eye, axes, fovy_deg)
+            model, data = self._stage.model, self._stage.data
+            for array, values in (
+                (self._model.geom_size, model.geom_size),
+                (self._model.geom_rgba, model.geom_rgba),
+                (self._model.cam_fovy, model.cam_fovy),
+                (self._data.geom_xpos, data.geom_xpos),
+                (self._data.geom_xmat, data.geom_xmat.reshape(-1, 3, 3)),
+                (self._data.cam_xpos, data.cam_xpos),
+                (self._data.cam_xmat, data.cam_xmat.reshape(-1, 3, 3)),
+            ):
+                array.assign(np.ascontiguousarray(values, np.float32)[None])
+            self._mujoco_warp.refit_bvh(self._model, self._data, self._context)
+            self._mujoco_warp.render(self._model, self._data, self._context)
+            self._mujoco_warp.get_rgb(self._context, 0, self._picture)
+            picture = self._picture.numpy()[0]
+        return (np.clip(picture, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)

@@ -1,0 +1,1 @@
+"""Fetch in numbers, and its depth camera."""

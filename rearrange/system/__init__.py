@@ -1,0 +1,1 @@
+"""What all rooms stand on: whole files, checked JSON, locks, signals, the machine."""

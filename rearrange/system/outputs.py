@@ -1,0 +1,93 @@
+"""Files that are either whole or not there: written under a temporary name, synced, renamed.
+
+A full disk, a missing permission or a Ctrl-C leaves the old file as it was and no half of a new
+one; what the operating system says becomes one `UserError` line.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from rearrange.errors import UserError
+from rearrange.system.files import UNFINISHED, create_afresh
+
+
+def why_not(path: Path, error: OSError) -> UserError:
+    """The line for a file that could not be written."""
+    advice = {
+        errno.ENOSPC: "free some space or choose another place",
+        errno.EDQUOT: "free some space or choose another place",
+        errno.EFBIG: "choose a place that takes larger files",
+        errno.EACCES: "choose a place where you may write",
+        errno.EPERM: "choose a place where you may write",
+        errno.EROFS: "choose a place where you may write",
+        errno.ENOTDIR: "a part of the path is a file; choose another place",
+        errno.EISDIR: "there is a folder of that name; choose another name",
+        errno.ENAMETOOLONG: "choose a shorter name",
+    }.get(error.errno or 0, "choose another place")
+    return UserError(f"cannot write {path}: {error.strerror or error}; {advice}")
+
+
+def expand(path: str | None) -> str | None:
+    """A path with `~` replaced by the home folder; None stays None."""
+    return None if path is None else os.path.expanduser(path)
+
+
+def prepare_folder(folder: Path) -> Path:
+    """The folder, made if it was not there and shown to be writable.
+
+    Raises:
+        UserError: if it cannot be made or written.
+    """
+    probe = folder / f"{UNFINISHED}-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        create_afresh(probe).close()
+        probe.unlink()
+    except FileExistsError as error:
+        raise UserError(f"cannot use {folder} as a folder: it is a file") from error
+    except OSError as error:
+        raise why_not(folder, error) from error
+    return folder
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Gives a temporary path in the same folder; renames it to `path` if the block ends well.
+
+    Raises:
+        UserError: if anything in the block raises OSError, or the rename fails.
+    """
+    temporary = path.with_name(f".{path.stem}{UNFINISHED}-{os.getpid()}{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        create_afresh(temporary).close()
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise why_not(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def atomic_write_bytes(path: Path, content: bytes) -> None:
+    """Writes a whole file or, raising UserError, none."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def atomic_write_text(path: Path, content: str) -> None:
+    """Writes a whole UTF-8 file or, raising UserError, none."""
+    atomic_write_bytes(path, content.encode())
+
+
+def atomic_write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file with a line for each key; NaN is refused, since JSON has none."""
+    atomic_write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")

@@ -1,0 +1,33 @@
+"""Processes: when one started, and one that ends with its parent, also while it is stopped."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def end_with_parent(parent: int | None) -> bool:
+    """Has the kernel kill this process when its parent ends; Linux only.
+
+    Args:
+        parent: whose child it should be; None: nobody knows.
+
+    Returns false if that one is gone already: this process had better leave by itself.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return parent is None or os.getppid() == parent
+
+
+def start_of(pid: int) -> int:
+    """When a process started, in the kernel's ticks; 0 if there is none: ids are used again."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return 0

@@ -1,0 +1,1 @@
+"""Episodes: made on the spot, written, read and checked."""

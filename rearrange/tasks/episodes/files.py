@@ -1,0 +1,156 @@
+"""Episode files, gzip JSON, and the sets that come with the project.
+
+    write_episodes(path, episodes)    whole or not at all, the same bytes every time
+    read_episodes(path)               every field checked; anything wrong is one UserError line
+    load_episode(task, split, ...)    of the committed validation and test sets, else generated
+
+The committed sets hold what the generator gave when they were written, so that a change of the
+generator cannot move the benchmark unseen (a test compares them). They are written by
+`python -m rearrange.tasks.episodes.files --write`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from rearrange.errors import UserError, one_line
+from rearrange.system.checked_json import quoted
+from rearrange.system.files import write_whole_file
+from rearrange.tasks.episodes.generate import TASK_NUMBERS, generate_episode
+from rearrange.tasks.episodes.schema import episode_from_json, episode_to_json
+from rearrange.tasks.episodes.text import packed_episodes
+from rearrange.tasks.rules.episode import EpisodeSpec
+
+MAX_BYTES = 256 * 2**20  # of JSON; a file of 10,000 episodes holds about 160 MB
+MAX_EPISODES = 100_000
+COMMITTED_SPLITS, COMMITTED_SEED, COMMITTED_COUNT = ("val", "test"), 0, 100
+COMMITTED_TASKS = (  # as many as stay below 3 MB together
+    "tidy_house", "prepare_groceries", "set_table", "tidy_house_easy", "prepare_groceries_easy",
+    "set_table_easy",
+)  # fmt: skip
+_FOLDER = Path(__file__).parent / "data"
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def write_episodes(path: str | os.PathLike[str], episodes: Sequence[EpisodeSpec]) -> None:
+    """Writes episodes as gzip JSON.
+
+    Raises UserError if the file cannot be written; then `path` is as it was before.
+    """
+    content = {"episodes": [episode_to_json(spec) for spec in episodes]}
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    packed = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=9, mtime=0) as stream:
+        stream.write(text.encode())
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole_file(path, packed.getvalue())
+    except OSError as error:
+        reason = error.strerror or error
+        line = f"cannot write {path}: {reason}; choose another place or make room"
+        raise UserError(line) from error
+
+
+def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
+    """All episodes of a file.
+
+    Raises:
+        UserError: one line that names the file and, as far as it goes, episode and field, what must
+            hold and what came.
+    """
+    path = Path(path)
+    episodes, ids, keys = [], {}, {}
+    for i, element in enumerate(packed_episodes(path, MAX_BYTES)):
+        if i == MAX_EPISODES:
+            raise UserError(f"{path} must hold at most {MAX_EPISODES} episodes, it holds more")
+        where = f"{path}: episode {i}: "
+        spec = episode_from_json(element, where)
+        name = element["episode_id"]
+        key = (spec.task, spec.split, spec.seed, spec.index)
+        if ids.setdefault(name, i) != i:
+            came = f"{quoted(name)} of episode {ids[name]} again"
+            raise UserError(f"{where}episode_id must be new, got {came}")
+        if keys.setdefault(key, i) != i:
+            came = f"those of episode {keys[key]} again"
+            raise UserError(f"{where}task, split, seed and index must be new, got {came}")
+        episodes.append(spec)
+    return tuple(episodes)
+
+
+# --- the committed sets --------------------------------------------------------------------------
+
+
+def committed_path(task: str, split: str) -> Path:
+    """Where the committed set of a task and split is, if there is one."""
+    return _FOLDER / split / f"{task}.json.gz"
+
+
+def load_episode(task: str, split: str, seed: int, index: int, starts: str = "task") -> EpisodeSpec:
+    """The episode: of the committed set if that holds it, otherwise generated.
+
+    Raises UserError as `generate_episode`, and if the committed file is damaged.
+    """
+    if seed == COMMITTED_SEED and split in COMMITTED_SPLITS and task in COMMITTED_TASKS:
+        found = _committed(task, split).get(index)
+        if found is not None:
+            return found
+    return generate_episode(task, split, seed, index, starts)
+
+
+@lru_cache(maxsize=8)
+def _committed(task: str, split: str) -> dict[int, EpisodeSpec]:
+    """Episodes of a committed set by index; empty if there is no such file."""
+    path = committed_path(task, split)
+    if not path.exists():
+        return {}
+    episodes = read_episodes(path)
+    for i, spec in enumerate(episodes):
+        if (spec.task, spec.split, spec.seed) != (task, split, COMMITTED_SEED):
+            raise UserError(f"{path}: episode {i} must be of {task} {split} seed {COMMITTED_SEED}")
+    return {spec.index: spec for spec in episodes}
+
+
+def build_committed_sets(folder: Path = _FOLDER, count: int = COMMITTED_COUNT) -> list[Path]:
+    """Generates and writes the sets, `count` episodes each; gives the files written."""
+    paths = []
+    for split in COMMITTED_SPLITS:
+        for task in COMMITTED_TASKS:
+            path = folder / split / f"{task}.json.gz"
+            seed = COMMITTED_SEED
+            write_episodes(path, [generate_episode(task, split, seed, i) for i in range(count)])
+            paths.append(path)
+    return paths
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the committed sets. Exit code 2 if they cannot be written."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rearrange.tasks.episodes.files",
+        description=f"Generate the committed episodes: {', '.join(COMMITTED_TASKS)}; "
+        f"{' and '.join(COMMITTED_SPLITS)}; {COMMITTED_COUNT} each.",
+    )
+    parser.add_argument("--write", action="store_true", required=True, help="replace the files")
+    parser.parse_args(arguments)
+    try:
+        for path in build_committed_sets():
+            print(f"{path.stat().st_size / 1000:6.0f} kB  {path.parent.name}/{path.name}")
+    except UserError as error:
+        print("error:", one_line(error), file=sys.stderr)
+        return 2
+    return 0
+
+
+assert set(COMMITTED_TASKS) <= set(TASK_NUMBERS)
+if __name__ == "__main__":
+    sys.exit(main())

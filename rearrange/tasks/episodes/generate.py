@@ -1,0 +1,382 @@
+"""Episodes made on the spot: episode = f(task, split, seed, index), whatever came before.
+
+Nor does it matter where this runs. Which objects go where follows HAB's generator (hab-spec 2.5),
+where the robot starts its skill tasks (hab-spec 4.3 to 4.6). Every episode is checked: objects at
+rest, targets and goals within reach from free floor, robot clear of everything.
+
+`starts="chain"` is for training alone. It shares out a skill's episodes as the benchmark's tasks
+need them: half of those of Navigate and of the opening skills begin where the skill before them in
+a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills have to take
+over from each other), and half of Pick's and Place's lead into the fridge, whose door stands as far
+open as the skill before may have pushed it; in half of those of opening the fridge it is ajar.
+`starts="varied"` is the same, in the train split also in more apartments, whose furniture stands in
+many more ways. `starts="reach"` is for who begins with nothing: in half of Pick's and Place's
+episodes the robot already stands where arm and hand suffice (a start-state curriculum, as in
+Florensa et al. 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.furniture import piece_to_world
+from rearrange.sim.home.layout import (
+    Receptacle,
+    layout_ids,
+    make_layout,
+    varied_layout_ids,
+)
+from rearrange.sim.home.objects import HAB2_KINDS, KINDS
+from rearrange.sim.robot import fetch
+from rearrange.sim.scene import ObjectPlacement, Scene
+from rearrange.tasks.episodes.placing import (
+    GAP,
+    TARGET_GAP,
+    YAW_NOISE,
+    Placer,
+    cells_within_way,
+    find_start,
+    start_anywhere,
+    start_at,
+    start_near,
+)
+from rearrange.tasks.rules.episode import EpisodeSpec, Target
+from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
+
+SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
+FRIDGE_DOOR = "fridge_top_door"
+FRIDGE_OPEN = 1.5  # rad, hab-spec 2.5
+FRIDGE_PUSHED = (1.2, 2.3)  # rad, what skills leave it at; the hinge ends at 2.3 (hab-spec 2.3)
+FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it counts as open at 1.17
+DRAWER_OPEN = 0.45  # m
+SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
+TASK_NUMBERS = {
+    "tidy_house": 0, "prepare_groceries": 1, "set_table": 2, "tidy_house_easy": 3,
+    "prepare_groceries_easy": 4, "set_table_easy": 5, "rearrange_easy": 6, "navigate": 10,
+    "pick": 11, "place": 12, "open_drawer": 13, "close_drawer": 14, "open_fridge": 15,
+    "close_fridge": 16,
+}  # fmt: skip
+STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
+MIN_CARRY = 1.0  # m between a target's start and goal
+NUM_OBJECTS = 30
+MAX_TRIES = 60
+# HAB asks for starts within 2 m as the crow flies, with a base of 2.5 m/s. Ours keeps Fetch's 1.0
+# m/s, so the way around the furniture is bounded too, else the time limit of Pick and Place would
+# decide.
+MAX_WAY = 2.6  # m
+HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
+STARTS = ("task", "chain", "varied", "reach")
+CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
+WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
+REACH_SHARE = 0.5  # of episodes that begin there
+
+
+class _Retry(Exception):
+    """This sample does not work out; draw again."""
+
+
+def generate_episode(
+    task: str, split: str, seed: int, index: int, starts: str = "task"
+) -> EpisodeSpec:
+    """The episode; equal arguments give equal episodes.
+
+    Args:
+        starts: one of `STARTS`.
+
+    Raises UserError for an unknown task, split or kind of starts or a negative seed or index.
+    """
+    if starts not in STARTS:
+        raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
+    if task not in TASK_NUMBERS:
+        raise UserError(f"task must be one of {', '.join(TASK_NUMBERS)}; got {task!r}")
+    ids = layout_ids(split)
+    if seed < 0 or index < 0:
+        raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
+    numbers = [TASK_NUMBERS[task], SPLIT_NUMBERS[split], seed, index]
+    make = _CURRICULA.get(starts, {}).get(task, _MAKERS[task])
+    if starts == "varied" and split == "train":
+        ids += varied_layout_ids()
+    if starts == "varied" or make is not _MAKERS[task]:
+        numbers.append(STREAM_NUMBERS[starts])
+    rng = np.random.default_rng(numbers)
+    for _ in range(MAX_TRIES):
+        layout_id = ids[rng.integers(len(ids))]
+        try:
+            return make(task, split, seed, index, layout_id, rng)
+        except _Retry:
+            continue
+    raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
+
+
+def _open_receptacles(layout) -> list[Receptacle]:
+    return [r for r in layout.receptacles if r.kind == "open"]
+
+
+def _inside(layout, joint: str) -> list[Receptacle]:
+    return [r for r in layout.receptacles if r.link == joint]
+
+
+def _counter_tops(layout) -> list[Receptacle]:
+    return [
+        r for r in layout.receptacles if "_counter_left_" in r.name or "_counter_right_" in r.name
+    ]
+
+
+class _Draft:
+    """An episode in the making: targets with their goals first, clutter around them after."""
+
+    def __init__(self, layout_id: str, rng: np.random.Generator, opening: dict[str, float]) -> None:
+        self.layout = make_layout(layout_id)
+        self.rng, self.opening = rng, opening
+        self.placer = Placer(self.layout, rng, opening)
+        self.objects: list[ObjectPlacement] = []
+        self.targets: list[Target] = []
+
+    def add_target(
+        self,
+        name: str,
+        kinds: Sequence[str],
+        starts: Sequence[Receptacle],
+        goals: Sequence[Receptacle],
+    ) -> None:
+        """One object and its goal, apart from each other and from all others."""
+        kind = self.placer.draw_kind(kinds)
+        start = self.placer.spot(kind, starts, TARGET_GAP)
+        if start is None:
+            raise _Retry
+        goal = self.placer.spot(kind, goals, TARGET_GAP)
+        if goal is None or np.linalg.norm(np.subtract(goal[1], start[1])) < MIN_CARRY:
+            raise _Retry
+        placement = self.placer.placement(kind, start[1], start[0])
+        self.targets.append(
+            Target(
+                len(self.objects), name, placement.pos, tuple(float(v) for v in goal[1]),
+                start[0].name, goal[0].name, start[0].link, goal[0].link,
+            )
+        )  # fmt: skip
+        self.objects.append(placement)
+
+    def add_clutter(self, count: int, receptacles: Sequence[Receptacle]) -> None:
+        """`count` more objects of HAB's nine kinds."""
+        for _ in range(count):
+            kind = self.placer.draw_kind(HAB2_KINDS)
+            spot = self.placer.spot(kind, receptacles, GAP)
+            if spot is None:
+                raise _Retry
+            self.objects.append(self.placer.placement(kind, spot[1], spot[0]))
+
+    def scene(self, sample, held: int | None = None, tries: int = 40) -> Scene:
+        """The world with the first sampled robot pose that works. Raises _Retry if none does."""
+        nowhere, arm = (0.0, 0.0, 0.0), tuple(fetch.ARM_START)
+        empty = Scene(self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening))
+        scene = find_start(empty, sample, self.rng, held, tries)
+        if scene is None:
+            raise _Retry
+        return scene
+
+
+def _finish_home(task, split, seed, index, draft: _Draft, clutter: int, receptacles) -> EpisodeSpec:
+    draft.add_clutter(clutter, receptacles)
+    scene = draft.scene(lambda: start_anywhere(draft.placer.plan, draft.rng))
+    return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets))
+
+
+def _tidy_house(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+    draft = _Draft(layout_id, rng, {})
+    places = _open_receptacles(draft.layout)
+    count = 2 if task == "tidy_house_easy" else 5
+    for i in range(count):
+        draft.add_target(f"any_targets|{i}", HAB2_KINDS, places, places)
+    return _finish_home(task, split, seed, index, draft, NUM_OBJECTS - count, places)
+
+
+def _prepare_groceries(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+    draft = _Draft(layout_id, rng, {FRIDGE_DOOR: FRIDGE_OPEN})
+    layout = draft.layout
+    fridge, counter = _inside(layout, FRIDGE_DOOR), _counter_tops(layout)
+    if task == "prepare_groceries_easy":
+        draft.add_target("obj0_target|0", HAB2_KINDS, fridge, counter)
+    else:
+        for i in range(2):
+            draft.add_target(f"obj{i}_target|{i}", HAB2_KINDS, fridge, counter)
+        draft.add_target("obj2_target|2", HAB2_KINDS, counter, fridge)
+    places = _open_receptacles(layout)
+    return _finish_home(task, split, seed, index, draft, NUM_OBJECTS - len(draft.targets), places)
+
+
+def _set_table(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+    is_easy = task == "set_table_easy"
+    draft = _Draft(layout_id, rng, {SET_TABLE_DRAWER: DRAWER_OPEN} if is_easy else {})
+    layout = draft.layout
+    table = [r for r in layout.receptacles if r.piece == "table_01"]
+    draft.add_target("bowl_target|0", ["024_bowl"], _inside(layout, SET_TABLE_DRAWER), table)
+    if not is_easy:
+        draft.add_target("fruit_target|1", ["013_apple"], _inside(layout, FRIDGE_DOOR), table)
+    places = _open_receptacles(layout)
+    return _finish_home(task, split, seed, index, draft, 27, places)
+
+
+def _easy_draft(
+    layout_id: str, rng: np.random.Generator, from_fridge: float = 0.0, into_fridge: float = 0.0
+) -> _Draft:
+    """One object, any receptacle to any, containers open.
+
+    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, with a
+    door that was pushed in half of these; the others are drawn as ever.
+
+    HAB opens all drawers. Ours are solid and would keep the robot from the counter, so the fridge
+    is open and, of the drawers, the one that holds the object; the counter above an open drawer is
+    left out.
+    """
+    start = ("open", "open", "open", "open", "fridge", "drawer")[rng.integers(6)]
+    is_into = False
+    is_chain = bool(from_fridge or into_fridge)
+    if from_fridge and rng.random() < from_fridge:
+        start = "fridge"
+    elif into_fridge and rng.random() < into_fridge:
+        start, is_into = ("open", "drawer")[int(start == "drawer")], True
+    drawer = (SET_TABLE_DRAWER, "drawer_left_top")[rng.integers(2)]
+    opening = {FRIDGE_DOOR: FRIDGE_OPEN}
+    if is_chain and (start == "fridge" or is_into) and rng.random() < CHAIN_SHARE:
+        opening[FRIDGE_DOOR] = float(rng.uniform(*FRIDGE_PUSHED))
+    if start == "drawer":
+        opening[drawer] = DRAWER_OPEN
+    draft = _Draft(layout_id, rng, opening)
+    places = _open_receptacles(draft.layout)
+    if start == "drawer":
+        places = [r for r in places if r.piece != "counter"]
+    fridge = _inside(draft.layout, FRIDGE_DOOR)
+    starts = {"open": places, "fridge": fridge, "drawer": _inside(draft.layout, drawer)}[start]
+    is_into = is_into or (start != "fridge" and rng.random() >= 0.8)
+    goals = fridge if is_into else places
+    draft.add_target("goal0|0", HAB2_KINDS, starts, goals)
+    return draft
+
+
+def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+    draft = _easy_draft(layout_id, rng)
+    return _finish_home(
+        task, split, seed, index, draft, NUM_OBJECTS, _open_receptacles(draft.layout)
+    )
+
+
+def _object_skill(
+    task, split, seed, index, layout_id, rng,
+    holding_share=HOLDING_SHARE, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
+    reach_share=0.0,
+) -> EpisodeSpec:  # fmt: skip
+    """Navigate, Pick and Place: one target of a `rearrange_easy` home."""
+    draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
+    draft.add_clutter(NUM_OBJECTS, _open_receptacles(draft.layout))
+    target, plan = draft.targets[0], draft.placer.plan
+    holding = task == "place" or (task == "navigate" and rng.random() < holding_share)
+    point = target.goal if holding else target.start
+
+    def far() -> tuple[float, float, float] | None:
+        base = start_anywhere(plan, rng)
+        distance = np.linalg.norm(np.subtract(point, (base[0], base[1], 0.0)))
+        return base if distance > 3.0 else None
+
+    cells = cells_within_way(plan, point, 2.0, MAX_WAY)
+    if reach_share and rng.random() < reach_share:
+        away = np.hypot(*(cells - np.asarray(point)[:2]).T)
+        cells = cells[(away > WORKING[0]) & (away < WORKING[1])]
+    if not len(cells):
+        raise _Retry
+
+    def near() -> tuple[float, float, float]:
+        return start_near(cells, rng, point)
+
+    def leaving() -> tuple[float, float, float] | None:
+        """Before something else, where Pick or Place have just ended."""
+        other = draft.objects[rng.integers(len(draft.objects))].pos
+        if np.hypot(other[0] - point[0], other[1] - point[1]) < MIN_CARRY:
+            return None
+        return start_at(plan, rng, other, WORKING)
+
+    held = target.object if holding else None
+    sample = near
+    if task == "navigate":
+        sample = leaving if chain_share and rng.random() < chain_share else far
+    scene = draft.scene(sample, held, tries=100)
+    return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
+
+
+def _articulated_skill(task, split, seed, index, layout_id, rng, chain_share=0.0) -> EpisodeSpec:
+    """Open and close: the robot before the drawer or the fridge that holds the target.
+
+    HAB's start regions (hab-spec 4.6) would put the hand of our robot into the counter, and the
+    robot into the swing of the open door: the furniture's sizes differ. Ours begin where hand and
+    door are free.
+    """
+    is_drawer, is_open = task.endswith("drawer"), task.startswith("close")
+    joint = SET_TABLE_DRAWER if is_drawer else FRIDGE_DOOR
+    opening = {}
+    if is_open:
+        opening[joint] = float(
+            rng.uniform(0.4, 0.5) if is_drawer else rng.uniform(np.pi / 4, 2 * np.pi / 3)
+        )
+    elif chain_share and not is_drawer and rng.random() < chain_share:
+        opening[joint] = float(rng.uniform(*FRIDGE_AJAR))
+    draft = _Draft(layout_id, rng, opening)
+    layout = draft.layout
+    kinds = ["024_bowl", "013_apple"] if is_drawer else HAB2_KINDS
+    table = [r for r in layout.receptacles if r.piece == "table_01"]
+    draft.add_target("any_targets|0", kinds, _inside(layout, joint), table)
+    draft.add_clutter(NUM_OBJECTS - 1, _open_receptacles(layout))
+    piece = "counter" if is_drawer else "fridge"
+    pose = layout.pieces[piece]
+    y0 = fur.DRAWERS[joint][0] if is_drawer else 0.0
+    front = 0.0
+    if is_drawer:  # distances from the handle
+        front = fur.DRAWER_HANDLE_X + opening.get(joint, 0.0)
+    near, far, side = (0.55, 0.80, 0.15) if is_drawer else (1.15, 1.4, 0.3)
+
+    def before() -> tuple[float, float, float] | None:
+        x, y = piece_to_world(pose, front + rng.uniform(near, far), y0 + rng.uniform(-side, side))
+        ox, oy = piece_to_world(pose, 0.0, y0)
+        yaw = float(np.arctan2(oy - y, ox - x) + rng.normal(0.0, YAW_NOISE))
+        return (x, y, yaw) if draft.placer.plan.is_free(x, y) else None
+
+    def arrived() -> tuple[float, float, float] | None:
+        """Where Navigate stops, whose goal is what lies inside."""
+        inside = draft.targets[0].start
+        base = start_at(draft.placer.plan, rng, inside, (0.0, SUCCESS_DISTANCE), SUCCESS_ANGLE)
+        if base is None:
+            return None
+        ahead = (base[0] - pose[0]) * np.cos(pose[2]) + (base[1] - pose[1]) * np.sin(pose[2])
+        return base if ahead > 0.0 else None  # not from behind a wall
+
+    sample = arrived if chain_share and rng.random() < chain_share else before
+    scene = draft.scene(sample, tries=100)
+    marker = {value: key for key, value in fur.MARKERS.items()}[joint]
+    return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), marker=marker)
+
+
+_MAKERS = {
+    "tidy_house": _tidy_house, "tidy_house_easy": _tidy_house,
+    "prepare_groceries": _prepare_groceries, "prepare_groceries_easy": _prepare_groceries,
+    "set_table": _set_table, "set_table_easy": _set_table, "rearrange_easy": _rearrange_easy,
+    "navigate": _object_skill, "pick": _object_skill, "place": _object_skill,
+    "open_drawer": _articulated_skill, "close_drawer": _articulated_skill,
+    "open_fridge": _articulated_skill, "close_fridge": _articulated_skill,
+}  # fmt: skip
+_CHAINED = {
+    "navigate": partial(_object_skill, holding_share=0.5, chain_share=CHAIN_SHARE),
+    "pick": partial(_object_skill, from_fridge=CHAIN_SHARE),
+    "place": partial(_object_skill, into_fridge=CHAIN_SHARE),
+    "open_drawer": partial(_articulated_skill, chain_share=CHAIN_SHARE),
+    "open_fridge": partial(_articulated_skill, chain_share=CHAIN_SHARE),
+}
+_IN_REACH = partial(_object_skill, reach_share=REACH_SHARE)
+_CURRICULA = {
+    "chain": _CHAINED,
+    "varied": _CHAINED,
+    "reach": {"pick": _IN_REACH, "place": _IN_REACH},
+}
+assert all(kind in KINDS for kind in HAB2_KINDS)

@@ -1,0 +1,199 @@
+"""Where objects stand and where the robot starts: sampled, then checked in the simulated world.
+
+receptacle -> reachable spots -> kinds and spots of targets, goals, clutter
+goal or object -> free floor near it -> robot there with its arm at rest: touches nothing?
+-> 0.5 s of physics: all at rest?
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from rearrange.sim.home.layout import (
+    REACH_MAX,
+    Layout,
+    Receptacle,
+    floor_cells_near,
+    floor_plan,
+    layout_spots,
+)
+from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.home.objects import KINDS, SLOTS, ObjectKind
+from rearrange.sim.robot import fetch
+from rearrange.sim.scene import ObjectPlacement, Scene
+from rearrange.sim.simulation import Simulation
+
+GAP = 0.025  # m between objects
+TARGET_GAP = 0.06  # m around what is to be picked or placed: room for the gripper
+SETTLE_STEPS = 15  # control steps, 0.5 s
+SETTLE_TOLERANCE = 0.01  # m
+ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
+YAW_NOISE = 0.523599  # rad, 30 degrees, hab-spec 4.1
+
+
+@lru_cache(maxsize=1)
+def checker() -> Simulation:
+    """The world that generators test in; one a process, reset at every use."""
+    return Simulation()
+
+
+class Placer:
+    """Deals objects onto receptacles of one layout without overlap."""
+
+    def __init__(self, layout: Layout, rng: np.random.Generator, opening: dict[str, float]) -> None:
+        self.layout, self.rng, self.opening = layout, rng, opening
+        self.plan = floor_plan(layout, opening)
+        self._spots = layout_spots(layout.id)
+        self._taken: dict[str, list[tuple[float, float, float]]] = {}  # by receptacle: x, y, radius
+        self.shapes = dict.fromkeys(SLOTS, 0)
+
+    def draw_kind(self, kinds: Sequence[str]) -> ObjectKind:
+        """A random kind whose shape still has a slot."""
+        free = [name for name in kinds if self.shapes[KINDS[name].shape] < SLOTS[KINDS[name].shape]]
+        kind = KINDS[free[self.rng.integers(len(free))]]
+        self.shapes[kind.shape] += 1
+        return kind
+
+    def spot(
+        self, kind: ObjectKind, receptacles: Sequence[Receptacle], gap: float, attempts: int = 60
+    ) -> tuple[Receptacle, tuple[float, float, float]] | None:
+        """A free, reachable place for the centre of `kind`, then taken; or None."""
+        for _ in range(attempts):
+            receptacle = receptacles[self.rng.integers(len(receptacles))]
+            taken = self._taken.setdefault(receptacle.name, [])
+            if len(taken) >= receptacle.capacity:
+                continue
+            if 2 * kind.half_height > receptacle.headroom - 0.02:
+                continue
+            spots = self._spots[receptacle.name]
+            spot = spots[self.rng.integers(len(spots))]
+            x, y = (spot + self.rng.uniform(-0.01, 0.01, 2)).tolist()
+            radius = kind.footprint_radius + gap
+            if any(math.hypot(x - ox, y - oy) < radius + other for ox, oy, other in taken):
+                continue
+            if gap >= TARGET_GAP and receptacle.kind == "open" and not self._stands_near(x, y):
+                continue
+            taken.append((x, y, kind.footprint_radius))
+            x, y = self._shifted(receptacle, x, y)
+            return receptacle, (x, y, receptacle.pos[2] + kind.half_height)
+        return None
+
+    def _stands_near(self, x: float, y: float) -> bool:
+        """Whether open doors and drawers leave floor from where the place is reached."""
+        return floor_cells_near(self.plan, np.array([[x, y]]), 0.45, 0.70, enough=6)[0] == 6
+
+    def _shifted(self, receptacle: Receptacle, x: float, y: float) -> tuple[float, float]:
+        """An open drawer carries what lies in it."""
+        if receptacle.kind != "drawer":
+            return x, y
+        opening = self.opening.get(receptacle.link, 0.0)
+        return x + opening * np.cos(receptacle.yaw), y + opening * np.sin(receptacle.yaw)
+
+    def placement(self, kind: ObjectKind, pos, receptacle: Receptacle) -> ObjectPlacement:
+        """`kind` upright at `pos`, turned at random (in a drawer: square with its walls)."""
+        yaw = self.rng.uniform(-np.pi, np.pi)
+        if receptacle.kind == "drawer":
+            yaw = receptacle.yaw
+        quat = (float(np.cos(yaw / 2)), 0.0, 0.0, float(np.sin(yaw / 2)))
+        return ObjectPlacement(kind.name, tuple(float(v) for v in pos), quat)
+
+
+def noisy_arm(rng: np.random.Generator) -> tuple[float, ...]:
+    """HAB's start posture with its noise, within the limits."""
+    arm = fetch.ARM_START + rng.normal(0.0, ARM_NOISE, 7)
+    return tuple(float(v) for v in np.clip(arm, fetch.ARM_LOWER, fetch.ARM_UPPER))
+
+
+def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, float, float]:
+    """A random point of the largest island, any heading."""
+    x, y = plan.random_free_point(rng)
+    return float(x), float(y), float(rng.uniform(-np.pi, np.pi))
+
+
+def cells_within_way(plan: FloorPlan, point, radius: float, way: float) -> np.ndarray:
+    """Free cells [N, 2] within `radius` of `point`.
+
+    At most `way`, m, to drive from where the point is reached.
+    """
+    stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
+    if not len(stands):
+        return stands
+    nearest = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]
+    field = plan.geodesic_field(float(nearest[0]), float(nearest[1]))
+    cells = plan.free_cells_near(point[0], point[1], 0.0, radius)
+    ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
+    iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
+    return cells[field[iy, ix] <= way]
+
+
+def start_near(cells: np.ndarray, rng: np.random.Generator, point) -> tuple[float, float, float]:
+    """One of `cells` [N, 2] around `point` (seen from above), facing it but for YAW_NOISE."""
+    x, y = cells[rng.integers(len(cells))]
+    yaw = np.arctan2(point[1] - y, point[0] - x) + rng.normal(0.0, YAW_NOISE)
+    return float(x), float(y), float(yaw)
+
+
+def start_at(
+    plan: FloorPlan, rng: np.random.Generator, point, ring: tuple[float, float],
+    spread: float | None = None,
+) -> tuple[float, float, float] | None:  # fmt: skip
+    """Free floor at a distance from `point` within `ring` (m), facing it; None: there is none.
+
+    Args:
+        spread: rad, largest error of the heading; None: YAW_NOISE, normally distributed.
+    """
+    cells = plan.free_cells_near(point[0], point[1], *ring)
+    if not len(cells):
+        return None
+    x, y, yaw = start_near(cells, rng, point)
+    if spread is not None:
+        yaw = float(np.arctan2(point[1] - y, point[0] - x) + rng.uniform(-spread, spread))
+    return x, y, yaw
+
+
+def find_start(
+    scene: Scene,
+    sample: Callable[[], tuple[float, float, float] | None],
+    rng: np.random.Generator,
+    held: int | None,
+    tries: int,
+) -> Scene | None:
+    """`scene` with the first sampled robot pose that touches nothing, None if there is none.
+
+    Also None when the objects do not stay where they are.
+    """
+    sim = checker()
+    is_loaded = False
+    for _ in range(tries):
+        base = sample()
+        if base is None:
+            continue
+        candidate = replace(scene, base=base, arm=noisy_arm(rng))
+        # What is held has left its place, so that world cannot be used again.
+        if is_loaded and held is None:
+            sim.set_robot(candidate.base, candidate.arm)
+        else:
+            sim.reset(candidate)
+            is_loaded = True
+        if touches_nothing(sim, held):
+            if held is not None:
+                sim.reset(candidate)
+            return candidate if is_settled(sim) else None
+    return None
+
+
+def touches_nothing(sim: Simulation, held: int | None) -> bool:
+    """Whether the robot, with object `held` put into its gripper, is free of contact."""
+    if held is not None:
+        sim.snap_object(held)
+    return not sim.has_robot_contact()
+
+
+def is_settled(sim: Simulation) -> bool:
+    """Whether every object stays where it is put, by half a second of physics with all awake."""
+    return sim.drift(SETTLE_STEPS) < SETTLE_TOLERANCE

@@ -1,0 +1,120 @@
+"""The part that all tasks share: time and force limits, broken holds, and what a step is worth.
+
+    reward = slack - force penalty - other penalties + the task's own progress + success reward
+
+A task is one object per environment, reset for each episode. It reads the simulation after a
+control step; the only thing it does to it is to let go of a broken hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rearrange.sim.simulation import Simulation
+from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.rewards import force_penalty
+
+EE_AT_REST = 0.15  # m, end effector to its resting point
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """Numbers of a task (hab-spec section 4)."""
+
+    max_episode_steps: int
+    slack: float = 0.0
+    """Added on every step."""
+    success_reward: float = 10.0
+    force_coef: float = 0.0
+    """Penalty per newly accumulated newton."""
+    force_cap: float = 0.0
+    """Largest force penalty of a step."""
+    force_end_penalty: float = 0.0
+    max_accum: float = math.inf
+    """N; more accumulated force ends the episode."""
+    max_instant: float = math.inf
+    """N; a larger contact force ends the episode."""
+    violation_penalty: float = 0.0
+    violation_ends: bool = False
+    """Whether a broken hold ends the episode. It always drops what was held."""
+    is_stop_used: bool = True
+    """Whether stop ends the episode and success needs it; else success ends the episode."""
+
+
+class Outcome(NamedTuple):
+    """What a control step led to."""
+
+    reward: float
+    success: bool
+    terminated: bool
+    failure: str | None
+    """Why a terminated episode failed: wrong_object, dropped, hold_violation, force,
+    stop_without_success."""
+
+
+class Task:
+    """Base of the tasks. A subclass fills in `start`, `progress` and `is_goal_reached`."""
+
+    def __init__(
+        self, name: str, rules: Rules, sensors: tuple[str, ...], num_targets: int = 1,
+        num_markers: int = 0,
+    ) -> None:  # fmt: skip
+        self.name, self.rules, self.sensors = name, rules, sensors
+        self.num_targets, self.num_markers = num_targets, num_markers
+        self.stages: dict[str, bool] = {}
+        """Stages reached so far in the episode; only the home tasks have some."""
+
+    # --- to be filled in -----------------------------------------------------------------------
+
+    def start(self, sim: Simulation, episode: EpisodeSpec) -> None:
+        """A new episode begins; the world is already in its start state."""
+        raise NotImplementedError
+
+    def progress(self, sim: Simulation) -> tuple[float, str | None]:
+        """The task's own reward of this step, and the mishap that ends the episode, if any."""
+        raise NotImplementedError
+
+    def is_goal_reached(self, sim: Simulation) -> bool:
+        """Whether the world is as wanted now."""
+        raise NotImplementedError
+
+    def grip_command(self, sim: Simulation, grip: float | None) -> float | None:
+        """The grip command that is carried out; None leaves the hold as it is."""
+        return grip
+
+    # --- shared --------------------------------------------------------------------------------
+
+    def step(self, sim: Simulation, is_stop: bool) -> Outcome:
+        """Judges the control step just done."""
+        rules = self.rules
+        reward = rules.slack - force_penalty(sim.force_added, rules.force_coef, rules.force_cap)
+        is_violated = sim.hold_violation
+        is_forced = sim.force_accum > rules.max_accum or sim.force_instant > rules.max_instant
+        if is_violated:
+            reward -= rules.violation_penalty
+            sim.drop()
+        if is_forced:
+            reward -= rules.force_end_penalty
+        gained, mishap = self.progress(sim)
+        reward += gained
+        is_stop = is_stop and rules.is_stop_used
+        failure = None
+        if is_forced:
+            failure = "force"
+        elif is_violated and (rules.violation_ends or mishap is not None):
+            failure = "hold_violation"
+        elif mishap is not None:
+            failure = mishap
+        success = (
+            failure is None
+            and not is_violated
+            and (is_stop or not rules.is_stop_used)
+            and self.is_goal_reached(sim)
+        )
+        if success:
+            reward += rules.success_reward
+        elif is_stop and failure is None:
+            failure = "stop_without_success"
+        return Outcome(reward, success, success or failure is not None, failure)

@@ -1,0 +1,1 @@
+"""Ranks: what processes that learn together exchange, and when they stop waiting."""

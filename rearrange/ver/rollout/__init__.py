@@ -1,0 +1,1 @@
+"""From ready environments to full rollouts: collector, batches, storage."""

@@ -1,0 +1,401 @@
+"""Collector: asks the policy for actions as environments become ready, and stores every step.
+
+    receive ids --> complete their open rows --> pending --> policy.act on all that wait --> send
+
+Which environments a rollout is made of is what tells the trainer's modes apart:
+
+    variable          S steps from whoever is quick (VER); steps under way go to the next rollout
+    fixed             exactly T steps from each environment (NoVER, HTS-RL)
+    fixed, in step    all environments wait for the slowest at each step (DD-PPO)
+
+VER paper, sections 2.1 and 2.2.   E environments, K floats of memory, A action dims.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from rearrange.ver.rollout.batching import Batching
+from rearrange.ver.rollout.storage import RolloutStorage
+from rearrange.ver.rollout.types import Policy
+from rearrange.ver.workers import shared_memory as sm
+
+log = logging.getLogger(__name__)
+_POLL_S = 0.1  # longest time without a look at the stop flag
+_END_POLL_S = 0.01  # the same where a rollout may end at a given time
+
+
+class NonFinite(RuntimeError):
+    """A number that is not finite came from an environment or from learning."""
+
+
+class Stopped(Exception):
+    """The training was asked to stop while collecting."""
+
+
+@dataclass(kw_only=True)
+class CollectorCfg:
+    num_inference_workers: int = 1
+    """Threads that run the policy while collecting."""
+    min_batch: int = 0
+    """Waits for so many requests, but no longer than half the mean time to an answer; 0: for two
+    thirds of the environments' share of one inference worker, but no longer than the policy takes
+    for a batch, which is what waiting may save."""
+    max_batch: int = 0
+    """Largest batch of requests; 0: 1.5 times the environments' share of one inference worker."""
+
+    def __post_init__(self) -> None:
+        if self.num_inference_workers < 1:
+            got = self.num_inference_workers
+            raise ValueError(f"num_inference_workers must be at least 1, got {got}")
+        if self.min_batch < 0:
+            raise ValueError(f"min_batch must not be negative, got {self.min_batch}")
+        if self.max_batch < 0 or 0 < self.max_batch < self.min_batch:
+            low = self.min_batch
+            raise ValueError(f"max_batch must be 0 or at least {low}, got {self.max_batch}")
+
+
+@dataclass
+class EpisodeEnd:
+    """One finished episode."""
+
+    env: int
+    total_return: float
+    length: int
+    infos: np.ndarray  # [num_infos], NaN where there is none
+    is_whole: bool  # false for a first one that was cut short
+
+
+@dataclass
+class CollectReport:
+    """What happened in one rollout, beside the steps."""
+
+    episodes: list[EpisodeEnd] = field(default_factory=list)
+    wall_s: float = 0.0
+    inference_s: float = 0.0  # the policy, summed over inference workers
+    inference_env_s: float = 0.0  # the same, summed over the environments that wait for it
+    waiting_s: float = 0.0  # nothing to infer: environments are busy
+    environment_s: float = 0.0  # summed over environments
+    num_batches: int = 0
+    num_requests: int = 0
+    num_nonfinite: int = 0
+    num_dropped_steps: int = 0
+    num_steps: int = 0  # S, fewer if it was stopped early
+    num_steps_all: int = 0  # of all ranks
+    steps_per_env: np.ndarray | None = None  # [E]
+    step_s: np.ndarray | None = None  # [E] mean time from one step to the next
+
+
+class Collector:
+    """Fills rollout storages. Keeps what belongs to the environments between rollouts.
+
+    Args:
+        pool: WorkerPool or SerialPool.
+        policy: with `act` and `value`; its weights may change between rollouts.
+        is_variable, is_in_step: see the table above.
+        on_nonfinite: "stop" raises NonFinite; "drop" forgets the unfinished sequence.
+        should_stop: looked at while waiting; Stopped is raised when it says so.
+        should_end: asked with the complete steps and the seconds so far; ends a rollout early.
+        weights_lock: held while the policy runs, if something else may change it meanwhile.
+    """
+
+    def __init__(
+        self,
+        pool,
+        policy: Policy,
+        cfg: CollectorCfg,
+        device: torch.device,
+        *,
+        is_variable: bool,
+        is_in_step: bool,
+        on_nonfinite: str = "stop",
+        should_stop: Callable[[], bool] = lambda: False,
+        should_end: Callable[[int, float], bool] | None = None,
+        weights_lock: threading.Lock | None = None,
+    ) -> None:
+        self.pool, self.policy, self.device = pool, policy, device
+        self._is_variable, self._is_in_step = is_variable, is_in_step
+        self._on_nonfinite, self._should_stop = on_nonfinite, should_stop
+        self._should_end = should_end or (lambda num_steps, seconds: False)
+        self._poll_s = _POLL_S if should_end is None else _END_POLL_S
+        self._weights_lock = weights_lock or nullcontext()
+        num_envs, action = pool.num_envs, pool.slots.layout.action
+        self._num_threads = 1 if is_in_step else cfg.num_inference_workers
+        most = num_envs if is_in_step else cfg.max_batch
+        self._batching = Batching(cfg.min_batch, most, num_envs / self._num_threads)
+        self._threads: ThreadPoolExecutor | None = None
+        if self._num_threads > 1:
+            self._threads = ThreadPoolExecutor(self._num_threads, "inference", _one_torch_thread)
+        self._lock = threading.Lock()
+
+        self.state = torch.zeros(num_envs, policy.state_size, device=device)  # [E, K] memory
+        self.prev_action = np.zeros((num_envs, action.size), action.dtype)
+        self.is_first = np.ones(num_envs, bool)
+        self.episode_id = np.zeros(num_envs, np.int64)
+        self.step_id = np.zeros(num_envs, np.int64)  # in the episode
+        self.open_row = np.full(num_envs, -1, np.int64)  # the step under way
+        self.arrived: deque[int] = deque()  # answers that are not in a rollout yet
+        self.pending: deque[int] = deque()  # environments that wait for an action
+        self.policy_version = self.weights_step = 0  # of the weights: updates, optimiser steps
+        self._held: list[int] = []  # fixed: environments that have given their share
+        self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
+        self._sent_at = np.full(num_envs, time.perf_counter())  # when it was given its action
+        self._num_taken = np.zeros(num_envs, np.int64)  # steps in this rollout, dropped ones too
+        self._begin = 0.0  # of this rollout
+
+    def collect(self, storage: RolloutStorage) -> CollectReport:
+        """Collects until the storage holds S complete steps; they are then ready to learn from.
+
+        There are fewer if `should_end` said so.
+        """
+        self._begin = begin = time.perf_counter()
+        self._num_taken[:] = 0
+        num_envs = self.pool.num_envs
+        report = CollectReport(
+            steps_per_env=np.zeros(num_envs, np.int64), step_s=np.full(num_envs, np.inf)
+        )
+        jobs: set[Future] = set()
+        with torch.inference_mode():
+            while storage.num_complete < storage.num_steps:
+                if self._should_stop():
+                    self._finish(jobs)
+                    raise Stopped
+                if self._should_end(storage.num_complete, time.perf_counter() - begin):
+                    break
+                self._receive(storage, report, jobs)
+                self._complete(storage, report)
+                if not self._is_variable:
+                    self._hold(storage, report)
+                while storage.num_complete < storage.num_steps and self._can_infer(jobs):
+                    self._infer(storage, report, jobs)
+            self._finish(jobs)
+            self.pending.extend(self._held)
+            self._held.clear()
+            self._bootstrap(storage)
+        report.num_steps = report.num_steps_all = storage.num_complete
+        report.wall_s = time.perf_counter() - begin
+        report.step_s = np.minimum(report.step_s, report.wall_s)  # who gave none takes longer
+        return report
+
+    def carry(self, source: RolloutStorage, target: RolloutStorage) -> None:
+        """Takes the steps under way into the next rollout's storage."""
+        envs = np.flatnonzero(self.open_row >= 0)
+        self.open_row[envs] = source.carry(self.open_row[envs], target)
+        self._last_row[:] = -1
+
+    def close(self) -> None:
+        """Ends the inference threads. Harmless when called again."""
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    # --- one turn of the loop ------------------------------------------------------------------
+
+    def _receive(self, storage: RolloutStorage, report: CollectReport, jobs: set[Future]) -> None:
+        """Takes in what the environments have announced, waiting only if there is nothing to do."""
+        patience_s = self._patience(jobs)
+        begin = time.perf_counter()
+        self.arrived.extend(self.pool.receive(patience_s))
+        if patience_s > 0.0 and not jobs:
+            report.waiting_s += time.perf_counter() - begin
+        for fault in self.pool.take_faults():
+            self._finish(jobs)
+            for e in fault.envs:
+                self._forget(e, storage, report)
+        for job in [job for job in jobs if job.done()]:
+            jobs.remove(job)
+            job.result()  # raises what the thread raised
+
+    def _patience(self, jobs: set[Future]) -> float:
+        """How long to wait for answers (s)."""
+        if self.arrived or self._can_infer(jobs):
+            return 0.0
+        if jobs:
+            return 0.0005  # a thread may become free; a look is cheap beside a forward pass
+        if self.pending and not self._is_in_step:
+            return min(self._poll_s, self._batching.left_s(time.perf_counter()))
+        return self._poll_s
+
+    def _can_infer(self, jobs: set[Future]) -> bool:
+        """True if enough requests wait, or have waited for long enough, and a thread is free."""
+        if not self.pending or len(jobs) >= self._num_threads:
+            return False
+        if self._is_in_step:
+            return len(self.pending) + len(self._held) == self.pool.num_envs
+        num_others = self.pool.num_envs - len(self.pending) - len(self._held)
+        return self._batching.is_due(len(self.pending), num_others, time.perf_counter())
+
+    def _complete(self, storage: RolloutStorage, report: CollectReport) -> None:
+        """Takes answers into the rollout, up to its S steps; the others stay where they are."""
+        slots = self.pool.slots
+        begins, truncated = [], []
+        now = time.perf_counter()
+        elapsed = now - self._begin
+        if self.arrived and not self.pending:
+            self._batching.begin_waiting(now)
+        while self.arrived and storage.num_complete < storage.num_steps:
+            e = self.arrived.popleft()
+            self.pending.append(e)
+            report.environment_s += slots.step_seconds[e]
+            if slots.fault[e] == sm.FAULT_NONFINITE:
+                report.num_nonfinite += 1
+                what = slots.get_message(e)
+                if self._on_nonfinite == "stop":
+                    raise NonFinite(what)
+                if report.num_nonfinite > storage.num_steps:
+                    raise NonFinite(f"nothing else comes any more, for the last time from {what}")
+                log.warning("%s; the unfinished sequence is dropped", what)
+                self._drop_sequence(e, storage, report)
+                begins.append(e)
+            elif slots.is_start[e]:
+                begins.append(e)
+            else:
+                row = self.open_row[e]
+                storage.complete(row, slots.reward[e], slots.terminated[e], slots.truncated[e])
+                report.steps_per_env[e] += 1
+                self._num_taken[e] += 1
+                report.step_s[e] = elapsed / self._num_taken[e]
+                self._batching.answer_s.add(now - self._sent_at[e])
+                self.open_row[e], self._last_row[e] = -1, row
+                if slots.terminated[e] or slots.truncated[e]:
+                    infos = slots.infos[e].copy()
+                    total, length = float(slots.episode_return[e]), int(slots.episode_length[e])
+                    is_whole = bool(slots.is_whole[e])
+                    report.episodes.append(EpisodeEnd(e, total, length, infos, is_whole))
+                    begins.append(e)
+                if slots.truncated[e]:
+                    truncated.append(e)
+        if truncated:
+            rows = self._last_row[truncated]
+            storage.next_value[rows] = self._values(np.array(truncated), slots.final)
+        if begins:
+            self._begin_episodes(np.array(begins))
+
+    def _infer(self, storage: RolloutStorage, report: CollectReport, jobs: set[Future]) -> None:
+        batch = [self.pending.popleft() for _ in range(min(len(self.pending), self._batching.most))]
+        self._batching.begin_waiting(time.perf_counter())
+        if self._threads is None:
+            self._serve(storage, report, batch)
+        else:
+            jobs.add(self._threads.submit(self._serve, storage, report, batch))
+
+    def _serve(self, storage: RolloutStorage, report: CollectReport, batch: list[int]) -> None:
+        """Actions for a batch of environments; their new steps into the storage."""
+        begin = time.perf_counter()
+        envs = np.array(batch)
+        with torch.inference_mode():
+            inputs = self._inputs(envs, self.pool.slots.observation)
+            observation, prev_action, is_first, state = inputs
+            with self._weights_lock:
+                step = self.policy.act(observation, prev_action, is_first, state)
+                version, weights_step = self.policy_version, self.weights_step
+            action, value = step.action.cpu().numpy(), step.value.float().cpu().numpy()
+            if not (np.isfinite(value).all() and np.isfinite(action).all()):
+                raise NonFinite(self._name_bad_answer(envs, action, value))
+            with self._lock:
+                rows = storage.allocate(len(batch))
+                index = torch.from_numpy(rows).to(self.device)
+                for name, array in storage.observation.items():
+                    array[index] = observation[name]
+                storage.prev_action[index], storage.is_first[index] = prev_action, is_first
+                storage.action[index], storage.state[index] = step.action, state
+                storage.log_prob[index] = step.log_prob.float()
+                storage.value[index] = step.value.float()
+                storage.env_id[rows], storage.episode_id[rows] = envs, self.episode_id[envs]
+                storage.step_id[rows] = self.step_id[envs]
+                storage.policy_version[rows], storage.weights_step[rows] = version, weights_step
+                last = self._last_row[envs]
+                storage.next_value[last[last >= 0]] = value[last >= 0]
+                self._last_row[envs], self.open_row[envs] = -1, rows
+                self.state[torch.from_numpy(envs).to(self.device)] = step.state.float()
+                self.prev_action[envs], self.is_first[envs] = action, False
+                self.step_id[envs] += 1
+                self.pool.slots.action[envs] = action
+                self._sent_at[envs] = time.perf_counter()
+                self.pool.send(batch)
+                report.num_batches += 1
+                report.num_requests += len(batch)
+                elapsed = time.perf_counter() - begin
+                self._batching.policy_s.add(elapsed)
+                report.inference_s += elapsed
+                report.inference_env_s += len(batch) * elapsed
+
+    def _name_bad_answer(self, envs: np.ndarray, action: np.ndarray, value: np.ndarray) -> str:
+        is_bad = ~(np.isfinite(action).all(axis=1) & np.isfinite(value))
+        e = envs[int(is_bad.argmax())]
+        place = f"environment {e}, episode {self.episode_id[e]}, step {self.step_id[e]}"
+        return f"{place}: the policy answered with a number that is not finite"
+
+    def _bootstrap(self, storage: RolloutStorage) -> None:
+        """Values of the observations that follow each environment's last step."""
+        envs = np.flatnonzero((self._last_row >= 0) & (self.open_row < 0) & ~self.is_first)
+        if len(envs):
+            rows = self._last_row[envs]
+            storage.next_value[rows] = self._values(envs, self.pool.slots.observation)
+
+    # --- environments --------------------------------------------------------------------------
+
+    def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]):
+        """What the policy gets for some environments."""
+        observation = {
+            name: torch.from_numpy(array[envs]).to(self.device) for name, array in arrays.items()
+        }
+        prev_action = torch.from_numpy(self.prev_action[envs]).to(self.device)
+        is_first = torch.from_numpy(self.is_first[envs]).to(self.device)
+        state = self.state[torch.from_numpy(envs).to(self.device)]
+        return observation, prev_action, is_first, state
+
+    def _values(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        with self._weights_lock:
+            values = self.policy.value(*self._inputs(envs, arrays))
+        return values.float().cpu().numpy()
+
+    def _begin_episodes(self, envs: np.ndarray) -> None:
+        self.state[torch.from_numpy(envs).to(self.device)] = 0.0
+        self.prev_action[envs] = 0
+        self.is_first[envs] = True
+        self.episode_id[envs] = self.pool.slots.episode_number[envs]
+        self.step_id[envs] = 0
+        self._last_row[envs] = -1
+
+    def _hold(self, storage: RolloutStorage, report: CollectReport) -> None:
+        """Environments that have given their T steps wait for the next rollout."""
+        quota = storage.num_steps // self.pool.num_envs
+        done = [e for e in self.pending if report.steps_per_env[e] >= quota]
+        self._held += done
+        self.pending = deque(e for e in self.pending if e not in done)
+
+    def _drop_sequence(self, e: int, storage: RolloutStorage, report: CollectReport) -> None:
+        """Forgets the steps of an environment's unfinished episode."""
+        is_its = (storage.env_id == e) & (storage.episode_id == self.episode_id[e])
+        complete = np.flatnonzero(is_its & storage.is_complete)
+        report.num_dropped_steps += len(complete)
+        report.steps_per_env[e] -= len(complete)
+        rows = complete if self.open_row[e] < 0 else np.append(complete, self.open_row[e])
+        storage.drop(rows)
+        self.open_row[e] = self._last_row[e] = -1
+
+    def _forget(self, e: int, storage: RolloutStorage, report: CollectReport) -> None:
+        """An environment's worker was replaced: it will announce a new episode."""
+        self._drop_sequence(e, storage, report)
+        for queue in (self.pending, self.arrived, self._held):
+            while e in queue:
+                queue.remove(e)
+
+    def _finish(self, jobs: set[Future]) -> None:
+        for job in jobs:
+            job.result()
+        jobs.clear()
+
+
+def _one_torch_thread() -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,152 @@
+"""RolloutStorage: the steps of one rollout, in the order in which they were decided.
+
+    row of step t in environment e:
+      at inference   observation, prev_action, is_first, state, action, log_prob, value
+      at the answer  reward, terminated, truncated               -> the row is complete
+      after that     next_value: what the policy expects from the next observation on
+
+A rollout has exactly S complete rows, from whichever environments were quick. Up to E more are
+still under way when it ends; `carry` takes them to the next one. The other rows keep their steps
+until they are given out again. A rollout that was stopped early is filled with the newest of them;
+a storage that `keeps_previous` gives out its oldest policy's first. Steps that were dropped have
+taken the place of such a row: a rollout that is stopped before they were collected again then has
+fewer than S to learn from.
+
+S steps, E environments, A action dims, K floats of memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from rearrange.ver.ranks.preemption import newest_first
+from rearrange.ver.rollout.rows import ARRAYS, RolloutRows
+from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
+
+
+class RolloutStorage(RolloutRows):
+    """Storage for S complete and E open steps.
+
+    Attributes:
+        The columns of RolloutRows, [S + E, ...].
+        num_complete: complete rows so far.
+    """
+
+    def __init__(
+        self,
+        num_steps: int,  # S
+        num_envs: int,
+        observation_spec: ObservationSpec,
+        action_spec: ActionSpec,
+        state_size: int,
+        device: torch.device,
+        keeps_previous: bool = False,
+    ) -> None:
+        size = num_steps + num_envs
+        action = torch.float32 if action_spec.kind == "box" else torch.int64
+        shapes = {
+            f"observation/{name}": (
+                spec.shape,
+                torch.uint8 if spec.dtype == np.uint8 else torch.float32,
+            )
+            for name, spec in observation_spec.items()
+        } | {
+            "prev_action": ((action_spec.size,), action),
+            "action": ((action_spec.size,), action),
+            "is_first": ((), torch.bool),
+            "state": ((state_size,), torch.float32),
+            "log_prob": ((), torch.float32),
+            "value": ((), torch.float32),
+        }
+        values = {
+            name: torch.zeros(size, *shape, dtype=dtype, device=device)
+            for name, (shape, dtype) in shapes.items()
+        }
+        values |= {name: torch.zeros(size, dtype=dtype) for name, dtype in ARRAYS.items()}
+        super().__init__(values, device)
+        self.num_steps, self._keeps_previous = num_steps, keeps_previous
+        self.num_complete = 0
+        self._is_previous = np.zeros(size, bool)  # complete in the last rollout, and still there
+        self._decided = np.zeros(size, np.int64)  # when the row was given out
+        self._num_decided = 0
+        self._free = list(range(size - 1, -1, -1))  # a stack: rows are given out in order
+
+    def allocate(self, count: int) -> np.ndarray:
+        """So many free rows, [count]."""
+        rows = np.array([self._free.pop() for _ in range(count)], np.int64)
+        self._is_previous[rows] = False
+        self._decided[rows] = self._num_decided + np.arange(count)
+        self._num_decided += count
+        return rows
+
+    def complete(self, row: int, reward: float, terminated: bool, truncated: bool) -> None:
+        self.reward[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
+        self.next_value[row] = 0.0
+        self.is_complete[row] = True
+        self.num_complete += 1
+
+    def drop(self, rows: np.ndarray) -> None:
+        """Forgets rows; their share of the rollout is collected again."""
+        self.num_complete -= int(self.is_complete[rows].sum())
+        self.is_complete[rows] = False
+        self._free += rows[::-1].tolist()
+
+    def complete_rows(self) -> np.ndarray:
+        """Indices of the complete rows, [S]."""
+        return np.flatnonzero(self.is_complete)
+
+    def carry(self, rows: np.ndarray, target: RolloutStorage) -> np.ndarray:
+        """Moves open rows into `target`, which is emptied and may be this storage; their new rows.
+
+        Args:
+            rows: of steps under way, [<= E].
+        """
+        if target is self and self._keeps_previous:
+            self._begin_among_previous(rows)
+            return rows
+        kept = self.read(rows)
+        target.clear()
+        decided = self._decided[rows]
+        target._num_decided = max(self._num_decided, target._num_decided)
+        new = target.allocate(len(rows))
+        target.write(new, kept)
+        target._decided[new] = decided
+        return new
+
+    def clear(self) -> None:
+        self.is_complete[:] = False
+        self.is_stale[:] = False
+        self.num_complete = 0
+        self._free = list(range(len(self.reward) - 1, -1, -1))
+
+    def _begin_among_previous(self, kept: np.ndarray) -> None:
+        """A new rollout with the open rows `kept`; complete ones are given out last, old first."""
+        self._is_previous = self.is_complete.copy()
+        is_empty = ~self._is_previous
+        is_empty[kept] = False
+        self.clear()
+        rows = np.flatnonzero(self._is_previous)
+        rows = newest_first(rows, self.policy_version, self._decided)
+        self._free = [*rows.tolist(), *np.flatnonzero(is_empty)[::-1].tolist()]
+
+    def fill(self, previous: RolloutStorage) -> int:
+        """Completes a rollout that was stopped early to S rows, marked `is_stale`; how many.
+
+        Fewer than are missing if there are no more of the last rollout.
+
+        Args:
+            previous: the storage of the last rollout, which may be this one: its newest steps are
+                taken, with the advantages and returns they had.
+        """
+        missing = self.num_steps - self.num_complete
+        candidates = np.flatnonzero(self._is_previous if previous is self else previous.is_complete)
+        rows = newest_first(candidates, previous.policy_version, previous._decided)[:missing]
+        if previous is not self:
+            kept, decided = previous.read(rows), previous._decided[rows]
+            rows = self.allocate(len(rows))
+            self.write(rows, kept)
+            self._decided[rows] = decided
+        self.is_complete[rows] = self.is_stale[rows] = True
+        self.num_complete += len(rows)
+        return len(rows)

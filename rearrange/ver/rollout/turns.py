@@ -1,0 +1,109 @@
+"""How collecting and learning take turns: generators of full rollouts, learned from between yields.
+
+    in turn       collect | learn | collect | learn          ver, nover, ddppo
+    overlapped    collect | learn                            htsrl: the policy that collects is one
+                          | collect | learn                  rollout old
+                                    | collect | ...
+    free          collecting never waits for learning        async: weights change under way
+
+Each yields (storage, report). The storage is the caller's until it asks for the next one. Where
+there are several ranks they `meet` after each rollout, in the caller's thread; see `meeting.py`.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import torch
+
+from rearrange.ver.rollout.collector import Collector, CollectReport
+from rearrange.ver.rollout.storage import RolloutStorage
+
+Rollouts = Iterator[tuple[RolloutStorage, CollectReport]]
+Meet = Callable[[Callable[[], CollectReport], RolloutStorage, RolloutStorage], CollectReport]
+"""What collects, the storage it fills and that of the rollout before; gives what it gives."""
+
+
+def alone(
+    collect: Callable[[], CollectReport], storage: RolloutStorage, previous: RolloutStorage
+) -> CollectReport:
+    """Meets nobody."""
+    return collect()
+
+
+def in_turn(collector: Collector, storage: RolloutStorage, meet: Meet = alone) -> Rollouts:
+    """One storage, filled again and again."""
+    while True:
+        report = meet(lambda: collector.collect(storage), storage, storage)
+        yield storage, report
+        collector.carry(storage, storage)
+
+
+def overlapped(
+    collector: Collector,
+    storages: list[RolloutStorage],  # two
+    publish: Callable[[], None],  # gives the collector's policy the newest weights
+    meet: Meet = alone,
+) -> Rollouts:
+    """The next rollout is collected while the caller learns from this one."""
+    full, empty = storages
+    with ThreadPoolExecutor(1, "collector", _one_torch_thread) as thread:
+        report = meet(thread.submit(collector.collect, full).result, full, empty)
+        while True:
+            collector.carry(full, empty)
+            publish()
+            job = thread.submit(collector.collect, empty)
+            try:
+                yield full, report
+            finally:  # also when the caller stops: nothing else may run the policy then
+                wait([job])
+            report = meet(job.result, empty, full)
+            full, empty = empty, full
+
+
+def free_running(collector: Collector, storages: list[RolloutStorage]) -> Rollouts:
+    """Collects as long as a storage is free; the caller publishes weights when it likes."""
+    free: queue.Queue = queue.Queue()
+    full: queue.Queue = queue.Queue()
+    is_over = threading.Event()
+
+    def collect() -> None:
+        _one_torch_thread()
+        try:
+            storage = free.get()
+            while not is_over.is_set():
+                report = collector.collect(storage)
+                target = None
+                while target is None and not is_over.is_set():
+                    try:
+                        target = free.get(timeout=0.1)
+                    except queue.Empty:
+                        continue
+                if target is not None:
+                    collector.carry(storage, target)
+                full.put((storage, report))
+                storage = target
+        except BaseException as error:
+            full.put(error)
+
+    for storage in storages:
+        free.put(storage)
+    thread = threading.Thread(target=collect, name="collector", daemon=True)
+    thread.start()
+    try:
+        while True:
+            found = full.get()
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+            free.put(found[0])
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _one_torch_thread() -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,1 @@
+"""A training that lasts: checkpoints, snapshots, metrics, progress."""

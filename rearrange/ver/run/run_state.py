@@ -1,0 +1,152 @@
+"""What a training is at a boundary between rollouts, as a checkpoint and back.
+
+policy/...  optimizer/...  entropy/...  entropy_optimizer/...     weights and moments
+random/...  collector/...  open/...  actions/...                  see snapshot.py
+memory/                                                           see rollout_memory.py
+manifest: identity, counters, finished episodes, reward scaling, schedules' progress
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import nn
+
+from rearrange.errors import UserError
+from rearrange.ver.ranks.distributed import Ranks
+from rearrange.ver.run.checkpoint import (
+    Checkpoint,
+    below_prefix,
+    load_newest,
+    newest_manifests,
+    save_checkpoint,
+    with_prefix,
+)
+from rearrange.ver.run.checkpoint_match import check_matches, shapes_of
+from rearrange.ver.run.episode_window import EpisodeWindow
+from rearrange.ver.run.run_values import check_run_values
+from rearrange.ver.run.snapshot import Snapshot
+from rearrange.ver.run.training_state import flatten_optimizer, restore_optimizer
+from rearrange.ver.update.learner import Learner
+from rearrange.ver.update.rollout_memory import prune_memory
+
+_SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", "actions/")
+log = logging.getLogger(__name__)
+MEMORY_FOLDER = "memory"  # in that of the checkpoints
+_OPTIMIZERS = ("optimizer", "entropy_optimizer")  # of the learner
+
+
+def load_for_ranks(folder: Path, ranks: Ranks) -> Checkpoint | None:
+    """The newest valid checkpoint that rank 0 finds, handed to all ranks; None if there is none.
+
+    The others need not see the folder.
+    """
+    if ranks.is_alone:
+        return load_newest(folder)
+    found: list[Checkpoint | None] = [None]
+
+    def find() -> dict[str, Any] | None:
+        found[0] = load_newest(folder)
+        if found[0] is None:
+            return None
+        return {"step": found[0].step, "manifest": found[0].manifest, "path": str(found[0].path)}
+
+    facts = ranks.on_first(find)
+    if facts is None:
+        return None
+    content = ranks.share(save(found[0].tensors) if ranks.is_first else None)
+    return Checkpoint(facts["step"], load(content), facts["manifest"], Path(facts["path"]))
+
+
+@dataclass
+class RunState:
+    """All that is not weights."""
+
+    steps: int
+    updates: int
+    mode: str
+    restarts: int
+    episodes: EpisodeWindow
+    snapshot: Snapshot
+
+
+def save_run(
+    folder: Path,
+    state: RunState,
+    policy: nn.Module,
+    learner: Any,
+    identity: dict[str, Any],
+    keep: int,
+    is_milestone: bool,
+) -> None:
+    """Writes a checkpoint. Raises OSError if it cannot be written; earlier ones stay."""
+    tensors = with_prefix("policy", policy.state_dict()) | state.snapshot.tensors
+    values: dict[str, Any] = {
+        "identity": identity,
+        "mode": state.mode,
+        "updates": state.updates,
+        "restarts": state.restarts,
+        "episodes": state.episodes.state(),
+        "snapshot": state.snapshot.values,
+    }
+    if isinstance(learner, Learner):
+        for name in _OPTIMIZERS:
+            moments, values[name] = flatten_optimizer(getattr(learner, name))
+            tensors |= with_prefix(name, moments)
+        tensors |= with_prefix("entropy", learner.entropy.state_dict())
+        values["reward_scaler"] = learner.scaler.state()
+        values["optimizer_steps"] = learner.num_applied
+        if learner.memory is not None:
+            values["memory"] = learner.memory.save(folder / MEMORY_FOLDER)
+    score = state.episodes.score()
+    save_checkpoint(
+        folder, state.steps, tensors, values, keep, is_milestone=is_milestone, score=score
+    )
+    if "memory" in values:
+        named = [contents.get("memory") for contents in newest_manifests(folder, keep)]
+        prune_memory(folder / MEMORY_FOLDER, named)
+
+
+def restore_run(
+    checkpoint: Checkpoint,
+    policy: nn.Module,
+    learner: Any,
+    identity: dict[str, Any],
+    episodes: EpisodeWindow,
+) -> RunState:
+    """Puts weights, moments and `episodes` back and returns the rest.
+
+    Raises UserError for a checkpoint of something else, naming the first difference.
+    """
+    tensors, values = checkpoint.tensors, checkpoint.manifest
+    own = with_prefix("policy", policy.state_dict())
+    check_matches(checkpoint, {"identity": identity, "tensors": shapes_of(own)})
+    check_run_values(values, f"checkpoint {checkpoint.path} does not fit: ")
+    try:
+        policy.load_state_dict(below_prefix("policy", tensors))
+        if isinstance(learner, Learner):
+            for name in _OPTIMIZERS:
+                moments = below_prefix(name, tensors)
+                restore_optimizer(getattr(learner, name), moments, values[name])
+            learner.entropy.load_state_dict(below_prefix("entropy", tensors))
+            learner.scaler.load(values["reward_scaler"])
+            learner.num_applied = values.get("optimizer_steps", 0)
+            if learner.memory is not None and learner.ranks.is_first:
+                folder = checkpoint.path.parent / MEMORY_FOLDER
+                learner.memory.load(folder, values.get("memory", []))
+                if not learner.ranks.is_alone:
+                    log.warning("what the other ranks remember of earlier rollouts is lost")
+        episodes.restore(values["episodes"])
+        kept = {n: tensor for n, tensor in tensors.items() if n.startswith(_SNAPSHOT_PREFIXES)}
+        snapshot = Snapshot(kept, values["snapshot"])
+        return RunState(
+            checkpoint.step, values["updates"], values["mode"], values["restarts"], episodes,
+            snapshot,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        reason = (str(error).splitlines() or ["?"])[0]
+        raise UserError(f"checkpoint {checkpoint.path} does not fit: {reason}") from error

@@ -1,0 +1,86 @@
+"""What a checkpoint's manifest says of a training, checked before any of it is put back.
+
+A manifest has a checksum, but anybody can give a wrong one a right checksum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rearrange.system.checked_json import Node
+from rearrange.ver.run.snapshot import LAYOUT
+
+MOST = 2**53  # of whole numbers that count something
+MANY = 2**17  # environments of all ranks; a rank has at most 65535
+
+
+def check_run_values(values: dict[str, Any], where: str) -> None:
+    """Raises UserError, naming the field, for a value of another type or out of range."""
+    node = Node(values, where)
+    node["mode"].text()
+    for name in ("updates", "restarts"):
+        node[name].integer(0, MOST)
+    if "optimizer_steps" in values:
+        node["optimizer_steps"].integer(0, MOST)
+    _check_episodes(node["episodes"])
+    _check_snapshot(node["snapshot"])
+    if "reward_scaler" in values:
+        for number in node["reward_scaler"]["returns"].list(MANY):
+            number.number()
+        count, _, square = node["reward_scaler"]["moments"].numbers(3)
+        if count < 0.0 or square < 0.0:
+            node["reward_scaler"]["moments"].fail("hold a count and a sum of squares")
+    for name in ("optimizer", "entropy_optimizer"):
+        if name in values:
+            _check_optimizer(node[name])
+    if "memory" in values:
+        for record in node["memory"].list(MANY):
+            record["file"].text()
+            record["size"].integer(0, MOST)
+
+
+def _check_episodes(node: Node) -> None:
+    node["num_finished"].integer(0, MOST)
+    of_envs = node["of_envs"].list(MANY) if "of_envs" in node.value else []
+    for episodes in of_envs:
+        for episode in episodes.list(MANY):
+            for _, value in episode.items():
+                if value.value is not None:
+                    value.number()
+
+
+def _check_snapshot(node: Node) -> None:
+    node["random"].items()
+    numbers = node["episode_numbers"].list(MANY, 1)
+    for number in numbers:
+        number.integer(0, MOST)
+    if "failed_resets" in node.value:
+        for seed, count in node["failed_resets"].items():
+            if not (seed.isdecimal() and len(seed) < 20):
+                count.fail("belong to a seed", seed[:20])
+            count.integer(0, MOST)
+    if not node["is_exact"].boolean():
+        return
+    node["seed"].integer(0, MOST)
+    for name in ("pending", "arrived"):
+        for env in node[name].list(MANY):
+            env.integer(0, len(numbers) - 1)
+    if "environments" not in node.value:  # of an older layout, which is not restored exactly
+        return
+    for environment in node["environments"].list(len(numbers), len(numbers)):
+        if environment["clock"].value is not None:
+            environment["clock"].integer(0, MOST)
+        environment["is_whole"].boolean()
+        environment["seed_number"].integer(0, MOST)
+        if node.value.get("layout") == LAYOUT:
+            environment["age"].integer(0, MOST)
+
+
+def _check_optimizer(node: Node) -> None:
+    for group in node.list(64):
+        for _, setting in group.items():
+            if isinstance(setting.value, list):
+                for number in setting.list(8):
+                    number.number()
+            elif setting.value is not None and not isinstance(setting.value, bool):
+                setting.number()

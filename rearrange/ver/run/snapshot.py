@@ -1,0 +1,180 @@
+"""What a checkpoint holds of the environments and of the steps under way.
+
+Serial mode is saved exactly: an episode is its seed and its actions, so that it can be played again
+up to where it was; its last answer, the memories, the steps under way and the random states are
+beside it. Worker
+processes are not stopped in the middle of a step for this: after a resumed run they begin new
+episodes, with the numbers that follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rearrange.ver.ranks.distributed import Ranks
+from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.storage import RolloutStorage
+from rearrange.ver.run.checkpoint import below_prefix
+from rearrange.ver.run.training_state import (
+    numpy_random_state,
+    restore_numpy_random_state,
+    restore_torch_random_states,
+    torch_random_states,
+)
+from rearrange.ver.workers.pool import SerialPool
+from rearrange.ver.workers.shared_memory import StepSlots
+
+LAYOUT = 4
+"""Of an exact snapshot's tensors and values; one of another layout is not restored exactly."""
+_COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
+
+
+@dataclass
+class Snapshot:
+    """Tensors and JSON values, as `save_checkpoint` takes them."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def take_snapshot(
+    collector: Collector, storage: RolloutStorage, rng: np.random.Generator
+) -> Snapshot:
+    """The state between two rollouts; `storage` still holds the steps under way."""
+    slots = collector.pool.slots
+    snapshot = Snapshot(
+        {
+            f"random/{name}": state.clone()
+            for name, state in torch_random_states(collector.device).items()
+        },
+        {
+            "random": numpy_random_state(rng),
+            "episode_numbers": slots.episode_number.tolist(),
+            "is_exact": False,
+        },
+    )
+    pool = collector.pool
+    note_failed_resets(snapshot, pool)
+    if isinstance(pool, SerialPool):
+        snapshot.values["is_exact"] = True
+        snapshot.values["seed"] = pool.environments[0].cfg.seed
+        snapshot.values["pending"] = list(collector.pending)
+        snapshot.values["arrived"] = [*collector.arrived, *pool.announced]
+        snapshot.values["layout"] = LAYOUT
+        snapshot.values["environments"] = [
+            {
+                "clock": env.clock,
+                "is_whole": env.is_whole,
+                "seed_number": env.seed_number,
+                "age": env.age,
+            }
+            for env in pool.environments
+        ]
+        tensors = snapshot.tensors
+        for name in _COLLECTOR_ARRAYS:
+            tensors[f"collector/{name}"] = torch.from_numpy(getattr(collector, name).copy())
+        tensors["collector/state"] = collector.state.clone()
+        for name, array in _slot_arrays(slots).items():
+            tensors[f"collector/slots/{name}"] = torch.from_numpy(array.copy())
+        open_rows = collector.open_row[collector.open_row >= 0]
+        for name, value in storage.read(open_rows).items():
+            tensors[f"open/{name}"] = value
+        for e, env in enumerate(pool.environments):
+            if env.actions:
+                tensors[f"actions/{e}"] = torch.from_numpy(np.stack(env.actions))
+    return snapshot
+
+
+def of_all_ranks(snapshot: Snapshot, ranks: Ranks) -> Snapshot:
+    """The snapshot with the episode numbers of all ranks' environments; no longer an exact one."""
+    if ranks.is_alone:
+        return snapshot
+    keys = ("episode_numbers", "failed_resets")
+    parts = ranks.gather([snapshot.values[key] for key in keys])
+    values = {
+        "random": snapshot.values["random"],
+        "episode_numbers": [number for numbers, _ in parts for number in numbers],
+        "failed_resets": {seed: n for _, counts in parts for seed, n in counts.items()},
+        "is_exact": False,
+    }
+    states = {n: state for n, state in snapshot.tensors.items() if n.startswith("random/")}
+    return Snapshot(states, values)
+
+
+def note_failed_resets(snapshot: Snapshot, pool: Any) -> None:
+    """Takes a pool's counts, by seed, of resets that failed into a snapshot that may be older.
+
+    A pool of another kind, in which nothing breaks, has none.
+    """
+    counts = pool.failed_resets() if hasattr(pool, "failed_resets") else {}
+    known = snapshot.values.setdefault("failed_resets", {})
+    known.update({str(seed): count for seed, count in counts.items()})
+
+
+def failed_resets(snapshot: Snapshot | None) -> dict[int, int]:
+    """What `note_failed_resets` put in, of all ranks."""
+    counts = snapshot.values.get("failed_resets", {}) if snapshot is not None else {}
+    return {int(seed): int(count) for seed, count in counts.items()}
+
+
+def next_episodes(snapshot: Snapshot, num_envs: int, ranks: Ranks, is_exact: bool) -> np.ndarray:
+    """Numbers of the episodes that a rank's environments begin with after a snapshot, [num_envs].
+
+    If it is restored exactly these are the episodes under way. Environments of another number than
+    then take numbers beyond all that were used.
+    """
+    saved = np.array(snapshot.values["episode_numbers"], np.int64)
+    if len(saved) != num_envs * ranks.world_size:
+        return np.full(num_envs, saved.max() + 1)
+    first = ranks.rank * num_envs
+    return saved[first : first + num_envs] + (not is_exact)
+
+
+def restore_random(snapshot: Snapshot, rng: np.random.Generator, device: torch.device) -> None:
+    """Puts the random states back; the last thing before training goes on."""
+    restore_torch_random_states(below_prefix("random", snapshot.tensors), device)
+    restore_numpy_random_state(snapshot.values["random"], rng)
+
+
+def restore_serial(snapshot: Snapshot, collector: Collector, storage: RolloutStorage) -> None:
+    """Puts back an exact snapshot; the pool's environments have not been started."""
+    pool: SerialPool = collector.pool
+    tensors, values = snapshot.tensors, snapshot.values
+    actions = [
+        list(tensors[f"actions/{e}"].numpy()) if f"actions/{e}" in tensors else []
+        for e in range(pool.num_envs)
+    ]
+    episodes = values["environments"]
+    numbers, ages = ([episode[name] for episode in episodes] for name in ("seed_number", "age"))
+    pool.replay(actions, numbers, ages)
+    for env, episode in zip(pool.environments, episodes, strict=True):
+        env.clock, env.is_whole = episode["clock"], episode["is_whole"]
+    for name in _COLLECTOR_ARRAYS:
+        getattr(collector, name)[:] = tensors[f"collector/{name}"].numpy()
+    collector.state[:] = tensors["collector/state"]
+    for name, array in _slot_arrays(pool.slots).items():
+        saved = tensors[f"collector/slots/{name}"].numpy()
+        if saved.shape == array.shape:  # there may be other infos now
+            array[:] = saved
+    collector.pending.extend(values["pending"])
+    collector.arrived.extend(values["arrived"])
+    open_envs = np.flatnonzero(collector.open_row >= 0)
+    if len(open_envs):
+        rows = storage.allocate(len(open_envs))
+        kept = {name[5:]: value for name, value in tensors.items() if name.startswith("open/")}
+        storage.write(rows, kept)
+        collector.open_row[open_envs] = rows
+
+
+def _slot_arrays(slots: StepSlots) -> dict[str, np.ndarray]:
+    """The environments' last answers and the actions they got, by the names of the layout."""
+    found = {}
+    for name in slots.layout.arrays().keys() - {"step_seconds"}:  # a clock's: never twice the same
+        group, _, key = name.partition("/")
+        found[name] = getattr(slots, group)[key] if key else getattr(slots, name)
+    return found

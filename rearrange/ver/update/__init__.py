@@ -1,0 +1,1 @@
+"""From a rollout to new weights: packing, returns, losses, optimiser steps."""

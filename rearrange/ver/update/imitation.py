@@ -1,0 +1,161 @@
+"""ImitationLearner: an update that teaches a policy what the environment says would have been done.
+
+    storage -> returns -> epochs x [packed minibatches -> squared error to the labels -> step]
+       |                              |
+       +--> the last M rollouts ------+     each epoch after the first is over an older rollout
+
+The labels come with the observation, as DAgger (Ross et al. 2011) has it: collected while policy
+and teacher take turns, learned from as one growing heap. The heap forgets after M rollouts, for
+memory's sake, and is in the checkpoints (of several ranks that of rank 0; the others' begin anew).
+The standard deviations stay as they are: they are for the exploration that follows.
+
+    loss = 1/B sum_b [ 1/2 sum_a w_ba (mean_ba - label_ba)^2 + value_coef / 2 (V_b - R_b)^2 ]
+
+With huber_delta = d, |mean_ba - label_ba| - d / 2 stands for the halved square beyond d, and the
+square by 2 d within.
+R_b are the returns of whoever moved the robot: a start for the critic, no more.
+B: steps of a minibatch, A: action dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rearrange.ver.ranks.distributed import ALONE, Ranks
+from rearrange.ver.rollout.storage import RolloutStorage
+from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
+from rearrange.ver.update.entropy import EntropyCfg
+from rearrange.ver.update.learner import Learner, LearnerCfg
+from rearrange.ver.update.packing import minibatch_rows
+from rearrange.ver.update.rollout_memory import RolloutMemory
+
+
+@dataclass(kw_only=True)
+class ImitationCfg:
+    total_steps: int = 0
+    """Environment steps of the first stage of method=imitation_ver; 0: as its recipe says."""
+    value_coef: float = 0.02
+    """Weight of the value's error; returns are an order larger than actions."""
+    memory_rollouts: int = 100
+    """Rollouts that are learned from again."""
+    huber_delta: float = 0.0
+    """Error beyond which it is its size that counts and not its square (Huber 1964); 0: never."""
+
+    def __post_init__(self) -> None:
+        if self.total_steps < 0:
+            raise ValueError(f"total_steps must not be negative, got {self.total_steps}")
+        if self.value_coef < 0.0:
+            raise ValueError(f"value_coef must not be negative, got {self.value_coef}")
+        if self.memory_rollouts < 1:
+            raise ValueError(f"memory_rollouts must be at least 1, got {self.memory_rollouts}")
+        if self.huber_delta < 0.0:
+            raise ValueError(f"huber_delta must not be negative, got {self.huber_delta}")
+
+
+class Imitable(Policy, Protocol):
+    """What imitation asks of a policy."""
+
+    def means(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+        """Mean actions [B, A] and values [B], with gradients."""
+        ...
+
+
+class ImitationLearner(Learner):
+    """Takes the place of `Learner`.
+
+    Args:
+        label, weight: the observations that hold the labels and the weights of their parts, [A].
+        Others: as there.
+    """
+
+    def __init__(
+        self,
+        policy: Imitable,
+        cfg: LearnerCfg,
+        num_envs: int,
+        device: torch.device,
+        rng: np.random.Generator,
+        imitation: ImitationCfg,
+        label: str = "oracle_action",
+        weight: str = "oracle_weight",
+        ranks: Ranks = ALONE,
+    ) -> None:
+        cfg = replace(cfg, entropy=EntropyCfg(learned=False))  # nothing moves the deviations
+        super().__init__(policy, cfg, num_envs, device, rng, ranks)
+        self._imitation, self._label, self._weight = imitation, label, weight
+        self.memory = RolloutMemory(imitation.memory_rollouts, device)
+
+    def update(
+        self,
+        storage: RolloutStorage,
+        lr_factor: float = 1.0,
+        should_cut: Callable[[], bool] = lambda: False,
+        after_step: Callable[[], None] = lambda: None,
+        critic_only: bool = False,
+    ) -> dict[str, float]:
+        """One epoch over the new rollout, the others over rollouts drawn from the memory."""
+        cfg = self.cfg.ppo
+        self._begin(lr_factor)
+        order, lengths = self._prepare(storage)
+        self.memory.add(storage, order, lengths)
+        newest = self.memory[-1]
+        chosen = self.rng.integers(len(self.memory), size=cfg.num_epochs - 1)
+        stats: list[dict[str, float]] = []
+        for rollout in [newest, *(self.memory[i] for i in chosen)]:
+            parts = minibatch_rows(
+                np.arange(len(rollout.rows)), rollout.lengths, cfg.num_minibatches, self.rng,
+                cfg.max_sequence_length,
+            )  # fmt: skip
+            for part in parts:
+                if should_cut():
+                    break
+                figures = self._step(rollout.rows, part)
+                after_step()
+                if figures and rollout is newest:
+                    stats.append(figures)  # of what was not learned from before
+        index = torch.from_numpy(order).to(self.device)
+        seen = {name: array[index] for name, array in storage.observation.items()}
+        self.policy.observe(seen, self.ranks.gather_rows)
+        names = stats[0] if stats else ()
+        means = {name: float(np.nanmean([figures[name] for figures in stats])) for name in names}
+        return means | self._figures(storage, order, lengths, lr_factor)
+
+    def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
+        label = minibatch.observation[self._label]
+        weight = minibatch.observation[self._weight]
+        mean, value = self.policy.means(minibatch)
+        error = weight * (mean - label).square()
+        log_prob = -0.5 * error.sum(-1)  # of the label, for deviations of 1, without its constant
+        action_loss = -log_prob.mean()
+        if self._imitation.huber_delta > 0.0:
+            action_loss = self._huber_loss(mean, label, weight)
+        value_loss = 0.5 * (value - minibatch.returns).square().mean()
+        with torch.no_grad():
+            is_sure = weight > 0.0
+            is_wrong = ((mean > 0.0) != (label > 0.0)) & is_sure
+            stats = {
+                "loss/imitation": action_loss.detach(),
+                "loss/value": value_loss.detach(),
+                "imitation/labelled": is_sure.any(-1).float().mean(),
+                "imitation/error": (error.sum() / weight.sum().clamp(min=1.0)).sqrt(),
+                "imitation/wrong_sign": is_wrong.sum() / is_sure.sum().clamp(min=1),
+            }
+        loss = action_loss + self._imitation.value_coef * value_loss
+        return loss, stats, Evaluation(log_prob, torch.zeros_like(value), value)
+
+    def _huber_loss(self, mean: Tensor, label: Tensor, weight: Tensor) -> Tensor:
+        """Weighted errors of [B, A], summed over A, mean over B.
+
+        Where alike observations have labels of two kinds, the least square is in between them, and
+        a robot told to go on or to go back stands still; the least size is with the more frequent.
+        """
+        delta = self._imitation.huber_delta
+        error = functional.huber_loss(mean, label, reduction="none", delta=delta) / delta
+        return (weight * error).sum(-1).mean()

@@ -1,0 +1,147 @@
+"""RolloutMemory: the last rollouts, to be learned from again, and their files.
+
+    checkpoints/memory/5f0c9a31....safetensors   one rollout, written at the first checkpoint that
+                                                 it is in and never again; named by its checksum
+    checkpoints/000000524288.json                names those that were remembered, oldest first
+
+A checkpoint so costs what was collected since the last one. A file goes when none of the newest
+checkpoints names it. One that is missing or damaged is left out, with a warning: the training goes
+on with what is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rearrange.errors import UserError
+from rearrange.system.files import read_whole_file, remove_unfinished, write_whole_file
+from rearrange.ver.rollout.rows import RolloutRows
+
+_NAME = re.compile(r"([0-9a-f]{64})\.safetensors")
+_LENGTHS = "lengths"  # beside the columns
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Remembered:
+    """A rollout: its sequences stand one after another."""
+
+    rows: RolloutRows
+    lengths: np.ndarray  # [Q] of the sequences
+    record: dict[str, Any] | None = None  # its file's name and size, once there is one
+
+
+class RolloutMemory:
+    """At most `size` rollouts; the oldest goes first."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._rollouts: deque[Remembered] = deque(maxlen=size)
+        self._device = device
+
+    def __len__(self) -> int:
+        return len(self._rollouts)
+
+    def __getitem__(self, index: int) -> Remembered:
+        return self._rollouts[index]
+
+    def add(self, rows: RolloutRows, order: np.ndarray, lengths: np.ndarray) -> None:
+        """Remembers a copy of the rows in `order`, sequences of these lengths."""
+        self._rollouts.append(Remembered(RolloutRows(rows.read(order), self._device), lengths))
+
+    def save(self, folder: Path) -> list[dict[str, Any]]:
+        """Writes what has no file yet; what a checkpoint has to name, for `load`.
+
+        Raises OSError if a file cannot be written; those that were stay.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        for rollout in self._rollouts:
+            record = rollout.record
+            if record is None or not _has_size(folder / record["file"], record["size"]):
+                rollout.record = _write(folder, rollout)
+        return [rollout.record for rollout in self._rollouts]
+
+    def load(self, folder: Path, records: list[dict[str, Any]]) -> None:
+        """Puts back what `save` gave, as far as the files are there and whole."""
+        self._rollouts.clear()
+        reasons = []
+        for record in records:
+            try:
+                self._rollouts.append(_read(folder, record, self._device))
+            except (UserError, KeyError, TypeError, ValueError, RuntimeError) as error:
+                reasons.append(" ".join(str(error).split()))
+        if reasons:
+            log.warning(
+                "%d of %d remembered rollouts are lost, going on with the others: %s",
+                len(reasons), len(records), reasons[0],
+            )  # fmt: skip
+
+
+def prune_memory(folder: Path, named: Iterable[Any]) -> None:
+    """Removes the files of rollouts that none of `named` names, and half-written ones.
+
+    Args:
+        named: what `save` gave, of several checkpoints; a manifest of somebody else's may hold
+            anything there.
+    """
+    records = [record for part in named if isinstance(part, list) for record in part]
+    kept = {str(record.get("file")) for record in records if isinstance(record, dict)}
+    remove_unfinished(folder)
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if _NAME.fullmatch(path.name) and path.name not in kept:
+                path.unlink()
+
+
+def _write(folder: Path, rollout: Remembered) -> dict[str, Any]:
+    from safetensors.torch import save
+
+    columns = rollout.rows.read(np.arange(len(rollout.rows)))
+    tensors = {name: column.cpu().contiguous() for name, column in columns.items()}
+    tensors[_LENGTHS] = torch.from_numpy(rollout.lengths.astype(np.int64))
+    content = save(tensors)
+    path = folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
+    if not _has_size(path, len(content)):
+        write_whole_file(path, content)
+    return {"file": path.name, "size": len(content)}
+
+
+def _read(folder: Path, record: dict[str, Any], device: torch.device) -> Remembered:
+    """Raises UserError, or what a file that is none of ours makes safetensors raise."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    name = _NAME.fullmatch(record["file"])  # a plain name: it cannot lead elsewhere
+    if name is None:
+        raise ValueError(f"{record['file']!r} is no name of a remembered rollout")
+    path = folder / record["file"]
+    content = read_whole_file(path, record["size"])
+    if hashlib.sha256(content).hexdigest() != name[1]:
+        raise UserError(f"{path} does not have its checksum")
+    try:
+        tensors = load(content)
+    except SafetensorError as error:
+        raise UserError(f"{path} is no safetensors file") from error
+    lengths = tensors.pop(_LENGTHS).numpy()
+    rows = RolloutRows(tensors, device)
+    if lengths.sum() != len(rows) or lengths.min() < 1:
+        raise UserError(f"{path}: its sequences do not make up its {len(rows)} steps")
+    return Remembered(rows, lengths, dict(record))
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size == size
+    except OSError:
+        return False

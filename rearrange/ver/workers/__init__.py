@@ -1,0 +1,1 @@
+"""The processes that step environments, and the memory they share with the policy."""

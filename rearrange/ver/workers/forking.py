@@ -1,0 +1,134 @@
+"""How worker processes come to be, and how they end: forked from a server that is started once.
+
+    this process -- socket --> fork server (imports once) -- fork --> worker, worker, ...
+
+The server may be killed at any instant, also while it is asked for a worker: it is started anew.
+Its socket lies in a folder that would stay behind when this process is killed: the server removes
+it then, and if it was killed as well the next training does, by the owner that the name tells.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, process, resource_tracker, util
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from rearrange.system.machine import one_thread
+from rearrange.system.processes import start_of
+from rearrange.system.stop_signals import signals_blocked
+
+FOLDER_NAME = re.compile(r"rearrange-([0-9a-f]+)-([0-9a-f]+)-([0-9a-f]+)-\w+")
+_START_ATTEMPTS = 20  # at forking a worker, whose server may be killed again and again
+_START_PAUSE_S = 0.05  # a killed server may need so long to end
+_KILL_PATIENCE_S = 5.0  # the kernel may need a while to end a process that waits for a disk
+_SOCKET_PATH_BYTES = 107  # sun_path of unix(7), with its end
+_SOCKET_NAME = "/listener-12345678"
+
+log = logging.getLogger(__name__)
+
+
+def prepare_server() -> None:
+    """To be called once before workers are started."""
+    resource_tracker.ensure_running()  # its start would end `signals_blocked` too early
+    config = process.current_process()._config  # not public; else the folder has a name of its own
+    if config.get("tempdir") is not None or sys.platform != "linux":
+        return
+    _remove_stale_folders()
+    folder = tempfile.mkdtemp(prefix=_folder_prefix(os.getpid()))
+    if len(os.fsencode(folder + _SOCKET_NAME)) > _SOCKET_PATH_BYTES:
+        os.rmdir(folder)
+        return
+    options = {"ignore_errors": True}
+    util.Finalize(None, shutil.rmtree, (folder,), options, exitpriority=-100)
+    config["tempdir"] = folder
+
+
+def fork_worker(
+    context: Any,
+    target: Callable[..., None],
+    arguments: Callable[[Any, int | None], tuple],
+    name: str,
+) -> tuple[BaseProcess, Any]:
+    """A new process, and the write end of the pipe that it reads requests from.
+
+    Args:
+        arguments: of `target`, given the read end and the server's process id, if it is known.
+
+    Raises OSError or EOFError if it cannot be had.
+    """
+    for attempts_left in reversed(range(_START_ATTEMPTS)):
+        reader, writer = context.Pipe(duplex=False)
+        try:
+            with _main_module_hidden(), one_thread(), signals_blocked():
+                forkserver.ensure_running()
+                server = getattr(forkserver._forkserver, "_forkserver_pid", None)  # not public
+                args = arguments(reader, server)
+                worker = context.Process(target=target, args=args, name=name, daemon=True)
+                worker.start()
+            return worker, writer
+        except (OSError, EOFError) as error:
+            writer.close()  # whoever was forked after all reads the end of its requests
+            if not attempts_left:
+                raise
+            log.warning("%s could not be forked (%r); trying again", name, error)
+            time.sleep(_START_PAUSE_S)
+        finally:
+            reader.close()
+    raise AssertionError("unreachable")
+
+
+def end_process(worker: BaseProcess) -> None:
+    """Kills it if need be, also while it is stopped, and frees what belongs to it."""
+    if worker.is_alive():
+        worker.kill()
+        worker.join(_KILL_PATIENCE_S)
+    if worker.is_alive():
+        log.warning("process %d does not end", worker.pid)
+    else:
+        worker.close()
+
+
+@contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Workers would import the caller's main script again, and with it torch."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _folder_prefix(pid: int) -> str:
+    """Tells the owner: in which space of process ids, its id there, and when it started."""
+    return f"rearrange-{_process_space():x}-{pid:x}-{start_of(pid):x}-"
+
+
+def _remove_stale_folders() -> None:
+    """Removes those of this user whose owner is gone for certain."""
+    for entry in os.scandir(tempfile.gettempdir()):
+        match = FOLDER_NAME.fullmatch(entry.name)
+        if match is None or int(match[1], 16) != _process_space():
+            continue  # of another container its processes cannot be seen
+        with suppress(OSError):
+            is_ours = entry.is_dir(follow_symlinks=False)
+            is_ours &= entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            if is_ours and start_of(int(match[2], 16)) != int(match[3], 16):
+                shutil.rmtree(entry.path)
+
+
+def _process_space() -> int:
+    """Process ids mean the same among those who have the same one: containers differ."""
+    with suppress(OSError):
+        return os.stat("/proc/self/ns/pid").st_ino
+    return 0

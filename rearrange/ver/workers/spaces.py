@@ -1,0 +1,182 @@
+"""Gymnasium spaces as named arrays.
+
+Observations are dicts of arrays: a Dict space keeps its keys, any other space becomes the one key
+`observation`. Discrete parts are one-hot. Actions are always [A]; the policy chooses Box actions in
+units where [-1, 1] is the whole range. No torch here: environment workers import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rearrange.errors import UserError
+from rearrange.system.checked_json import quoted
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+ObservationSpec = dict[str, ArraySpec]
+
+
+@dataclass(frozen=True)
+class ActionSpec:
+    """What an action is made of."""
+
+    kind: str  # "box" or "discrete"
+    size: int  # A
+    num_choices: tuple[int, ...]  # discrete: choices of each of the A numbers; box: empty
+    low: np.ndarray  # [A] float64, box only; may be infinite
+    high: np.ndarray
+    start: tuple[int, ...] = ()  # discrete: the smallest choice, as the space has it
+    shape: tuple[int, ...] = ()  # of the space
+    env_dtype: np.dtype = np.dtype(np.float32)  # of the space
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float32 if self.kind == "box" else np.int64)
+
+    def to_env(self, action: np.ndarray) -> np.ndarray | int:
+        """An action [A] of the policy as the environment wants it."""
+        if self.kind == "discrete":
+            choices = (action + np.asarray(self.start, np.int64)).astype(self.env_dtype)
+            return choices.reshape(self.shape) if self.shape else int(choices[0])
+        # In float64: the bounds of a float64 space are no float32 numbers.
+        action = action.astype(np.float64)
+        is_bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        low = np.where(is_bounded, self.low, -1.0)
+        high = np.where(is_bounded, self.high, 1.0)
+        scaled = low + 0.5 * (np.clip(action, -1.0, 1.0) + 1.0) * (high - low)
+        result = np.clip(np.where(is_bounded, scaled, action), self.low, self.high)
+        if self.env_dtype.kind in "iu":
+            result = np.rint(result)
+        return result.astype(self.env_dtype).reshape(self.shape)
+
+
+def observation_spec(space: Space) -> ObservationSpec:
+    """Names, shapes and types of the arrays that `flatten_observation` gives.
+
+    Raises UserError for a space that is not made of Box, Discrete, MultiDiscrete and MultiBinary.
+    """
+    if isinstance(space, spaces.Dict):
+        specs: ObservationSpec = {}
+        for name, part in space.spaces.items():
+            if isinstance(part, spaces.Dict):
+                nested = observation_spec(part)
+                specs.update({f"{name}/{key}": spec for key, spec in nested.items()})
+            else:
+                specs[name] = _array_spec(part)
+        if not specs:
+            raise UserError("the observation space must hold something, got an empty Dict")
+        return specs
+    return {"observation": _array_spec(space)}
+
+
+def _array_spec(space: Space) -> ArraySpec:
+    if isinstance(space, spaces.Box):
+        is_image = space.dtype == np.uint8 and len(space.shape) == 3
+        return ArraySpec(space.shape or (1,), np.dtype(np.uint8 if is_image else np.float32))
+    if isinstance(space, spaces.Discrete):
+        return ArraySpec((int(space.n),), np.dtype(np.float32))
+    if isinstance(space, spaces.MultiDiscrete):
+        return ArraySpec((int(space.nvec.sum()),), np.dtype(np.float32))
+    if isinstance(space, spaces.MultiBinary):
+        return ArraySpec((int(np.prod(space.shape)),), np.dtype(np.float32))
+    raise UserError(
+        "observations must be made of Box, Discrete, MultiDiscrete, MultiBinary or Dict spaces, "
+        f"got {type(space).__name__}; wrap the environment so that it gives one of these"
+    )
+
+
+def write_observation(
+    space: Space, observation, arrays: dict[str, np.ndarray], row: int, prefix: str = ""
+) -> None:
+    """Writes an observation into row `row` of the arrays, {name: [E, ...]}.
+
+    Nothing is stretched, cut or turned into another kind of number on the way.
+    Raises UserError, naming the key, for what is no observation of the space.
+    """
+    if not isinstance(space, spaces.Dict):
+        _write(space, observation, arrays["observation"], row, "observation")
+        return
+    if not isinstance(observation, Mapping):
+        raise UserError(f"{prefix or 'observation'} must be a dict, got {quoted(observation)}")
+    for name, part in space.spaces.items():
+        if name not in observation:
+            raise UserError(f"observation '{prefix}{name}' is missing")
+        if isinstance(part, spaces.Dict):
+            nested = {key: arrays[f"{name}/{key}"] for key in observation_spec(part)}
+            write_observation(part, observation[name], nested, row, f"{prefix}{name}/")
+        else:
+            _write(part, observation[name], arrays[name], row, f"{prefix}{name}")
+
+
+def _write(space: Space, value, array: np.ndarray, row: int, key: str) -> None:
+    try:
+        value = np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise UserError(f"observation '{key}' must be an array, got {quoted(value)}") from error
+    is_box = isinstance(space, spaces.Box)
+    if value.dtype.kind not in ("biuf" if is_box else "biu"):
+        kind = "real" if is_box else "whole"
+        raise UserError(f"observation '{key}' must be {kind} numbers, got type {value.dtype}")
+    shape = space.shape or ()
+    if value.shape != shape and not value.shape + shape == (1,):  # () and (1,) are as good
+        raise UserError(f"observation '{key}' must have the shape {shape}, got {value.shape}")
+    if is_box:
+        _check_bytes(value, array.dtype, key)
+        array[row] = value
+        return
+    array[row] = 0.0
+    if isinstance(space, spaces.MultiBinary):
+        _check_choices(value, 0, 2, key)
+        array[row] = value.ravel()
+    elif isinstance(space, spaces.Discrete):
+        _check_choices(value, space.start, space.n, key)
+        array[row, int(value.item()) - int(space.start)] = 1.0
+    else:
+        _check_choices(value, space.start, space.nvec, key)
+        nvec = space.nvec.ravel()
+        offsets = np.concatenate([[0], np.cumsum(nvec)[:-1]])
+        array[row, offsets + (value - space.start).ravel()] = 1.0
+
+
+def _check_bytes(value: np.ndarray, dtype: np.dtype, key: str) -> None:
+    """Pictures of bytes: 300 would become 44, and 0.5 black."""
+    if dtype != np.uint8 or value.dtype == np.uint8:
+        return
+    if value.dtype.kind not in "iu" or value.min() < 0 or value.max() > 255:
+        raise UserError(f"observation '{key}' must be bytes, got type {value.dtype}")
+
+
+def _check_choices(value: np.ndarray, start, count, key: str) -> None:
+    if not ((value >= start) & (value < start + count)).all():
+        came = str(value.tolist())[:60]
+        raise UserError(f"observation '{key}' must be one of the space's choices, got {came}")
+
+
+def action_spec(space: Space) -> ActionSpec:
+    """Raises UserError for a space that is not Box, Discrete or MultiDiscrete."""
+    none = np.zeros(0)
+    if isinstance(space, spaces.Discrete):
+        start = (int(space.start),)
+        return ActionSpec("discrete", 1, (int(space.n),), none, none, start, (), space.dtype)
+    if isinstance(space, spaces.MultiDiscrete):
+        choices = tuple(int(n) for n in space.nvec.ravel())
+        start = tuple(int(s) for s in np.asarray(space.start).ravel())
+        size, shape = len(choices), space.shape
+        return ActionSpec("discrete", size, choices, none, none, start, shape, space.dtype)
+    if isinstance(space, spaces.Box) and np.prod(space.shape) > 0:
+        low, high = (b.astype(np.float64).ravel() for b in (space.low, space.high))
+        return ActionSpec("box", int(low.size), (), low, high, (), space.shape, space.dtype)
+    raise UserError(
+        f"actions must be a Box, Discrete or MultiDiscrete space, got {type(space).__name__}; "
+        "wrap the environment so that it takes one of these"
+    )

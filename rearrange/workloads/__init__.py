@@ -1,0 +1,1 @@
+"""Small environments for tests and benchmarks: masked, slow and faulty ones."""

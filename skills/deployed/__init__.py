@@ -1,0 +1,1 @@
+"""Trained skills at work: files, loading, what ends them in a chain."""

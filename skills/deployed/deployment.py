@@ -1,0 +1,208 @@
+"""A trained skill at work inside a chain: what ends it, and what of its output is held back.
+
+    skill          ends                                          its grip output
+    navigate       its own stop, masked while its compass        none: the hold stays as it is
+                   shows the target more than 2 m away
+    pick           something held, hand at rest                  release ignored while holding
+    place          nothing held, hand at rest                    grasp ignored once released
+    open_*         its own stop                                  as it is
+    close_*        its own stop                                  none: the hold stays as it is
+
+Navigate, Pick and Place fail when what they see tells of no progress (`Progress`).
+
+The mask is that of the VER paper (appendix B), the rest Habitat-lab's (hab-spec 5.1); open and
+close end by the stop that their training asks for, not by Habitat's way out of a start zone. No
+stop output reaches the environment: only the chain calls stop.
+
+Everything here reads the robot's own sensors: joints, suction, hand, compass. None is privileged.
+So `pick` ends with the wrong object too, and `place` when the object was lost on the way. Policies
+see what they saw in training, one step late if that was so; guards and ends, which in training are
+the task's, read the sensors as they are now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from rearrange.sim.robot import fetch
+from rearrange.skills.motion.body import Body
+from rearrange.skills.skill import GRIP, STOP, Program
+from rearrange.tasks.rules.task import EE_AT_REST
+
+MAX_STOP_DISTANCE = 2.0  # m, navigate may not stop further away (VER paper, appendix B)
+ARM_RESET_LIMIT = 50  # control steps, hab-spec 5.1
+ARM_RESET_DONE = 0.05  # rad, the largest difference of a joint, hab-spec 5.1
+COMPASS = "goal_to_agent_gps_compass"
+# What tells whether a skill stands still: by less than so much moved within STILL_STEPS.
+STILL_STEPS, STILL_HAND = 60, 0.05  # control steps; m of each coordinate
+WATCHED = {
+    "navigate": (COMPASS,),
+    "pick": ("obj_start_sensor", "relative_resting_position"),
+    "place": ("obj_goal_sensor", "relative_resting_position"),
+}
+STILL_BASE = (0.08, 0.15)  # m and rad, of the compass
+# Control steps without coming nearer by so many m, after which Navigate has stalled. A way around
+# furniture may lead away from the goal, at 1 m/s for no longer than this. The hand's way around an
+# open door takes most of an episode: Pick and Place have their time limits instead.
+PATIENCE, NEARER = 180, 0.1
+STUCK = "stuck"
+_ENDS_BY_STOP = ("navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge")
+
+Observation = Mapping[str, np.ndarray]
+
+
+class Policy(Protocol):
+    """What `skills.learned.LearnedPolicy` is."""
+
+    def reset(self, seed: int = 0, explore: bool = False) -> None: ...
+    def act(self, observation: Observation) -> np.ndarray: ...
+
+
+class Frames(NamedTuple):
+    """Axes that the sensors' vectors are given in, as the robot's joints and compass tell."""
+
+    ee: np.ndarray  # [3, 3] columns: the end effector's axes, world
+    yaw: float  # rad, of the base
+
+
+class Senses:
+    """What the robot senses at this step.
+
+    `seen` is for the policies, delayed if they were trained so; `now` is not delayed.
+    """
+
+    def __init__(self) -> None:
+        self.seen: Observation = {}
+        self.now: Observation = {}
+        self.seen_frames: Frames | None = None
+        self._frames: Frames | None = None
+
+    def update(self, seen: Observation, now: Observation, frames: Frames, delay: int) -> None:
+        """A new control step. `frames` are those of now."""
+        last, self._frames = self._frames, frames
+        self.seen, self.now = seen, now
+        self.seen_frames = last if delay and last is not None else frames
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether the suction holds something."""
+        return bool(self.now["is_holding"][0] > 0.5)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the end effector is within 0.15 m of its resting point."""
+        return bool(np.linalg.norm(self.now["relative_resting_position"]) < EE_AT_REST)
+
+
+def run_policy(
+    skill: str,
+    policy: Policy,
+    senses: Senses,
+    view: Callable[[Observation], Observation],
+    seed: int = 0,
+    explore: bool = False,
+) -> Program:
+    """A trained skill as a program, from a fresh memory to its end.
+
+    Of its own it fails only when it gets no further.
+
+    Args:
+        view: turns what is seen into what the skill was trained with.
+        seed: of the sampled actions.
+        explore: sample actions in any case.
+    """
+    policy.reset(seed, explore)
+    is_released = False
+    progress = Progress(skill)
+    while not _has_ended(skill, senses):
+        seen = view(senses.seen)
+        if progress.has_stalled(seen):
+            return STUCK
+        action = policy.act(seen)
+        if action[STOP] > 0.0 and _may_stop(skill, seen):
+            return None
+        is_released = is_released or not senses.is_holding
+        action[GRIP] = guarded_grip(skill, float(action[GRIP]), senses.is_holding, is_released)
+        action[STOP] = 0.0
+        yield action
+    return None
+
+
+class Progress:
+    """Whether what a skill sees still tells of something being done."""
+
+    def __init__(self, skill: str) -> None:
+        self._watched = WATCHED.get(skill, ())
+        self._is_driving = skill == "navigate"
+        self._still = STILL_BASE if self._is_driving else STILL_HAND
+        self._recent: deque[np.ndarray] = deque(maxlen=STILL_STEPS)
+        self._best, self._since = np.inf, 0
+
+    def has_stalled(self, seen: Observation) -> bool:
+        """To be called once a control step."""
+        if not self._watched:
+            return False
+        return self._stands_still(seen) or (self._is_driving and self._comes_no_nearer(seen))
+
+    def _stands_still(self, seen: Observation) -> bool:
+        self._recent.append(np.concatenate([seen[name] for name in self._watched]))
+        if len(self._recent) < STILL_STEPS:
+            return False
+        spread = np.ptp(np.stack(self._recent), axis=0)
+        return bool((spread < self._still).all())
+
+    def _comes_no_nearer(self, seen: Observation) -> bool:
+        distance = float(seen[COMPASS][0])
+        self._since += 1
+        if distance < self._best - NEARER:
+            self._best, self._since = distance, 0
+        return self._since > PATIENCE
+
+
+def _has_ended(skill: str, senses: Senses) -> bool:
+    if skill == "pick":
+        return senses.is_holding and senses.is_at_rest
+    return skill == "place" and not senses.is_holding and senses.is_at_rest
+
+
+def _may_stop(skill: str, seen: Observation) -> bool:
+    if skill == "navigate":
+        return bool(seen[COMPASS][0] <= MAX_STOP_DISTANCE)
+    return skill in _ENDS_BY_STOP
+
+
+def guarded_grip(skill: str, grip: float, is_holding: bool, is_released: bool) -> float:
+    """The grip command that is sent, as each skill's own task treats it in training."""
+    if skill == "pick":
+        return 1.0 if is_holding else grip
+    if skill == "place":
+        return -1.0 if is_released else grip
+    if skill.startswith("open"):
+        return grip
+    return 1.0 if is_holding else -1.0
+
+
+def reset_arm(body: Body, senses: Senses) -> Program:
+    """Arm to the posture that the episodes of all skills start from, all joints arriving together.
+
+    That is `ARM_START` (with a noise of 0.1 rad) and not the oracle's `ARM_REST`. The hold stays as
+    it is. Goes by the joint sensors and the robot's own motor targets; nothing is planned around.
+    """
+    body.phase = "arm to its start"
+    for _ in range(ARM_RESET_LIMIT):
+        if np.abs(senses.now["joint"] - fetch.ARM_START).max() < ARM_RESET_DONE:
+            break
+        yield body.action(towards_start(body))
+    body.phase = ""
+    return None
+
+
+def towards_start(body: Body) -> np.ndarray:
+    """Motor targets [7], rad, a step on a straight line towards `ARM_START`."""
+    way = fetch.ARM_START - body.sim.arm_target
+    steps = max(1.0, float(np.abs(way).max()) / fetch.MAX_ARM_STEP)
+    return body.sim.arm_target + way / steps

@@ -1,0 +1,158 @@
+"""Trained policies at work: observations in, actions out.
+
+    TrainedPolicy   of any environment; its actions are what that environment's `step` takes
+    LearnedPolicy   a skill of the home within a chain; its actions are of the full action space
+
+The memory and the previous action live here. What the policy gets as its previous action is what it
+chose itself, before any clipping or masking, as in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from rearrange.errors import UserError
+from rearrange.skills.deployed.skill_files import SkillFile, find_skill
+from rearrange.skills.deployed.trained_skills import skill_path
+from rearrange.tasks.actions import ACTION_SIZE, action_slots
+from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
+from rearrange.tasks.rules.names import TASK_OF_ID
+from rearrange.ver.workers.spaces import write_observation
+
+HOME_OPTIONS = {"split": "val", "seed": 0}
+"""What `make_env` makes an environment of the home with, unless told otherwise."""
+
+
+def load_skill(
+    name: str | Path, folder: str | Path | None = None, *, is_sampling: bool = False
+) -> TrainedPolicy:
+    """A trained policy, ready to act.
+
+    Args:
+        name: of a skill, such as "pick"; or the path of a skill file or of a training run's folder.
+        folder: where skills are looked for by name; None: those that come with the package.
+        is_sampling: draw actions as in training instead of taking the most likely ones.
+
+    Raises UserError if there is none, or the file is damaged.
+    """
+    path = Path(name).expanduser()
+    is_name = len(path.parts) == 1 and not path.suffix
+    path = skill_path(str(name), folder) if is_name else path
+    return TrainedPolicy(find_skill(path), is_sampling)
+
+
+class TrainedPolicy:
+    """A policy with its memory.
+
+    Args:
+        is_sampling: draw actions as in training instead of taking the most likely ones.
+
+    Attributes:
+        env_id, env_kwargs: the environment that it was trained in.
+        observation: names of what it looks at.
+        origin: where it comes from: steps, mode, seed and so on.
+    """
+
+    def __init__(self, skill: SkillFile, is_sampling: bool = False) -> None:
+        self.env_id, self.env_kwargs = skill.env_id, dict(skill.env_kwargs)
+        self.observation = tuple(skill.observation)
+        self.origin = dict(skill.origin)
+        self._specs, self._action = skill.observation, skill.action
+        self._is_sampling = is_sampling
+        self._policy = skill.build()
+        self._space: gymnasium.Space | None = None
+        self.reset()
+
+    def make_env(self, **options: Any) -> gymnasium.Env:
+        """An environment as it was trained in, with `options` changed or added.
+
+        Of the home: of split "val" and seed 0 unless `options` say otherwise. Raises UserError for
+        options that the environment does not take.
+        """
+        is_home = find_id(self.env_id) in TASK_OF_ID
+        kwargs = (HOME_OPTIONS if is_home else {}) | self.env_kwargs | options
+        return make_gym(0, self.env_id, 1, kwargs)
+
+    def reset(self, seed: int = 0, explore: bool = False) -> None:
+        """Forgets what was seen; to be called before each episode.
+
+        Args:
+            seed: of the sampled actions.
+            explore: samples until the next reset, even if it does not do so otherwise.
+        """
+        self._samples = self._is_sampling or explore
+        self._state = torch.zeros(1, self._policy.state_size)
+        self._prev_action = torch.zeros(1, self._action.size, dtype=_dtype(self._action.dtype))
+        self._is_first = torch.ones(1, dtype=torch.bool)
+        self._seed = seed
+        self._num_steps = 0
+
+    def act(self, observation: Any) -> Any:
+        """The next action, as the environment's `step` takes it.
+
+        Args:
+            observation: as the environment gives it, or a mapping with at least what it looks at.
+        """
+        return self._action.to_env(self._choose(self._arrays(observation)))
+
+    def _arrays(self, observation: Any) -> dict[str, Any]:
+        if isinstance(observation, Mapping) and all(name in observation for name in self._specs):
+            return {name: observation[name] for name in self._specs}
+        if self._space is None:  # numbers that are choices, and the like
+            self._space = read_spaces(self.env_id, self.env_kwargs)[0]
+        arrays = {
+            name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in self._specs.items()
+        }
+        write_observation(self._space, observation, arrays, 0)
+        return {name: array[0] for name, array in arrays.items()}
+
+    def _choose(self, arrays: Mapping[str, Any]) -> np.ndarray:
+        """The policy's own action, [A], of the next step."""
+        inputs = {
+            name: torch.from_numpy(np.ascontiguousarray(array))[None]
+            for name, array in arrays.items()
+        }
+        if self._samples:  # the same in an episode whatever else this process has run
+            torch.manual_seed(self._seed * 100_003 + self._num_steps)
+        with torch.inference_mode():
+            step = self._policy.act(
+                inputs, self._prev_action, self._is_first, self._state, not self._samples
+            )
+        self._prev_action, self._state = step.action, step.state
+        self._is_first = torch.zeros(1, dtype=torch.bool)
+        self._num_steps += 1
+        return step.action[0].numpy()
+
+
+class LearnedPolicy(TrainedPolicy):
+    """One trained skill of the home. Raises UserError for a file of something else."""
+
+    def __init__(self, skill: SkillFile, is_sampling: bool = False) -> None:
+        if skill.env_id not in TASK_OF_ID:
+            raise UserError(f"a skill of the home is needed, got one of {skill.env_id}")
+        self.task = TASK_OF_ID[skill.env_id]
+        self.camera_size = int(skill.env_kwargs.get("camera_size", 128))
+        self.observation_delay = int(skill.env_kwargs.get("observation_delay", 1))
+        self.action_space = str(skill.env_kwargs.get("action_space", "full"))
+        self._slots = list(action_slots(self.task, self.action_space))
+        super().__init__(skill, is_sampling)
+
+    def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The next action, [11] float32 in [-1, 1]; slots that the skill lacks are 0.
+
+        Args:
+            observation: at least what the skill was trained with.
+        """
+        action = np.zeros(ACTION_SIZE, np.float32)
+        action[self._slots] = super().act({name: observation[name] for name in self.observation})
+        return action
+
+
+def _dtype(dtype: np.dtype) -> torch.dtype:
+    return torch.float32 if dtype == np.float32 else torch.int64

@@ -1,0 +1,81 @@
+"""Getting clear of what a learned skill worked at, by the robot's own sensors alone.
+
+    back_out      straight back, the arm first as it is, then to its start
+    step_aside    back_out  ->  turn to where the laser sees most room  ->  drive there
+
+The hand of the posture that skills start from is as high as the counter, and inside the fridge it
+has things beside it: an arm that moves there, or a base that turns there, sweeps them away. So
+`back_out` comes first after every Pick and Place, `step_aside` after a failure.
+A policy that takes its most likely actions fails in the same state in the same way again, so a new
+attempt has to begin somewhere else. Mobile robots call this a recovery behaviour (the `move_base`
+of ROS clears, backs up and turns). Nothing here is privileged: the way back is not seen and goes by
+the wheels alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rearrange.sim.robot import fetch
+from rearrange.sim.simulation import CONTROL_DT
+from rearrange.skills.deployed.deployment import Senses, towards_start
+from rearrange.skills.motion.body import Body
+from rearrange.skills.skill import Program
+from rearrange.tasks.ranges import BASE_SCAN, distance_of, scan_angles
+
+BACK_STEPS, BACK_SPEED = 30, -0.5  # 0.5 m
+HOLD_STEPS = 18  # of them the arm stays as it is for 0.3 m
+TURN_SPEED = 0.5  # shares of the full speeds
+DRIVE_SPEED, DRIVE_STEPS = 0.6, 45  # 0.9 m
+ROOM = 0.75  # m ahead of the scanner below which the robot does not drive on
+SEEN_ROOM = 2.5  # m, more room than that is not better
+HALF_WIDTH = math.radians(25.0)  # of the gap that is looked for
+CHANCE = 0.5  # m, spread that is added, so that the next attempt goes another way
+
+
+def back_out(body: Body) -> Program:
+    """Straight back from what the hand is at; the hold stays as it is."""
+    body.phase = "backing out"
+    held = body.sim.arm_target.copy()
+    for step in range(BACK_STEPS):
+        arm = held if step < HOLD_STEPS else towards_start(body)
+        yield body.action(arm, (BACK_SPEED, 0.0))
+    body.phase = ""
+    return None
+
+
+def step_aside(body: Body, senses: Senses, seed: int) -> Program:
+    """Leaves the place of a failure; the hold stays as it is.
+
+    Args:
+        seed: of the direction that is taken among those with room.
+    """
+    rng = np.random.default_rng(seed)
+    yield from back_out(body)
+    body.phase = "stepping aside"
+    if BASE_SCAN in senses.now:
+        angle = freest(senses.now[BASE_SCAN], rng)
+        rate = TURN_SPEED * fetch.MAX_BASE_TURN * CONTROL_DT
+        for _ in range(round(abs(angle) / rate)):
+            yield body.action(towards_start(body), (0.0, math.copysign(TURN_SPEED, angle)))
+        for _ in range(DRIVE_STEPS):
+            if room_ahead(senses.now[BASE_SCAN]) < ROOM:
+                break
+            yield body.action(towards_start(body), (DRIVE_SPEED, 0.0))
+    body.phase = ""
+    return None
+
+
+def freest(scan: np.ndarray, rng: np.random.Generator) -> float:
+    """A direction (rad, to the left) with much room, chosen with some chance, from `base_scan`."""
+    angles, lengths = scan_angles(), np.minimum(distance_of(scan), SEEN_ROOM)
+    near = np.abs(angles[:, None] - angles[None]) < HALF_WIDTH
+    room = np.where(near, lengths[None], np.inf).min(axis=1)
+    return float(angles[np.argmax(room + rng.uniform(0.0, CHANCE, len(angles)))])
+
+
+def room_ahead(scan: np.ndarray) -> float:
+    """The nearest thing (m) that `base_scan` sees ahead."""
+    return float(distance_of(scan)[np.abs(scan_angles()) < HALF_WIDTH].min())

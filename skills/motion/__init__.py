@@ -1,0 +1,1 @@
+"""How arm and base move: kinematics, collision, paths, driving."""

@@ -1,0 +1,214 @@
+"""Getting the base somewhere with the arm kept clear: which way, which arm motion, from when on.
+
+    goal pose, arm motions that would be welcome  ->  ways (direct, wide, after backing off)
+        ->  predicted base poses  ->  arm clear at each?  ->  the first that is
+
+The arm reaches out 0.6 m; a way that is free for the base alone is not free for the robot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.robot import fetch
+from rearrange.sim.simulation import CONTROL_DT
+from rearrange.skills.motion.body import Body, near
+from rearrange.skills.motion.collision import Obstacles, min_clearance
+from rearrange.skills.motion.driving import PathFollower
+from rearrange.skills.motion.routes import RouteFollower, arm_footprint, overhead_plan, plan_route
+from rearrange.skills.skill import Program
+
+MARGIN = 0.03  # m kept by the arm on the way: the base follows its path to 3 cm
+END_MARGIN = 0.01  # m kept where the way begins and ends
+WIDE_RADII = (0.42, 0.55, 0.70)  # m, of ways on which the arm at rest has room to turn
+BACKS = (0.0, 0.3, 0.6)  # m of backing off before the way proper
+CORNER_RADIUS = 0.4  # m
+MAX_PREDICTION = 900  # control steps
+NO_ROWS = np.empty((0, 7))
+
+
+@dataclass(frozen=True)
+class ArmMotion:
+    """Arm rows [T, 7] to play on the way. `is_ready`: the last row is where the arm is wanted."""
+
+    rows: np.ndarray
+    is_ready: bool
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the base gets to its goal: along corners [n, 2] to a yaw, or a route's poses [n, 3]."""
+
+    points: np.ndarray
+    yaw: float | None = None
+
+    def follower(self) -> PathFollower | RouteFollower:
+        """A fresh follower of this way."""
+        if self.points.shape[1] == 3:
+            return RouteFollower(self.points)
+        return PathFollower(self.points, self.yaw)
+
+
+@dataclass(frozen=True)
+class Journey:
+    """A way that was found clear."""
+
+    back: float  # m straight back before the way
+    way: Way
+    motion: ArmMotion
+    delay: int  # control steps before the arm starts
+    steps: int  # control steps that it takes, as predicted
+
+
+def plan_journey(
+    body: Body,
+    plan: FloorPlan,
+    goal,
+    yaw: float | None,
+    motions: Sequence[ArmMotion],
+    world: Obstacles,
+) -> Journey | None:
+    """The first clear combination of way, arm motion and its start; None when nothing is clear.
+
+    Motions come in order of preference; doing nothing with the arm is tried last.
+    """
+    motions = [*motions, ArmMotion(NO_ROWS, False)]
+    for back in BACKS:
+        for poses, way in _ways(body, plan, goal, yaw, back, world):
+            for motion in motions:
+                for delay in _delays(len(poses), len(motion.rows)):
+                    if is_clear(body, poses, motion.rows, delay, world):
+                        steps = max(len(poses), delay + len(motion.rows))
+                        return Journey(back, way, motion, delay, steps)
+    return None
+
+
+def run_journey(body: Body, journey: Journey) -> Program:
+    """Carries it out."""
+    if journey.back:
+        failure = yield from body.reverse(journey.back)
+        if failure is not None:
+            return failure
+    return (yield from body.drive(journey.way.follower(), journey.motion.rows, journey.delay))
+
+
+def _delays(num_poses: int, num_rows: int) -> list[int]:
+    if not num_rows:
+        return [0]
+    late = max(0, num_poses - num_rows)
+    return sorted({0, late // 2, late, max(0, num_poses - num_rows // 2), max(0, num_poses - 10)})
+
+
+def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
+    """Predicted base poses [T, 3] and ways: direct, minding the arm, with room to turn."""
+    x, y, heading = body.sim.base_pose
+    start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
+    backing = (
+        np.linspace((x, y, heading), start, 2 + int(back / 0.02))[1:-1]
+        if back
+        else np.empty((0, 3))
+    )
+    if back and not all(plan.is_free(*pose[:2]) for pose in [*backing[3:], start]):
+        return
+    path = plan.shortest_path(np.array(start[:2]), np.asarray(goal[:2]))
+    if path is None:
+        return
+    direct = Way(rounded(path, plan), yaw)
+    yield np.concatenate([backing, predict(start, direct)]), direct
+    if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
+        return
+    others = []
+    for radius in WIDE_RADII:
+        wide = body.sim.floor_plan(radius)
+        detour = (
+            None
+            if wide.largest < 0
+            else wide.shortest_path(wide.snap(*start[:2]), np.asarray(goal[:2]))
+        )
+        if detour is not None:
+            points = np.concatenate([[start[:2]], detour, [goal[:2]]])
+            others.append(Way(rounded(points, plan), yaw))
+    if not back:
+        footprint = arm_footprint(body.sim.arm_target, body.held_spheres())
+        overhead = overhead_plan(plan, world, footprint)
+        poses = plan_route(plan, overhead, footprint, start, (float(goal[0]), float(goal[1])), yaw)
+        if poses is not None:
+            others.append(Way(poses))
+    predicted = [np.concatenate([backing, predict(start, way)]) for way in others]
+    for i in sorted(range(len(others)), key=lambda i: len(predicted[i])):
+        yield predicted[i], others[i]
+
+
+def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:
+    """The path [n, 2] with its corners rounded where the floor allows: no stop at each of them."""
+    points = [path[0]]
+    for before, corner, after in zip(path[:-2], path[1:-1], path[2:], strict=True):
+        a, b = before - corner, after - corner
+        length_a, length_b = np.linalg.norm(a), np.linalg.norm(b)
+        if length_a < 1e-6 or length_b < 1e-6:
+            continue
+        turn = np.pi - np.arccos(np.clip(np.dot(a, b) / (length_a * length_b), -1.0, 1.0))
+        if turn < 0.12:
+            points.append(corner)
+            continue
+        cut = min(CORNER_RADIUS * np.tan(min(turn, 2.6) / 2.0), 0.45 * length_a, 0.45 * length_b)
+        start, end = corner + cut * a / length_a, corner + cut * b / length_b
+        shares = np.linspace(0.0, 1.0, max(3, int(np.ceil(turn / 0.12)) + 1))[:, None]
+        arc = (1 - shares) ** 2 * start + 2 * shares * (1 - shares) * corner + shares**2 * end
+        if all(plan.is_free(*point) for point in arc):
+            points.extend(arc)
+        else:
+            points.append(corner)
+    points.append(path[-1])
+    return np.array(points)
+
+
+def predict(start, way: Way) -> np.ndarray:
+    """Base poses [T, 3] of a drive, by the follower on a base with a lag of 0.1 s."""
+    follower = way.follower()
+    pose, velocity = np.array(start, dtype=float), np.zeros(2)
+    poses = [pose.copy()]
+    blend = CONTROL_DT / (CONTROL_DT + 0.07)
+    for _ in range(MAX_PREDICTION):
+        command = follower.act((pose[0], pose[1], pose[2]))
+        if follower.is_done or follower.is_stuck:
+            break
+        wanted = np.array([fetch.MAX_BASE_SPEED, fetch.MAX_BASE_TURN]) * command
+        velocity += blend * (wanted - velocity)
+        pose[0] += CONTROL_DT * velocity[0] * np.cos(pose[2])
+        pose[1] += CONTROL_DT * velocity[0] * np.sin(pose[2])
+        pose[2] += CONTROL_DT * velocity[1]
+        poses.append(pose.copy())
+    return np.array(poses)
+
+
+def is_clear(
+    body: Body,
+    poses: np.ndarray,
+    rows: np.ndarray,
+    delay: int,
+    world: Obstacles,
+    margin: float = MARGIN,
+) -> bool:
+    """Whether arm and held object stay clear on predicted poses, arm rows starting after `delay`.
+
+    Where the way begins, what is already nearer than the margin may stay as near as it is.
+    """
+    held = body.held_spheres()
+    hold = body.sim.arm_target
+    first = min_clearance(hold, near(world, poses[0]), held)
+    total = max(len(poses), delay + len(rows))
+    for step in range(0, total + 3, 4):
+        pose = poses[min(step, len(poses) - 1)]
+        row = hold if step < delay or not len(rows) else rows[min(step - delay, len(rows) - 1)]
+        to_end = np.hypot(*(pose[:2] - poses[-1, :2]))
+        from_start = np.hypot(*(pose[:2] - poses[0, :2])) + 0.1 * abs(pose[2] - poses[0, 2])
+        wanted = min(margin, END_MARGIN + 0.1 * to_end)
+        wanted = min(wanted, max(first, 0.0) - 0.004 + 0.15 * from_start)
+        if min_clearance(row, near(world, pose), held) < wanted:
+            return False
+    return True

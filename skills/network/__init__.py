@@ -1,0 +1,1 @@
+"""The skill policy's network: encoder, memory, heads."""

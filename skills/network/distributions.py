@@ -1,0 +1,155 @@
+"""What a policy samples actions from, and the layers that make them.
+
+    box:       independent Gaussians, mean in [-1, 1] through tanh, log-std a parameter of its own
+    discrete:  one categorical distribution per action dimension
+
+`sample`, `mode`, `log_prob`, `entropy` are the same for both; actions are [B, A], the other two
+[B]. A Gaussian's samples are not clipped: their density is that of what was sampled, and clipping
+to the limits is the environment's side of the matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rearrange.ver.workers.spaces import ActionSpec
+
+MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0  # M3 (Gu et al. 2023), released configuration
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are all near the middle
+
+
+class DiagonalGaussian:
+    """Independent Gaussians of mean [B, A] and log-std [A]."""
+
+    def __init__(self, mean: Tensor, log_std: Tensor) -> None:
+        self.mean, self.log_std = mean, log_std
+
+    def sample(self) -> Tensor:
+        """[B, A], not clipped, without gradient."""
+        with torch.no_grad():
+            return torch.addcmul(self.mean, torch.randn_like(self.mean), self.log_std.exp())
+
+    def mode(self) -> Tensor:
+        """The most likely action, [B, A]."""
+        return self.mean
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """-((a - mean) / std)^2 / 2 - log std - log(2 pi) / 2, summed over the dimensions: [B]."""
+        scaled = (action - self.mean) * torch.exp(-self.log_std)
+        constant = self.log_std.sum() + HALF_LOG_TWO_PI * self.mean.shape[-1]
+        return -0.5 * scaled.square().sum(-1) - constant
+
+    def entropy(self) -> Tensor:
+        """1/2 + log(2 pi) / 2 + log std, summed over the dimensions: [B]."""
+        total = self.log_std.sum() + (0.5 + HALF_LOG_TWO_PI) * self.mean.shape[-1]
+        return total.expand(self.mean.shape[0])
+
+
+class Categoricals:
+    """One categorical distribution per action dimension, from logits [B, sum of num_choices]."""
+
+    def __init__(self, logits: Tensor, num_choices: tuple[int, ...]) -> None:
+        self.log_probs = [part.log_softmax(-1) for part in logits.split(num_choices, dim=-1)]
+
+    def sample(self) -> Tensor:
+        """[B, A] int64. The first of exponential clocks of rate p to ring is i with p_i."""
+        with torch.no_grad():
+            rings = [torch.empty_like(p).exponential_().log_() - p for p in self.log_probs]
+            return torch.stack([ring.argmin(-1) for ring in rings], dim=-1)
+
+    def mode(self) -> Tensor:
+        """The most likely action, [B, A] int64."""
+        return torch.stack([p.argmax(-1) for p in self.log_probs], dim=-1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Of the actions [B, A] together: [B]."""
+        columns = action.long().unsqueeze(-1).unbind(-2)
+        parts = [p.gather(-1, a) for p, a in zip(self.log_probs, columns, strict=True)]
+        return torch.cat(parts, dim=-1).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Of all dimensions together: [B]."""
+        return -sum((p.exp() * p).sum(-1) for p in self.log_probs)
+
+
+Distribution = DiagonalGaussian | Categoricals
+
+
+class GaussianHead(nn.Module):
+    """Features [B, H] -> DiagonalGaussian over the box `spec`.
+
+    `initial_means`, one for each dimension, are where the means begin; empty: at 0.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        spec: ActionSpec,
+        initial_log_std: float,
+        initial_means: Sequence[float] = (),
+    ) -> None:
+        super().__init__()
+        self.linear = _actor_layer(features, spec.size)
+        self.log_std = nn.Parameter(torch.full((spec.size,), float(initial_log_std)))
+        # [-1, 1] is the whole range of a bounded dimension; an unbounded one has no such range.
+        is_bounded = np.isfinite(spec.low) & np.isfinite(spec.high)
+        self.is_bounded = bool(is_bounded.all())
+        bounded = torch.tensor(is_bounded.tolist(), dtype=torch.bool)
+        self.register_buffer("bounded", bounded, persistent=False)
+        if initial_means:
+            means = torch.tensor(initial_means, dtype=torch.float32)
+            if means.shape != (spec.size,):
+                raise ValueError(
+                    f"initial_means must be {spec.size} numbers, one for each dimension of the "
+                    f"action, got {len(means)}"
+                )
+            with torch.no_grad():
+                self.linear.bias.copy_(torch.where(bounded, means.atanh(), means))
+
+    def project(self) -> None:
+        """Bring the log-std back into its range, so that clamping never hides its gradient."""
+        with torch.no_grad():
+            self.log_std.clamp_(MIN_LOG_STD, MAX_LOG_STD)
+
+    def forward(self, features: Tensor) -> DiagonalGaussian:
+        mean = self.linear(features)
+        squashed = mean.tanh()
+        mean = squashed if self.is_bounded else torch.where(self.bounded, squashed, mean)
+        return DiagonalGaussian(mean, self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD))
+
+
+class CategoricalHead(nn.Module):
+    """Features [B, H] -> Categoricals over the discrete `spec`."""
+
+    def __init__(self, features: int, spec: ActionSpec) -> None:
+        super().__init__()
+        self.num_choices = tuple(spec.num_choices)
+        self.linear = _actor_layer(features, sum(self.num_choices))
+
+    def project(self) -> None:
+        """Nothing to bring back."""
+
+    def forward(self, features: Tensor) -> Categoricals:
+        return Categoricals(self.linear(features), self.num_choices)
+
+
+def action_head(
+    features: int, spec: ActionSpec, initial_log_std: float, initial_means: Sequence[float] = ()
+) -> GaussianHead | CategoricalHead:
+    """The layer that fits the kind of action; the last two are for Gaussians."""
+    if spec.kind == "box":
+        return GaussianHead(features, spec, initial_log_std, initial_means)
+    return CategoricalHead(features, spec)
+
+
+def _actor_layer(features: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(features, outputs)
+    nn.init.orthogonal_(layer.weight, ACTOR_GAIN)
+    nn.init.zeros_(layer.bias)
+    return layer

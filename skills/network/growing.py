@@ -1,0 +1,75 @@
+"""A policy that learned with few sensors, made into one that has more: at first it ignores them.
+
+    columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
+                                                       zeros      zeros   as they were
+    columns of the layer that takes the vectors:     [ as they were | levelled vectors ]
+                                                                      zeros
+
+What is seen costs time to compute, so what can be learned without it is learned first.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rearrange.skills.network.levelled import LEVELLED_SIZE
+from rearrange.skills.network.policy import Embedding
+
+VECTOR_LAYER = "embedding.vector_layer.0.weight"
+
+
+def with_senses(
+    known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """Weights for a policy that has pictures or scans which that of `known` lacks.
+
+    Args:
+        known: weights of the policy that has learned.
+        own: fresh weights of the one to be; its new parts keep them.
+        embedding: of the latter.
+
+    Returns `known` itself if nothing is lacking, or if it is not a policy with fewer senses.
+    """
+    known = _with_vectors(known, own, embedding)
+    senses = {
+        "embedding.encoder.": embedding.picture_size,
+        "embedding.scan_layer.": embedding.scan_size,
+    }
+    lacking = {
+        prefix: size
+        for prefix, size in senses.items()
+        if size and not any(name.startswith(prefix) for name in known)
+    }
+    if not lacking:
+        return known
+    weights = dict(known)
+    for name, tensor in own.items():
+        if name.startswith(tuple(lacking)):
+            weights[name] = tensor
+        given = known.get(name)
+        if given is None or given.ndim != 2 or tensor.shape[1] != embedding.size:
+            continue
+        if given.shape[1] == embedding.size - sum(lacking.values()):
+            weights[name] = given.new_zeros(len(given), embedding.size)
+            at = taken = 0
+            for prefix, size in senses.items():
+                if prefix not in lacking:
+                    weights[name][:, at : at + size] = given[:, taken : taken + size]
+                    taken += size
+                at += size
+            weights[name][:, at:] = given[:, taken:]
+    return weights
+
+
+def _with_vectors(
+    known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """The levelled vectors, which stand last, are ignored at first."""
+    given, wanted = known.get(VECTOR_LAYER), own.get(VECTOR_LAYER)
+    if given is None or wanted is None or len(given) != len(wanted):
+        return known
+    num_new = wanted.shape[1] - given.shape[1]
+    if num_new <= 0 or num_new != LEVELLED_SIZE * len(embedding.to_level):
+        return known
+    return known | {VECTOR_LAYER: torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)}

@@ -1,0 +1,56 @@
+"""The LSTM: one step while acting, packed sequences while learning, one flat state.
+
+    state [E, K], K = 2 * layers * hidden:   h of every layer, then c of every layer
+
+E: environments   Q: sequences   B: steps of a packed minibatch   I: inputs   H: hidden
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from rearrange.skills.network.packed_lstm import packed_lstm_layer
+
+
+class Memory(nn.Module):
+    """An LSTM (Hochreiter and Schmidhuber 1997) of some layers."""
+
+    def __init__(self, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.hidden, self.layers = hidden, layers
+        self.lstm = nn.LSTM(inputs, hidden, layers)
+        for name, parameter in self.lstm.named_parameters():
+            # habitat-baselines: orthogonal weights, zero bias
+            if name.startswith("weight"):
+                nn.init.orthogonal_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+
+    @property
+    def state_size(self) -> int:
+        """K, floats of state per environment."""
+        return 2 * self.layers * self.hidden
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of every environment: [E, I], [E, K] -> outputs [E, H], state [E, K]."""
+        rows = state.view(-1, 2 * self.layers, self.hidden).unbind(1)
+        after_h, after_c = [], []
+        for layer, weights in enumerate(self.lstm.all_weights):
+            h, c = torch.lstm_cell(x, (rows[layer], rows[self.layers + layer]), *weights)
+            after_h.append(h)
+            after_c.append(c)
+            x = h
+        return x, torch.cat(after_h + after_c, dim=1)
+
+    def sequences(self, x: Tensor, batch_sizes: Tensor, start_state: Tensor) -> Tensor:
+        """Packed steps [B, I], batch_sizes [L] on the CPU, start [Q, K] -> outputs [B, H]."""
+        rows = start_state.view(-1, 2, self.layers, self.hidden).permute(1, 2, 0, 3).contiguous()
+        is_ragged = bool(batch_sizes[0] != batch_sizes[-1])
+        if x.device.type == "cpu" and is_ragged:  # of equal ones torch's own kernel is faster
+            sizes = batch_sizes.tolist()
+            for weights, h, c in zip(self.lstm.all_weights, rows[0], rows[1], strict=True):
+                x = packed_lstm_layer(x, sizes, h, c, weights)
+            return x
+        return self.lstm(PackedSequence(x, batch_sizes), (rows[0], rows[1]))[0].data

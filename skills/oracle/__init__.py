@@ -1,0 +1,1 @@
+"""Skills planned on the simulator's state: proof that episodes can be solved."""

@@ -1,0 +1,133 @@
+"""Oracle skill: place. Sets the held object down at its goal, upright if the arm can, and rests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rearrange.sim.home.objects import ObjectKind
+from rearrange.sim.simulation import Simulation
+from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.motion import time_parametrise
+from rearrange.skills.motion.reach import HandPose, ReachPlan, final_corners, plan_reach
+from rearrange.skills.motion.retreat import back_off, find_reach, let_go, persist, to_rest
+from rearrange.skills.oracle.objects import approach, object_rotation
+from rearrange.skills.skill import Program
+
+RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
+PLACED = 0.15  # m, hab-spec 4.5
+PLACE_TILTS = (0.0, 0.35, 0.7, 1.05, 1.3)  # rad
+
+
+def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program:
+    """Drives to where the goal is within reach, sets the held object down upright, and rests."""
+    goal = np.asarray(goal, dtype=float)
+    return (yield from persist(lambda attempt: _place_once(body, index, goal, attempt), give_up))
+
+
+def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Program:
+    sim = body.sim
+    if sim.held_object != index:
+        if not _is_there(sim, index, goal):
+            return "object lost"
+        return (yield from to_rest(body))  # an earlier attempt got this far
+    reach = yield from find_reach(body, lambda: plan_place(body, index, goal, attempt), attempt)
+    if reach is None:
+        return "no reach"
+    failure = yield from approach(body, reach)
+    if failure is not None:
+        return failure
+    corners = final_corners(body, reach)
+    yield from body.follow_arm(time_parametrise(corners))
+    yield from body.settle(4)
+    if sim.held_object != index:
+        return "object lost"
+    yield from let_go(body, 4)
+    yield from back_off(body, 0.06)
+    failure = yield from to_rest(body)
+    if failure is None and not _is_there(sim, index, goal):
+        return "not at its place"
+    return failure
+
+
+def _is_there(sim: Simulation, index: int, goal: np.ndarray) -> bool:
+    return bool(np.linalg.norm(sim.object_pos_w(index) - goal) < PLACED)
+
+
+def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> ReachPlan | None:
+    """How to reach a goal to set down what is held: from above, or else along the approach."""
+    sim = body.sim
+    world = body.world_obstacles()
+    from_above = np.array([0.0, 0.0, 0.05])
+    for pre_offset in (None, from_above) if attempt % 2 else (from_above, None):
+        reach = plan_reach(
+            body, sim.floor_plan(),
+            lambda heading: place_hands(sim, index, goal, heading, attempt),
+            world, world, pre_offset=pre_offset, pre_distance=0.08,
+        )  # fmt: skip
+        if reach is not None:
+            return reach
+    return None
+
+
+def place_hands(
+    sim: Simulation, index: int, goal: np.ndarray, heading: float, attempt: int
+) -> Iterable[HandPose]:
+    """Hand poses that hold the object at its goal: upright where the arm can, else tilted.
+
+    The object's turn about the vertical is free. A tilted object is let go just above the surface
+    and lies down there, within its own height of the goal.
+    """
+    ee = sim.ee_rot_w
+    in_hand = ee.T @ object_rotation(sim, index)  # the object's axes in the hand
+    offset = sim.world_to_ee(sim.object_pos_w(index))
+    kind = sim.object_kind(index)
+    # Boxes and cylinders stand on either end: the one that lets the hand come from above.
+    up = -in_hand[:, 2] if in_hand[0, 2] > 0.0 else in_hand[:, 2]
+    upright = _rotation_between(ee @ up, np.array([0.0, 0.0, 1.0])) @ ee
+    level = float(np.hypot(upright[0, 0], upright[1, 0]))
+    if level > 0.2:  # the hand comes from the side: turn it so that it comes from the base
+        azimuth = heading - float(np.arctan2(upright[1, 0], upright[0, 0]))
+        turns = azimuth + np.array([0.0, 0.5, -0.5, 1.0, -1.0])
+    else:
+        turns = np.linspace(-np.pi, np.pi, 6, endpoint=False)
+    surface = goal[2] - kind.half_height
+    for tilt in PLACE_TILTS:
+        lean = np.array(
+            [np.sin(tilt) * np.cos(heading), np.sin(tilt) * np.sin(heading), -np.cos(tilt)]
+        )
+        leaning = _rotation_between(np.array([0.0, 0.0, -1.0]), lean)
+        for number, turn in enumerate(turns):
+            rotation = leaning @ _about_z(turn) @ upright
+            height = half_extent(kind, (rotation @ in_hand)[2]) + RELEASE_HEIGHT * (1 + attempt)
+            centre = np.array([goal[0], goal[1], surface + height])
+            pos = centre - rotation @ offset
+            penalty = 1.5 * tilt + (0.05 * number if level > 0.2 else 0.0)
+            yield HandPose(pos, rotation[:, 0], rotation, penalty)
+
+
+def half_extent(kind: ObjectKind, up_o: np.ndarray) -> float:
+    """How far an object reaches from its centre along a unit vector of its own frame, m."""
+    u = np.abs(up_o)
+    if kind.shape == "box":
+        return float(np.dot(u, kind.size))
+    if kind.shape == "cylinder":
+        return float(kind.size[0] * np.hypot(u[0], u[1]) + kind.size[1] * u[2])
+    return kind.size[0]
+
+
+def _about_z(angle: float) -> np.ndarray:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def _rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The smallest rotation that turns unit vector a into b, [3, 3]."""
+    axis = np.cross(a, b)
+    sin, cos = float(np.linalg.norm(axis)), float(np.dot(a, b))
+    if sin < 1e-9:
+        return np.eye(3) if cos > 0 else np.diag([1.0, -1.0, -1.0])
+    axis /= sin
+    k = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    return np.eye(3) + sin * k + (1 - cos) * (k @ k)

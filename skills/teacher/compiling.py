@@ -1,0 +1,58 @@
+"""What numba compiles for the home's environments, done once before many processes would do it.
+
+    train-skill --> compile_home, compile_teacher --> the cache on the disk --> worker processes
+
+Workers of a fresh installation would else compile it all at once, each for itself, some of it in
+the midst of an episode, and on a small machine be taken for hanging ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rearrange.sim.simulation import Simulation
+from rearrange.skills.motion.body import Body
+from rearrange.skills.teacher.rules import teacher_for
+from rearrange.tasks.gym_factory import make_gym
+
+
+def compile_home(env_id: str, kwargs: dict[str, Any] | None = None) -> None:
+    """Lets one environment make a few steps. Raises UserError as `make_gym` does.
+
+    Args:
+        kwargs: of the environments that are to come; they decide which sensors are read.
+    """
+    env = make_gym(0, env_id, 1, kwargs)
+    try:
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(np.zeros(env.action_space.shape, np.float32))
+        _ask_the_way(env.unwrapped.sim)
+    finally:
+        env.close()
+
+
+def compile_teacher(env_id: str, num_steps: int = 150) -> None:
+    """Lets the teacher do the beginning of an episode. Its way is asked by `compile_home`."""
+    env = make_gym(0, env_id, 1, {"depth": False})
+    env.reset(seed=0)
+    world = env.unwrapped
+    teacher = teacher_for(Body(world.sim), world.episode)
+    for _ in range(num_steps):
+        if any(env.step(np.clip(teacher.act(), -1.0, 1.0))[2:4]):
+            break
+    env.close()
+
+
+def _ask_the_way(sim: Simulation) -> None:
+    """All that a floor plan can be asked for; the first episode's teacher may not need to."""
+    plan = sim.floor_plan()
+    if plan.largest < 0:
+        return
+    here = np.array(sim.base_pose[:2])
+    plan.clearance_at(*here)
+    there = plan.random_free_point(np.random.default_rng(0))
+    plan.geodesic_distance(here, there)
+    plan.shortest_path(here, there)

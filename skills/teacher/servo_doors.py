@@ -1,0 +1,188 @@
+"""Rules for drawers and the fridge: open, close. See `servo.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rearrange.sim.home import furniture as fur
+from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.oracle import doors
+from rearrange.skills.oracle import still_fridge as fridge
+from rearrange.skills.skill import GRIP, STOP
+from rearrange.skills.teacher.servo import BACK, Servo
+from rearrange.skills.teacher.steering import turn_for
+
+FAR = 1.15  # m from the handle; from farther the base drives to a place before it
+SKEW = 0.6  # rad off the straight look at the front up to which it may stay
+
+
+class OpenServo(Servo):
+    """In front of the handle, to it, pull, let go, back off, rest, stop."""
+
+    AWAY = 0.8  # m from the handle to where the base stands
+
+    def __init__(self, body: Body, marker: str) -> None:
+        super().__init__(body)
+        self._marker = marker
+        self._joint = fur.MARKERS[marker]
+        self._kind = doors.kind_of(self._joint)
+        self._is_askew = False
+        self._wanted = doors.IS_OPEN[self._kind] + (0.025 if self._kind == "drawer" else 0.1)
+
+    def act(self) -> np.ndarray:
+        action = self._act()
+        is_open = self.sim.joint_position(self._joint) > doors.IS_OPEN[self._kind]
+        is_done = is_open and self.is_resting and not self.sim.is_holding
+        action[STOP] = 1.0 if is_done else -1.0
+        return action
+
+    def _act(self) -> np.ndarray:
+        sim, joint = self.sim, self._joint
+        handle, outward = self._handle(), doors.outward_of(sim, joint)
+        value = sim.joint_position(joint)
+        is_backing_off = self.is_backing_off()
+        if sim.is_holding:
+            if sim.held_marker == self._marker and value < self._wanted:
+                return self._pull(value)
+            action = self.rest()
+            action[:7], action[GRIP] = 0.0, -1.0
+            return action
+        ee = sim.ee_pos_w
+        if value > doors.IS_OPEN[self._kind]:
+            off = ee - handle
+            if self._kind == "drawer" and (np.linalg.norm(off) < 0.10 or off @ outward < 0.05):
+                return self.reach(ee + 0.1 * outward + (0, 0, 0.05), base_allowed=True)
+            if self._kind == "fridge" and np.linalg.norm(off) < 0.15 and off @ outward < 0.07:
+                return self.reach(ee + 0.1 * outward, base_allowed=True)
+            near = np.linalg.norm(off[:2]) < 0.35
+            if near and self._kind == "fridge":  # a hand that goes to rest takes the door along
+                return self.body.action(None, BACK)
+            return self.rest((-0.3 if near else 0.0, 0.0))
+        if is_backing_off:
+            return self.rest(BACK)
+        base = self._stand(handle, outward)
+        is_skewed = self._kind == "fridge" and self._is_askew
+        # A door that slipped out of the hand half open is gripped again from where the base is.
+        is_begun = self._kind == "fridge" and value > 0.3
+        if base is not None and not is_begun and (np.linalg.norm(ee - handle) > 0.3 or is_skewed):
+            return self.rest(base)
+        along = float((ee - handle) @ outward)
+        beside = float(np.linalg.norm(ee - handle - along * outward))
+        if beside < 0.03 + 0.15 * max(along, 0.0) and along > -0.03:
+            action = self.reach(handle - 0.02 * outward)
+        else:
+            action = self.reach(handle + 0.12 * outward)
+        # Long before it touches: a label that is rare is hardly learned.
+        action[GRIP] = 1.0 if along < 0.25 and beside < 0.12 else -1.0
+        return action
+
+    def _handle(self) -> np.ndarray:
+        """Where to grip, [3] m world: the fridge's handle is long, and gripped at rest's height."""
+        point = self.sim.marker_pos_w(self._marker)
+        if self._kind == "fridge":
+            point = np.array([point[0], point[1], 0.95])
+        return point
+
+    def _stand(self, handle: np.ndarray, outward: np.ndarray) -> np.ndarray | None:
+        """Base action to where the handle is ahead at arm's length; None: it is there.
+
+        As long as the robot looks about straight at the front it goes by distance and bearing,
+        which is what a robot without eyes can tell.
+        """
+        yaw = self.sim.base_pose[2]
+        facing = float(np.arctan2(-outward[1], -outward[0]))
+        away, bearing = self.towards(handle)
+        self._is_askew = abs(wrapped(facing - yaw)) > SKEW or abs(bearing) > SKEW
+        if away > FAR or self._is_askew:
+            return self.drive_to((handle + self.AWAY * outward)[:2], facing)
+        pace = 0.0 if abs(away - self.AWAY) < 0.12 else 2.5 * (away - self.AWAY)
+        if pace == 0.0 and abs(bearing) < 0.15:
+            return None
+        return np.array([np.clip(pace, -0.5, 0.5), turn_for(bearing)])
+
+    def _pull(self, value: float) -> np.ndarray:
+        sim = self.sim
+        radius = 1.0 if self._kind == "drawer" else fur.FRIDGE_DOOR_WIDTH
+        ahead = value + doors.HAND_SPEED / radius * 1.6
+        step_w = doors.carried(sim, self._joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
+        return doors.hand_action(self.body, sim.floor_plan(0.28), step_w, self._kind == "drawer")
+
+
+class CloseDrawerServo(OpenServo):
+    """In front of the handle, push, back off, rest, stop."""
+
+    def act(self) -> np.ndarray:
+        action = self._act()
+        is_shut = self.sim.joint_position(self._joint) < 0.045
+        action[STOP] = 1.0 if is_shut and self.is_resting else -1.0
+        return action
+
+    def _act(self) -> np.ndarray:
+        sim = self.sim
+        handle, outward = sim.marker_pos_w(self._marker), doors.outward_of(sim, self._joint)
+        ee = sim.ee_pos_w
+        along = float((ee - handle) @ outward)
+        if sim.joint_position(self._joint) < 0.03:
+            if along < 0.08:
+                return self.reach(ee + 0.1 * outward + (0, 0, 0.04))
+            return self.rest((-0.2, 0.0))
+        beside = float(np.linalg.norm(ee - handle - along * outward))
+        base = self._stand(handle, outward)
+        if base is not None and (beside > 0.1 or along > 0.3 or along < 0):
+            return self.rest(base)
+        if beside < 0.05 + 0.15 * max(along, 0.0) and along > -0.02:
+            step = -doors.HAND_SPEED * outward + 0.2 * (handle + along * outward - ee)
+            return doors.hand_action(self.body, sim.floor_plan(0.28), step, True)
+        return self.reach(handle + 0.12 * outward)
+
+
+class CloseFridgeServo(Servo):
+    """The hand as a hook, moved by the base: around the door's edge, push it shut, stop."""
+
+    GAP, RADIUS, SPEED = 0.14, 0.36, 0.9  # m from the edge, m from the hinge, m/s
+    SHUT = 0.04  # rad, within the 0.05 that the task asks for
+    CLEAR, LEAVE = 0.25, 0.4  # m off the door, m/s
+
+    def act(self) -> np.ndarray:
+        sim = self.sim
+        value = sim.joint_position(fridge.JOINT)
+        if value >= self.SHUT:
+            base = self._push(value) if self._is_outside() else self._go_around()
+        elif self._hand()[1] < self.CLEAR:  # straight out: aside it would take the handle along
+            base = fridge.lead_hand(sim, self.LEAVE * self._hand()[3])
+        else:
+            base = (0.0, 0.0) if self.is_resting else (-0.4, 0.0)
+        action = self.pose(fridge.HOOK, base)
+        action[STOP] = 1.0 if value < 0.045 and self.is_resting else -1.0
+        return action
+
+    def _hand(self) -> tuple[float, float, np.ndarray, np.ndarray]:
+        """The hand in the door's frame (r, d), m, and the frame's axes, [2] each."""
+        hinge, along, out = fridge.door_axes(self.sim)
+        hand = self.sim.ee_pos_w[:2] - hinge
+        return float(hand @ along), float(hand @ out), along, out
+
+    def _is_outside(self) -> bool:
+        r, d, _, _ = self._hand()
+        clear = fur.FRIDGE_DOOR_THICKNESS + fridge.HAND_HALF
+        return d > clear - 0.04 and r < fridge.HANDLE_R + 0.01
+
+    def _go_around(self) -> np.ndarray:
+        r, d, along, out = self._hand()
+        over = fridge.HANDLE_D + fridge.HAND_HALF
+        if d > over:
+            wanted = (self.RADIUS, over + 0.04)
+        elif r < fur.FRIDGE_DOOR_WIDTH + 0.6 * self.GAP:
+            wanted = (fur.FRIDGE_DOOR_WIDTH + 1.3 * self.GAP, min(d, -fridge.HAND_HALF))
+        else:
+            wanted = (fur.FRIDGE_DOOR_WIDTH + self.GAP, over + 0.1)
+        error = (wanted[0] - r) * along + (wanted[1] - d) * out
+        error *= min(1.0, fridge.FAST / max(float(np.linalg.norm(error)), 1e-6))
+        return fridge.lead_hand(self.sim, fridge.LEAD_GAIN * error)
+
+    def _push(self, value: float) -> np.ndarray:
+        r, _, along, out = self._hand()
+        aside = np.clip(fridge.LEAD_GAIN * (self.RADIUS - r), -0.5, 0.5)
+        speed = min(self.SPEED, fridge.END_SPEED + fridge.SLOWING * value)
+        return fridge.lead_hand(self.sim, -speed * out + aside * along)

@@ -1,0 +1,171 @@
+"""Rules for loose objects and for driving: navigate, pick, place. See `servo.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rearrange.sim.home.objects import HAB2_KINDS, KINDS
+from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.oracle.objects import PITCHES, pick_hands
+from rearrange.skills.oracle.place import place_hands
+from rearrange.skills.skill import GRIP, STOP
+from rearrange.skills.teacher.servo import BACK, GAIN, Servo
+from rearrange.skills.teacher.shelf import Shelf
+from rearrange.skills.teacher.steering import turn_for
+from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
+
+HOVER_IN_SHELF = 0.05  # m
+OUT_OF_SHELF = 0.4  # m from where it was, outwards
+TALLEST = max(KINDS[name].half_height for name in HAB2_KINDS)  # m, above an object's centre
+
+
+class PickServo(Servo):
+    """Over the object, straight down until it is held, up again, rest.
+
+    Nothing goes by how tall the object is, which who learns this cannot see. Labels that did were
+    averaged: the hand came to a stand above what is flat and beside what is tall.
+    """
+
+    CLEAR = 0.04  # m above the tallest object's top, until the hand is over its centre
+    STEEP = 6.0  # what it comes down in is nearly a shaft: a tall object's edge is 3 cm away
+    INTO, INTO_IN_SHELF = 0.035, 0.0  # m below the centre, where the hand goes until it holds
+    HOVER = 0.2  # m above the tallest top on the way there, clear of armrests and backs
+    GRIP_BESIDE, GRIP_ABOVE = 0.06, 0.06  # m from the centre and above the tallest top
+
+    def __init__(self, body: Body, index: int, shelf: Shelf | None = None) -> None:
+        super().__init__(body)
+        self._index = index
+        self._start = self.sim.object_pos_w(index).copy()
+        self._shelf = shelf
+        if shelf is None:
+            touchable = body.world_obstacles((self.sim.object_geom(index),))
+            self.choose(
+                self._start, lambda heading: pick_hands(self.sim, index, heading, PITCHES, 0),
+                touchable, pre_offset=None, pre_distance=0.1,
+            )  # fmt: skip
+
+    def act(self) -> np.ndarray:
+        sim = self.sim
+        if (action := self.free_itself(self._shelf)) is not None:
+            return action
+        if sim.held_object == self._index:
+            return self._carry_home()
+        if sim.is_holding:
+            return self.rest()
+        point = sim.object_pos_w(self._index)
+        base = None
+        if self._shelf is not None:
+            aim, hover = self._shaft(point, self.INTO_IN_SHELF)
+            action = self.into(aim, hover, self._shelf, slope=self.STEEP)
+        else:
+            base, is_near = self.stance(point)
+            if not is_near:
+                return self.get_ready(point[2] + TALLEST + self.HOVER, base)
+            action = self.move(self.over(*self._shaft(point, self.INTO), slope=self.STEEP))
+        off = self.hand_w - point
+        is_over = np.hypot(off[0], off[1]) < self.GRIP_BESIDE
+        action[GRIP] = 1.0 if is_over and off[2] < TALLEST + self.GRIP_ABOVE else -1.0
+        return self.with_base(action, base)
+
+    def _shaft(self, point: np.ndarray, into: float) -> tuple[np.ndarray, float]:
+        """Where it leads to, [3] m world, and from how far above."""
+        return point - (0.0, 0.0, into), TALLEST + self.CLEAR + into
+
+    def _carry_home(self) -> np.ndarray:
+        hand = self.hand_w
+        if self._shelf is not None:
+            if float((hand - self._start) @ self._shelf.outward) < OUT_OF_SHELF:
+                lift = GAIN * (self._start[2] + TALLEST + 0.04 - hand[2])
+                return self.draw_out(self._shelf.outward, lift)
+            return self.rest((-0.3, 0.0))
+        return self.home(self._start, 0.14)
+
+
+class PlaceServo(Servo):
+    """Over the goal with what is held, down, let go, up, rest."""
+
+    HOVER = 0.10  # m above the goal
+    RELEASE = 0.035  # m above the goal
+
+    def __init__(
+        self, body: Body, index: int, goal: np.ndarray, shelf: Shelf | None = None
+    ) -> None:
+        super().__init__(body)
+        self._index, self._target = index, np.asarray(goal, dtype=float)
+        self._shelf = shelf
+        if shelf is None:
+            self.choose(
+                self._target,
+                lambda heading: place_hands(self.sim, index, self._target, heading, 0),
+                body.world_obstacles(), pre_offset=np.array([0.0, 0.0, 0.05]), pre_distance=0.08,
+            )  # fmt: skip
+
+    def act(self) -> np.ndarray:
+        sim, goal = self.sim, self._target
+        if (action := self.free_itself(self._shelf)) is not None:
+            return action
+        if not sim.is_holding:
+            return self._carry_home()
+        held = sim.object_pos_w(self._index) + self.hand_w - sim.ee_pos_w
+        off = held - goal
+        is_over = off[2] < self.RELEASE + 0.03 and np.hypot(off[0], off[1]) < 0.07
+        aim = goal + (0.0, 0.0, self.RELEASE)
+        if self._shelf is not None:
+            action = self.into(aim, HOVER_IN_SHELF, self._shelf, held)
+            return self._let_go() if is_over else action
+        base, is_near = self.stance(goal)
+        if not is_near:
+            return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
+        if is_over:
+            return self._let_go()
+        action = self.move(self.over(aim, self.HOVER, held))
+        return self.with_base(action, base)
+
+    def _let_go(self) -> np.ndarray:
+        action = self.body.action(self.sim.arm_target)
+        action[GRIP] = -1.0
+        return action
+
+    def _carry_home(self) -> np.ndarray:
+        hand = self.hand_w
+        if self._shelf is not None:
+            if float((hand - self._target) @ self._shelf.outward) < OUT_OF_SHELF:
+                return self.draw_out(self._shelf.outward, 0.002)
+            return self.rest((-0.3, 0.0) if not self.is_resting else (0.0, 0.0))
+        return self.home(self._target, 0.2)
+
+
+class NavigateServo(Servo):
+    """The shortest way to where the target is near, then face it; stop once both are so.
+
+    It stops by what the robot can tell, distance and bearing, in all of the region that counts but
+    its rim, and goes on driving and turning there: who follows it slowly gets there too.
+    """
+
+    STANDOFF = (0.6, 1.3)
+    STOP_DISTANCE, STOP_BEARING = SUCCESS_DISTANCE - 0.06, SUCCESS_ANGLE - 0.04
+
+    def __init__(self, body: Body, point: np.ndarray) -> None:
+        super().__init__(body)
+        self._point = np.asarray(point, dtype=float)
+        places = self.places_near(self._point, (self.STANDOFF, (0.3, 1.45), (0.0, 3.0)))
+        self.place = places[0] if len(places) else np.array(self.sim.base_pose[:2])
+
+    def act(self) -> np.ndarray:
+        x, y, yaw = self.sim.base_pose
+        off = self._point[:2] - (x, y)
+        away = float(np.hypot(*off))
+        bearing = wrapped(np.arctan2(off[1], off[0]) - yaw)
+        left = float(np.hypot(self.place[0] - x, self.place[1] - y))
+        is_backing_off = self.is_backing_off()
+        if away < self.STANDOFF[1] or left < 0.06:
+            base = (0.0, turn_for(bearing))
+        elif is_backing_off:
+            base = BACK
+        else:
+            base = self.steer(self.carrot(self.place), left)
+        action = self.body.action(None, base)
+        is_done = away < self.STOP_DISTANCE and abs(bearing) < self.STOP_BEARING
+        action[STOP] = 1.0 if is_done else -1.0
+        return action

@@ -1,0 +1,222 @@
+"""Where the base of a teacher's robot goes: towards what is to be reached, and faces it.
+
+    thing --> a place at arm's length of it --> the way there --> a point ahead --> wheels
+
+Nothing is planned further than the way over the floor, which is found anew every few steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rearrange.sim.robot import fetch
+from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.collision import BOX, Obstacles
+from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.motion.motion import ARM_REST
+from rearrange.skills.motion.reach import HandMaker, find_postures, wrist_in_reach
+
+NEAR, FAR = 0.82, 0.95  # m, from base to a thing: the arm begins to work, has to stop working
+COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
+RINGS = ((0.47, 0.82), (0.3, 0.95), (0.0, 1.3))  # m, from base to what is reached for
+MAX_PLACES = 60  # of those that are listed
+MAX_TRIED = 24
+GOOD_ENOUGH = 0.2  # m, penalty of a hand pose up to which no other place is tried
+APART = 0.1  # m between the places that are tried
+FACING = 0.15  # rad
+RIDGE = 0.12  # m above what is reached for; what is higher stands in between
+RIDGE_NEAR = 0.12  # m around what is reached for that do not count
+RIDGE_ASIDE = 0.05  # m beside the way that count
+LOOKAHEAD = 0.35  # m along the way
+REPLAN_STEPS = 10
+
+
+class Steering:
+    """What the rules of all skills know about driving.
+
+    Args:
+        body: of the simulation that is to be acted in.
+
+    Attributes:
+        place: where the base should stand, [2] m, world.
+    """
+
+    def __init__(self, body: Body) -> None:
+        self.body, self.sim = body, body.sim
+        self._path: np.ndarray | None = None  # corners [n, 2] of the way, m, world
+        self._age = 0  # control steps since it was planned
+        self._has_arrived = False
+        self.place = np.array(self.sim.base_pose[:2])
+        world = body.world_obstacles()
+        is_box = (world.kind == BOX) & (world.rot[:, 2, 2] > 0.99)  # upright: furniture
+        self._boxes = Obstacles(
+            world.kind[is_box], world.pos[is_box], world.rot[is_box], world.size[is_box]
+        )
+
+    def drive_to(self, place: np.ndarray, yaw: float) -> np.ndarray | None:
+        """Base action [2] towards a place on the floor and a yaw there; None: it is there."""
+        x, y, now = self.sim.base_pose
+        away = float(np.hypot(place[0] - x, place[1] - y))
+        if away > 0.08:
+            return self.steer(self.carrot(place), away)
+        error = wrapped(yaw - now)
+        return None if abs(error) < FACING else np.array([0.0, turn_for(error)])
+
+    def steer(self, carrot: np.ndarray, left: float) -> np.ndarray:
+        """Towards a point ahead, slower near the end of the way; `left` m of it."""
+        x, y, yaw = self.sim.base_pose
+        error = wrapped(np.arctan2(carrot[1] - y, carrot[0] - x) - yaw)
+        pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * np.clip(error, -0.98, 0.98)), 0.0)
+        return np.array([float(pace), turn_for(error)])
+
+    def carrot(self, goal: np.ndarray) -> np.ndarray:
+        """A point on the shortest way to a place, a little ahead of the base, [2]."""
+        here = np.array(self.sim.base_pose[:2])
+        moved = self._path is None or np.hypot(*(goal - self._path[-1])) > 0.1
+        if moved or self._age >= REPLAN_STEPS:
+            plan = self.sim.floor_plan()
+            path = None if plan.largest < 0 else plan.shortest_path(here, goal)
+            self._path = np.stack([here, goal]) if path is None else path
+            self._age = 0
+        self._age += 1
+        return point_ahead(self._path, here, LOOKAHEAD)
+
+    def choose(self, point: np.ndarray, hands: HandMaker, touchable: Obstacles, **how) -> None:
+        """Picks where to stand to bring the hand to a point.
+
+        Of the places at arm's length the first, in the order of the way there, in which the arm
+        comes clear of everything; if there is none, the first.
+        """
+        sim = self.sim
+        x, y, yaw = sim.base_pose
+        places = self.places_near(point)
+        # First from where nothing stands in between: a chair is reached from its open side.
+        low = [self.ridge((x, y), point) < point[2] + RIDGE for x, y in places]
+        places = places[np.argsort(np.logical_not(low), kind="stable")] if len(places) else places
+        held, best = self.body.held_spheres(), None
+        for px, py in places[:MAX_TRIED]:
+            heading = float(np.arctan2(point[1] - py, point[0] - px))
+            for hand in hands(heading):
+                if not wrist_in_reach(hand, px, py):
+                    continue
+                rows = find_postures((px, py, heading), hand, touchable, held, now=ARM_REST, **how)
+                if rows is None:
+                    continue
+                cost = hand.penalty
+                if best is None or cost < best[0]:
+                    best = (cost, np.array([px, py]))
+                break
+            if best is not None and best[0] < GOOD_ENOUGH:
+                break
+        if best is not None:
+            self.place = best[1]
+        else:
+            self.place = places[0] if len(places) else np.array([x, y])
+
+    def ridge(self, start, point: np.ndarray) -> float:
+        """How high (m) furniture rises between a place and what is reached for; 0: nothing."""
+        way = np.asarray(point[:2]) - np.asarray(start[:2])
+        length = float(np.hypot(*way))
+        if length < RIDGE_NEAR:
+            return 0.0
+        shares = np.arange(0.0, 1.0 - RIDGE_NEAR / length, 0.04 / length)
+        points = np.asarray(start[:2]) + shares[:, None] * way  # [P, 2]
+        off = points[:, None] - self._boxes.pos[None, :, :2]  # [P, K, 2]
+        beside = np.abs(np.einsum("pki,kij->pkj", off, self._boxes.rot[:, :2, :2]))
+        is_over = (beside < self._boxes.size[None, :, :2] + RIDGE_ASIDE).all(axis=2).any(axis=0)
+        tops = self._boxes.pos[:, 2] + self._boxes.size[:, 2]
+        return float(tops[is_over].max(initial=0.0))
+
+    def places_near(
+        self, point: np.ndarray, rings: tuple[tuple[float, float], ...] = RINGS
+    ) -> np.ndarray:
+        """Where the base may stand to reach a point, [n, 2], the quickest to get to first."""
+        plan = self.sim.floor_plan()
+        x, y, yaw = self.sim.base_pose
+        if plan.largest < 0:
+            return np.empty((0, 2))
+        island = plan.island(*plan.snap(x, y))
+        for low, high in rings:
+            cells = plan.free_cells_near(point[0], point[1], low, high)
+            cells = np.array([cell for cell in cells if plan.island(*cell) == island])
+            if len(cells):
+                break
+        else:
+            return np.empty((0, 2))
+        field = plan.geodesic_field(x, y)
+        iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
+        ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
+        away = np.hypot(*(cells - point[:2]).T)
+        order = np.argsort(field[iy, ix] + np.abs(away - 0.62), kind="stable")
+        chosen: list[np.ndarray] = []
+        for cell in cells[order]:
+            if all(np.hypot(*(cell - other)) > APART for other in chosen):
+                chosen.append(cell)
+            if len(chosen) >= MAX_PLACES:
+                break
+        return np.array(chosen)
+
+    def stance(self, point: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Base action [2] that brings a point within the arm's reach and faces it.
+
+        Also whether it is near enough for the arm to work. It goes by distance and bearing, so
+        that who sees no more than these can tell what it does.
+        """
+        x, y, yaw = self.sim.base_pose
+        away, bearing = self.towards(point)
+        left = float(np.hypot(self.place[0] - x, self.place[1] - y))
+        if away > (FAR if self._has_arrived else NEAR) and left > 0.06:
+            self._has_arrived = False
+            return self.steer(self.carrot(self.place), left), False
+        self._has_arrived = True
+        pace = 0.0
+        far = max(COMFORT[1], float(np.hypot(*(self.place - point[:2]))) + 0.03)
+        if abs(bearing) < 0.5 and not COMFORT[0] < away < far:
+            pace = float(np.clip(2.5 * (away - sum(COMFORT) / 2), -0.5, 0.5))
+            plan, ahead = self.sim.floor_plan(), np.sign(pace) * 0.08
+            if plan.is_free(x, y) and not plan.is_free(
+                x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
+            ):
+                pace = 0.0
+        return np.array([pace, turn_for(bearing) if abs(bearing) > 0.1 else 0.0]), abs(
+            bearing
+        ) < 0.7
+
+    def towards(self, point: np.ndarray) -> tuple[float, float]:
+        """How far a point is from the base, m, and how far beside straight ahead, rad."""
+        x, y, yaw = self.sim.base_pose
+        away = float(np.hypot(point[0] - x, point[1] - y))
+        return away, wrapped(float(np.arctan2(point[1] - y, point[0] - x)) - yaw)
+
+    def steer_back(self, left: float) -> np.ndarray:
+        """Along the way to the place; straight back if it is close behind."""
+        x, y, yaw = self.sim.base_pose
+        behind = wrapped(np.arctan2(self.place[1] - y, self.place[0] - x) + np.pi - yaw)
+        if left < 1.1 and abs(behind) < 1.1:
+            pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * behind), 0.0)
+            return np.array([-float(pace), turn_for(behind)])
+        return self.steer(self.carrot(self.place), left)
+
+
+def turn_for(error: float) -> float:
+    """Share of the base's turning speed for an error in heading, rad."""
+    return float(np.clip(3.0 * error / fetch.MAX_BASE_TURN, -1.0, 1.0))
+
+
+def point_ahead(path: np.ndarray, here: np.ndarray, distance: float) -> np.ndarray:
+    """The point [2] of a path [n, 2] that lies `distance` m along it from where it is nearest."""
+    best, at = np.inf, (0, 0.0)
+    for i, (a, b) in enumerate(zip(path, path[1:], strict=False)):
+        length = max(float(np.hypot(*(b - a))), 1e-9)
+        t = float(np.clip((here - a) @ (b - a) / length, 0.0, length))
+        off = float(np.hypot(*(a + (b - a) * t / length - here)))
+        if off < best - 1e-9:
+            best, at = off, (i, t)
+    i, t = at
+    t += distance
+    while i < len(path) - 1:
+        length = max(float(np.hypot(*(path[i + 1] - path[i]))), 1e-9)
+        if t <= length:
+            return path[i] + (path[i + 1] - path[i]) * t / length
+        i, t = i + 1, t - length
+    return path[-1]

@@ -1,0 +1,180 @@
+"""Objects: YCB's sizes and masses, inertia of their solids, the model they are written into."""
+
+import copy
+
+import mujoco
+import numpy as np
+import pytest
+
+from rearrange.errors import UserError
+from rearrange.sim.apartment import ApartmentWriter
+from rearrange.sim.home.layout import make_layout
+from rearrange.sim.home.objects import (
+    HAB2_KINDS,
+    KINDS,
+    NUM_SLOTS,
+    SLOT_SHAPES,
+    SLOTS,
+    deal_slots,
+    object_kind,
+)
+from rearrange.sim.model import build_spec, object_body
+
+# YCB's published masses (kg) and calliper sizes (mm): diameter x height, or the three edges sorted.
+# Fruit longer than wide counts with its mean diameter.
+YCB = {
+    "002_master_chef_can": (0.414, (102, 139)),
+    "003_cracker_box": (0.411, (60, 158, 210)),
+    "004_sugar_box": (0.514, (38, 89, 175)),
+    "005_tomato_soup_can": (0.349, (66, 101)),
+    "007_tuna_fish_can": (0.171, (85, 33)),
+    "008_pudding_box": (0.187, (35, 89, 110)),
+    "009_gelatin_box": (0.097, (28, 73, 85)),
+    "010_potted_meat_can": (0.370, (50, 82, 97)),
+    "011_banana": (0.066, (36, 36, 190)),
+    "012_strawberry": (0.018, ((44 + 55) / 2,)),
+    "013_apple": (0.068, (75,)),
+    "014_lemon": (0.029, ((54 + 68) / 2,)),
+    "015_peach": (0.033, (59,)),
+    "016_pear": (0.049, ((66 + 66 + 100) / 3,)),
+    "017_orange": (0.047, (73,)),
+    "018_plum": (0.025, (52,)),
+    "021_bleach_cleanser": (1.131, (65, 98, 250)),
+    "024_bowl": (0.147, (159, 53)),
+    "025_mug": (0.118, (80, 82)),
+    "026_sponge": (0.0062, (14, 72, 114)),
+}
+
+
+@pytest.fixture(scope="module")
+def written():
+    """A fresh model with an apartment and every kind written into it, and the kinds by slot."""
+    model = build_spec().compile()
+    writer = ApartmentWriter(model)
+    writer.write_layout(make_layout("v3_sc4_staging_07"))
+    names = [name for shape in SLOTS for name in KINDS if KINDS[name].shape == shape][:4] + list(
+        KINDS
+    )
+    chosen, left = {}, dict(SLOTS)
+    for name in dict.fromkeys(names):
+        if left[KINDS[name].shape]:
+            left[KINDS[name].shape] -= 1
+            chosen[name] = None
+    slots = dict(zip(chosen, deal_slots(list(chosen)), strict=True))
+    for name, slot in slots.items():
+        writer.write_object(slot, KINDS[name])
+    return model, slots
+
+
+@pytest.mark.parametrize("name", YCB)
+def test_mass_and_size_are_ycbs(name):
+    mass, size = YCB[name]
+    kind = KINDS[name]
+    assert kind.mass == mass
+    full = 2000 * np.array(kind.size)  # mm
+    if kind.shape == "box":
+        assert sorted(full) == pytest.approx(size)
+    else:
+        assert full[: len(size)] == pytest.approx(size, abs=3.0)
+
+
+def test_hab_uses_its_nine_kinds():
+    assert len(set(HAB2_KINDS)) == 9 and set(HAB2_KINDS) <= set(KINDS) and set(YCB) == set(KINDS)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_inertia_is_that_of_random_points_inside_the_solid(name):
+    """Uniform density, by 200,000 points: closed forms within 1%."""
+    kind, rng = KINDS[name], np.random.default_rng(0)
+    points = rng.uniform(-1, 1, (200_000, 3))
+    a, b, c = kind.size
+    if kind.shape == "box":
+        points *= (a, b, c)
+    elif kind.shape == "cylinder":
+        points = points[(points[:, :2] ** 2).sum(1) <= 1] * (a, a, b)
+    else:
+        points = points[(points**2).sum(1) <= 1] * a
+    squares = (points**2).mean(axis=0)
+    expected = kind.mass * (squares.sum() - squares)
+    assert kind.inertia() == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_mass_and_inertia_are_what_mujoco_compiles(name):
+    kind = KINDS[name]
+    size = " ".join(str(v) for v in kind.size)
+    model = mujoco.MjModel.from_xml_string(
+        f"<mujoco><worldbody><body><freejoint/><geom type='{kind.shape}' size='{size}' "
+        f"mass='{kind.mass}'/></body></worldbody></mujoco>"
+    )
+    frame = np.empty(9)
+    mujoco.mju_quat2Mat(frame, model.body_iquat[1])
+    turn = frame.reshape(3, 3)  # MuJoCo sorts the axes of inertia
+    compiled = turn @ np.diag(model.body_inertia[1]) @ turn.T
+    assert np.diag(kind.inertia()) == pytest.approx(compiled, abs=1e-9)
+
+
+def test_what_is_written_is_what_mujoco_would_derive(written):
+    """Constants of the model that follow from sizes, masses and places, against `mj_setConst`."""
+    model, slots = written
+    derived = copy.deepcopy(model)
+    data = mujoco.MjData(derived)
+    mujoco.mj_setConst(derived, data)
+    bodies = [model.body(object_body(slot)).id for slot in slots.values()]
+    dofs = [int(model.body_dofadr[body]) + i for body in bodies for i in range(6)]
+    assert model.body_subtreemass[bodies] == pytest.approx(derived.body_subtreemass[bodies])
+    assert model.body_invweight0[bodies] == pytest.approx(derived.body_invweight0[bodies], rel=1e-6)
+    assert model.dof_invweight0[dofs] == pytest.approx(derived.dof_invweight0[dofs], rel=1e-6)
+    assert model.dof_M0[dofs] == pytest.approx(derived.dof_M0[dofs], rel=1e-6)
+
+
+def test_bounding_volumes_are_what_mujoco_compiles(written):
+    """Against a model compiled with these sizes from the start."""
+    model, slots = written
+    spec = build_spec()
+    for name, slot in slots.items():
+        spec.body(object_body(slot)).geoms[0].size = KINDS[name].size
+    for i in range(12):
+        body = model.body(f"wall_{i:02d}")
+        spec.body(f"wall_{i:02d}").geoms[0].size = model.geom_size[body.geomadr[0]]
+    compiled = spec.compile()
+    names = [object_body(slot) for slot in slots.values()] + [f"wall_{i:02d}" for i in range(12)]
+    for name in names:
+        body = model.body(name)
+        geom, node = int(body.geomadr[0]), int(model.body_bvhadr[body.id])
+        assert model.geom_rbound[geom] == pytest.approx(compiled.geom_rbound[geom])
+        assert model.geom_aabb[geom] == pytest.approx(compiled.geom_aabb[geom])
+        assert model.bvh_aabb[node] == pytest.approx(compiled.bvh_aabb[node])
+
+
+def test_every_object_gets_a_slot_of_its_shape():
+    kinds = [name for name in KINDS if KINDS[name].shape != "sphere"] + ["013_apple", "018_plum"]
+    slots = deal_slots(kinds)
+    assert len(set(slots)) == len(slots)
+    assert [SLOT_SHAPES[slot] for slot in slots] == [KINDS[name].shape for name in kinds]
+
+
+def test_too_many_objects_of_a_shape_are_refused():
+    with pytest.raises(UserError, match="at most 4 objects of shape sphere"):
+        deal_slots(["013_apple"] * 5)
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones():
+    with pytest.raises(UserError, match="must be one of 002_master_chef_can, .*, got 'spoon'"):
+        object_kind("spoon")
+
+
+def test_unused_slots_wait_below_the_floor(sim, make_scene, on_table):
+    sim.reset(make_scene(on_table("013_apple")))
+    heights = [float(sim.data.body(object_body(slot)).xpos[2]) for slot in range(NUM_SLOTS)]
+    assert sum(height > -5 for height in heights) == 1
+
+
+def test_each_kind_stands_where_it_is_put(sim, make_scene, on_table, run, wake):
+    """All awake, two seconds: rolls nowhere, sinks less than a millimetre."""
+    for name in KINDS:
+        sim.reset(make_scene(on_table(name)))
+        start = sim.object_pos_w(0)
+        wake()
+        run(60)
+        assert np.abs(sim.object_pos_w(0) - start).max() < 0.002, name

@@ -1,0 +1,101 @@
+"""Trained skills by name, and a training run made into a file of that name."""
+
+from dataclasses import asdict
+
+import pytest
+import torch
+
+from rearrange import cli
+from rearrange.errors import UserError
+from rearrange.skills.deployed import trained_skills
+from rearrange.skills.deployed.skill_files import read_skill, write_skill
+from rearrange.skills.deployed.trained_skills import find_skill_path, shipped_skills, skill_path
+from rearrange.ver.run.checkpoint import save_checkpoint, with_prefix
+
+
+@pytest.fixture
+def run_dir(make_skill, tmp_path):
+    """The folder of a training run of Pick with one checkpoint."""
+    skill = make_skill("pick")
+    identity = {
+        "env": skill.env_id, "env_kwargs": skill.env_kwargs, "policy": asdict(skill.policy_cfg)
+    }  # fmt: skip
+    manifest = {"identity": identity, "mode": "ver"}
+    tensors = with_prefix("policy", skill.weights)
+    save_checkpoint(tmp_path / "pick/checkpoints", 640, tensors, manifest)
+    return tmp_path / "pick"
+
+
+def fails(capsys, *words):
+    """The one line on stderr of a command that must fail."""
+    assert cli.main(list(words)) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_a_file_comes_before_a_runs_folder_of_the_same_name(make_skill, tmp_path):
+    (tmp_path / "pick").mkdir()
+    assert skill_path("pick", tmp_path) == tmp_path / "pick"
+    write_skill(make_skill("pick"), tmp_path / "pick.safetensors")
+    assert skill_path("pick", tmp_path) == tmp_path / "pick.safetensors"
+    assert find_skill_path("place", tmp_path) is None
+
+
+def test_a_missing_skill_is_named_with_its_folder_and_the_way_to_get_it(tmp_path):
+    with pytest.raises(UserError) as caught:
+        skill_path("place", tmp_path)
+    line = str(caught.value)
+    assert str(tmp_path) in line and "train-skill place " in line and "\n" not in line
+    with pytest.raises(UserError, match="train-skill place action_space=stationary run_dir="):
+        skill_path("place_fixed_base", tmp_path)
+    with pytest.raises(UserError, match="there is no folder"):
+        skill_path("place", tmp_path / "nowhere")
+
+
+def test_shipped_skills_are_what_lies_in_the_packages_folder(make_skill, tmp_path, monkeypatch):
+    monkeypatch.setattr(trained_skills, "FOLDER", tmp_path)
+    with pytest.raises(UserError, match="pick does not come with the package"):
+        skill_path("pick")
+    write_skill(make_skill("pick"), tmp_path / "pick.safetensors")
+    assert shipped_skills() == ["pick"]
+    assert skill_path("pick") == tmp_path / "pick.safetensors"
+
+
+def test_a_run_becomes_a_file_with_the_same_weights(make_skill, run_dir, tmp_path, capsys):
+    path = tmp_path / "mine/pick.safetensors"
+    assert cli.main(["export-skill", f"run={run_dir}", f"output={path}"]) == 0
+    assert "pick after 640 steps" in capsys.readouterr().out
+    back, before = read_skill(path), make_skill("pick")
+    assert back.env_id == "rearrange/Pick-v0" and back.origin["steps"] == 640
+    assert all(torch.equal(back.weights[n], w.half()) for n, w in before.weights.items())
+
+
+def test_what_cannot_be_exported_is_one_line(run_dir, tmp_path, capsys):
+    path = tmp_path / "pick.safetensors"
+    words = ["export-skill", f"output={path}"]
+    assert "max_megabytes=0.01" in fails(capsys, *words, f"run={run_dir}", "max_megabytes=0.01")
+    assert "no folder" in fails(capsys, *words, f"run={tmp_path / 'nothing'}")
+    assert "no checkpoint" in fails(capsys, *words, f"run={tmp_path}")
+    assert "must end in" in fails(capsys, "export-skill", f"run={run_dir}", "output=pick.zip")
+    assert not path.exists()
+
+
+def test_the_mean_of_trainings_is_that_of_each_weight(make_skill, run_dir, tmp_path, capsys):
+    other = make_skill("pick")
+    other.weights = {name: 3.0 * weight + 1.0 for name, weight in other.weights.items()}
+    write_skill(other, tmp_path / "other.safetensors")
+    path = tmp_path / "mean.safetensors"
+    words = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'other.safetensors'}]"]
+    assert cli.main([*words, f"output={path}"]) == 0
+    back = read_skill(path)
+    for name, weight in make_skill("pick").weights.items():
+        torch.testing.assert_close(back.weights[name].float(), 2 * weight + 0.5, atol=3e-3, rtol=0)
+    assert back.origin["mean_of"][0]["steps"] == 640
+    capsys.readouterr()
+    write_skill(make_skill("place"), tmp_path / "place.safetensors")
+    words = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'place.safetensors'}]"]
+    assert "of another skill or network" in fails(
+        capsys, *words, f"output={tmp_path / 'x'}.safetensors"
+    )
+    assert not (tmp_path / "x.safetensors").exists()

@@ -1,0 +1,95 @@
+"""Distributions against torch.distributions and closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from rearrange.skills.network.distributions import (
+    MAX_LOG_STD,
+    Categoricals,
+    DiagonalGaussian,
+    GaussianHead,
+    action_head,
+)
+from rearrange.ver.workers.spaces import ActionSpec
+
+
+def box(low, high) -> ActionSpec:
+    low, high = np.array(low, np.float32), np.array(high, np.float32)
+    return ActionSpec(kind="box", size=len(low), num_choices=(), low=low, high=high)
+
+
+def test_gaussian_agrees_with_torch():
+    torch.manual_seed(0)
+    mean, log_std, action = torch.randn(7, 3), torch.randn(3), torch.randn(7, 3)
+    ours = DiagonalGaussian(mean, log_std)
+    theirs = torch.distributions.Normal(mean, log_std.exp())
+    torch.testing.assert_close(ours.log_prob(action), theirs.log_prob(action).sum(-1))
+    torch.testing.assert_close(ours.entropy(), theirs.entropy().sum(-1))
+    assert torch.equal(ours.mode(), mean)
+
+
+def test_entropy_of_unit_gaussians():
+    entropy = DiagonalGaussian(torch.zeros(2, 4), torch.zeros(4)).entropy()
+    torch.testing.assert_close(entropy, torch.full((2,), 4 * 0.5 * math.log(2 * math.pi * math.e)))
+
+
+def test_samples_have_mean_and_deviation_and_are_not_clipped():
+    torch.manual_seed(0)
+    mean, log_std = torch.tensor([0.5, -1.0]), torch.tensor([0.0, -2.0])
+    sample = DiagonalGaussian(mean.expand(20_000, 2), log_std).sample()
+    # standard error of the mean 1 / sqrt(20000) = 0.007
+    torch.testing.assert_close(sample.mean(0), mean, atol=0.03, rtol=0)
+    torch.testing.assert_close(sample.std(0), log_std.exp(), atol=0.03, rtol=0)
+    assert sample.max() > 2.0
+
+
+def test_categoricals_agree_with_torch():
+    torch.manual_seed(0)
+    logits = torch.randn(6, 5)
+    ours = Categoricals(logits, (2, 3))
+    theirs = [torch.distributions.Categorical(logits=part) for part in logits.split((2, 3), -1)]
+    action = torch.stack([part.sample() for part in theirs], -1)
+    expected = sum(part.log_prob(a) for part, a in zip(theirs, action.unbind(-1), strict=True))
+    torch.testing.assert_close(ours.log_prob(action), expected)
+    torch.testing.assert_close(ours.entropy(), sum(part.entropy() for part in theirs))
+    assert torch.equal(ours.mode(), torch.stack([p.logits.argmax(-1) for p in theirs], -1))
+
+
+def test_categorical_samples_come_as_often_as_they_should():
+    torch.manual_seed(0)
+    probabilities = torch.tensor([0.1, 0.2, 0.7])
+    sample = Categoricals(probabilities.log().expand(20_000, 3), (3,)).sample()
+    assert sample.shape == (20_000, 1) and sample.dtype == torch.int64
+    often = sample.flatten().bincount(minlength=3) / 20_000
+    torch.testing.assert_close(often, probabilities, atol=0.02, rtol=0)
+
+
+def test_mean_is_bounded_where_the_space_is():
+    head = action_head(4, box([-1, -np.inf], [1, np.inf]), 0.0)
+    with torch.no_grad():
+        head.linear.weight.fill_(100.0)
+    mean = head(torch.ones(1, 4)).mode()[0].tolist()
+    assert mean == [1.0, 400.0]
+
+
+def test_means_begin_where_they_are_told_to():
+    torch.manual_seed(0)
+    space = box([-1, 0, -np.inf], [1, 5, np.inf])
+    head = GaussianHead(4, space, -1.0, initial_means=[0.0, -0.9, 0.5])
+    mean = head(torch.zeros(1, 4)).mode()[0]
+    torch.testing.assert_close(mean, torch.tensor([0.0, -0.9, 0.5]))
+    with pytest.raises(ValueError, match="must be 3 numbers.* got 2"):
+        GaussianHead(4, space, -1.0, initial_means=[0.0, -0.9])
+
+
+def test_project_brings_the_log_std_back_where_it_has_a_gradient():
+    head = GaussianHead(4, box([-1], [1]), initial_log_std=5.0)
+    assert head(torch.ones(1, 4)).log_std.item() == MAX_LOG_STD
+    head.project()
+    head(torch.ones(1, 4)).entropy().sum().backward()
+    assert head.log_std.item() == MAX_LOG_STD and head.log_std.grad.item() == 1.0

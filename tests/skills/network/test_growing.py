@@ -1,0 +1,99 @@
+"""A policy that learned with few sensors, made into one that has more."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from gymnasium import spaces
+
+from rearrange.skills.network.encoder import EncoderCfg
+from rearrange.skills.network.growing import with_senses
+from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.ver.workers.spaces import action_spec, observation_spec
+
+GOAL = {"goal": spaces.Box(-1.0, 1.0, (5,))}
+SCAN = {"scan": spaces.Box(-1.0, 1.0, (40,))}
+PICTURE = {"depth": spaces.Box(0.0, 1.0, (32, 32, 1))}
+PICTURE_SIZE, SCAN_SIZE = 24, 12
+
+
+@pytest.mark.parametrize("hidden_sizes", [[16], []])
+@pytest.mark.parametrize(
+    "before, after, new",
+    [
+        (GOAL, GOAL | PICTURE, slice(0, PICTURE_SIZE)),
+        (GOAL, GOAL | SCAN, slice(0, SCAN_SIZE)),
+        (GOAL | SCAN, GOAL | SCAN | PICTURE, slice(0, PICTURE_SIZE)),
+        (GOAL | PICTURE, GOAL | SCAN | PICTURE, slice(PICTURE_SIZE, PICTURE_SIZE + SCAN_SIZE)),
+        (GOAL, GOAL | SCAN | PICTURE, slice(0, PICTURE_SIZE + SCAN_SIZE)),
+    ],
+)
+def test_it_acts_alike_at_first_whatever_it_sees(before, after, new, hidden_sizes):
+    torch.manual_seed(0)
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    encoder = EncoderCfg(image_size=32, base_width=8, compressed_size=32, feature_size=PICTURE_SIZE)
+    cfg = PolicyCfg(
+        encoder=encoder, vector_size=8, scan_size=SCAN_SIZE, lstm_hidden=13,
+        hidden_sizes=hidden_sizes,
+    )  # fmt: skip
+    old = build_policy(observation_spec(spaces.Dict(before)), action, cfg)
+    grown = build_policy(observation_spec(spaces.Dict(after)), action, cfg)
+    grown.load_state_dict(
+        with_senses(old.state_dict(), grown.state_dict(), grown.embedding), strict=True
+    )
+    seen = {
+        "goal": torch.rand(4, 5), "scan": torch.rand(4, 40), "depth": torch.rand(4, 32, 32, 1)
+    }  # fmt: skip
+    state, previous = torch.rand(4, old.state_size), torch.rand(4, 3)
+    is_first = torch.tensor([True, False, False, False])
+
+    def act(policy, names):
+        chosen = {name: seen[name] for name in names}
+        return policy.act(chosen, previous, is_first, state, deterministic=True)
+
+    one, other = act(old, before), act(grown, after)
+    torch.testing.assert_close(other.action, one.action)
+    torch.testing.assert_close(other.value, one.value)
+    policy_step = grown.act({n: seen[n] for n in after}, previous, is_first, state)
+    policy_step.log_prob.sum().backward()
+    takers = [p for p in grown.trunks.parameters() if p.shape[-1:] == (grown.embedding.size,)]
+    assert any(p.grad[:, new].abs().sum() > 0.0 for p in takers)  # it can learn to look
+
+
+def test_long_vectors_are_scans_only_beside_short_ones():
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    alone = build_policy(observation_spec(spaces.Dict(SCAN)), action, PolicyCfg())
+    assert alone.embedding.scans == [] and alone.embedding.vectors == ["scan"]
+    both = build_policy(observation_spec(spaces.Dict(SCAN | GOAL)), action, PolicyCfg())
+    assert both.embedding.scans == ["scan"] and both.embedding.vectors == ["goal"]
+    other = build_policy(observation_spec(spaces.Dict(SCAN | GOAL)), action, PolicyCfg(scan_size=0))
+    assert other.embedding.vectors == ["goal", "scan"]
+
+
+def test_weights_that_lack_nothing_are_left_as_they_are():
+    policy = build_policy(
+        observation_spec(spaces.Dict(GOAL)), action_spec(spaces.Box(-1.0, 1.0, (3,))), PolicyCfg()
+    )
+    known = policy.state_dict()
+    assert with_senses(known, policy.state_dict(), policy.embedding) is known
+
+
+def test_levelled_vectors_are_ignored_at_first():
+    torch.manual_seed(0)
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    before = {
+        "joint": spaces.Box(-2.0, 2.0, (7,)), "obj_start_sensor": spaces.Box(-9.0, 9.0, (3,)),
+    }  # fmt: skip
+    cfg = PolicyCfg(vector_size=8, lstm_hidden=13, hidden_sizes=[16])
+    old = build_policy(observation_spec(spaces.Dict(before)), action, cfg)
+    grown_cfg = replace(cfg, has_levelled=True)
+    grown = build_policy(observation_spec(spaces.Dict(before)), action, grown_cfg)
+    grown.load_state_dict(with_senses(old.state_dict(), grown.state_dict(), grown.embedding))
+    seen = {"joint": torch.rand(4, 7), "obj_start_sensor": torch.rand(4, 3)}
+    rest = (torch.rand(4, 3), torch.zeros(4, dtype=torch.bool), torch.rand(4, old.state_size))
+    one = old.act(seen, *rest, deterministic=True)
+    other = grown.act(seen, *rest, deterministic=True)
+    torch.testing.assert_close(other.action, one.action)
+    other.value.sum().backward()
+    layer = grown.embedding.vector_layer[0].weight
+    assert layer.shape[1] == 10 + 6 and layer.grad[:, 10:].abs().sum() > 0.0

@@ -1,0 +1,113 @@
+"""The encoder without its modules against the encoder with them."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from tiny_encoder import TINY, perturbed
+
+from rearrange.skills.network.encoder import CHUNK, DepthEncoder, EncoderCfg
+from rearrange.skills.network.policy import PRESETS
+
+
+def agrees(encoder: DepthEncoder, picture: torch.Tensor) -> bool:
+    """Up to the order of sums, which on maps of a few pixels hangs on how they lie in memory."""
+    with torch.inference_mode():
+        acting = encoder(picture)
+    expected = copy.deepcopy(encoder)(picture)  # with gradients: by the modules
+    tolerance = 1e-6 if encoder.dtype == torch.float32 else 1e-2
+    assert expected.norm() > 0.1
+    return bool((acting - expected).norm() <= tolerance * expected.norm())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("size", "cfg"),
+    [
+        ((64, 64), EncoderCfg()),
+        ((64, 64), EncoderCfg(dilation=1)),
+        ((48, 100), TINY),  # padded on its way down
+        ((9, 13), TINY),
+        ((128, 128), PRESETS["paper"].encoder),
+    ],
+)
+def test_the_same_numbers(size, cfg, dtype):
+    torch.manual_seed(0)
+    encoder = perturbed(DepthEncoder(*size, 2, cfg, dtype))
+    for batch in (1, 5):
+        assert agrees(encoder, torch.rand(batch, *size, 2))
+
+
+def test_runs_without_modules_only_without_gradients_and_for_few_pictures():
+    encoder, picture = DepthEncoder(16, 16, 1, TINY), torch.rand(CHUNK + 1, 16, 16, 1)
+    called = []
+    encoder.stem.register_forward_hook(lambda *args: called.append(1))
+    with torch.no_grad():
+        encoder(picture[:CHUNK])
+        assert not called
+        encoder(picture)
+        assert len(called) == 2  # chunks
+    assert encoder(picture[:3]).requires_grad
+    assert len(called) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("learned", [2, CHUNK + 1])
+def test_follows_a_fused_optimiser(dtype, learned):
+    """Whose steps torch does not count: only acting, learning, acting."""
+    torch.manual_seed(1)
+    encoder = perturbed(DepthEncoder(32, 32, 1, TINY, dtype))
+    picture = torch.rand(2, 32, 32, 1)
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=0.1, fused=True)
+    for _ in range(2):
+        with torch.inference_mode():
+            encoder(picture)
+        optimizer.zero_grad()
+        encoder(torch.rand(learned, 32, 32, 1)).mean().neg().backward()
+        optimizer.step()
+        assert agrees(encoder, picture)
+
+
+def test_follows_the_weights():
+    """An optimiser's step, load_state_dict, plain writing in place and moving all count."""
+    torch.manual_seed(1)
+    encoder, picture = perturbed(DepthEncoder(32, 32, 1, TINY)), torch.rand(2, 32, 32, 1)
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=0.1)
+    assert agrees(encoder, picture)
+    for _ in range(2):
+        optimizer.zero_grad()
+        encoder(picture).mean().neg().backward()
+        assert agrees(encoder, picture)
+        optimizer.step()
+        assert agrees(encoder, picture)
+    encoder.load_state_dict(perturbed(DepthEncoder(32, 32, 1, TINY)).state_dict())
+    assert agrees(encoder, picture)
+    with torch.no_grad():
+        encoder.coarse[0].blocks[1].conv2.weight.mul_(2.0)
+    assert agrees(encoder, picture)
+    encoder.double().float()
+    assert agrees(encoder, picture)
+
+
+def test_weights_made_in_inference_mode_are_read_each_time():
+    """torch does not count their changes."""
+    with torch.inference_mode():
+        encoder, picture = DepthEncoder(16, 16, 1, TINY), torch.rand(2, 16, 16, 1)
+        before = encoder(picture)
+        encoder.stem.bias.add_(1.0)
+        encoder.coarse[0].blocks[0].norm2.bias.add_(1.0)
+        assert not torch.equal(encoder(picture), before)
+
+
+def test_copy_goes_its_own_way():
+    encoder, picture = perturbed(DepthEncoder(32, 32, 1, TINY)), torch.rand(2, 32, 32, 1)
+    with torch.inference_mode():
+        before = encoder(picture)
+    other = copy.deepcopy(encoder)
+    with torch.no_grad():
+        other.linear.weight.zero_()
+        other.linear.bias.zero_()
+        assert other(picture).abs().max() == 0
+        assert torch.equal(encoder(picture), before)
