@@ -200,7 +200,8 @@ def test_episode_files_are_made_checked_and_evaluated(capsys, tmp_path):
     other = ["task=place", "num_episodes=1", f"output_dir={tmp_path / 'other'}"]
     assert "must be one of task place" in fails(capsys, *words, *other)
     path.write_bytes(path.read_bytes()[:-100])
-    assert str(path) in fails(capsys, *words, "num_episodes=2", out)
+    damaged = f"output_dir={tmp_path / 'damaged'}"
+    assert str(path) in fails(capsys, *words, "num_episodes=2", damaged)
 
 
 def test_list_names_what_there_is(capsys):

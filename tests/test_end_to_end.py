@@ -80,6 +80,7 @@ def test_generated_episodes_are_evaluated_from_their_file(tmp_path, groceries):
 def test_a_plan_is_printed_a_step_a_line():
     done = run("plan", "task=set_table", "split=val", "index=3")
     assert done.returncode == 0 and done.stderr == ""
-    lines = done.stdout.splitlines()
+    *lines, last = done.stdout.splitlines()
+    assert last == f"; {len(lines)} steps, no plan is shorter"
     assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1))
     assert sum("place(" in line for line in lines) == 2
