@@ -247,7 +247,7 @@ class Embedding(nn.Module):
 
     def _scanned(self, observation: dict[str, Tensor]) -> Tensor:
         """All scans one after another, and the pictures' cells, [B, length] float32."""
-        parts = [observation[name].flatten(1).float() for name in self.scans]
+        parts = [_joined(observation, self.scans)] if self.scans else []
         if self.num_cells:
             parts += [nearest_cells(observation[name], self.num_cells) for name in self.pictures]
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]

@@ -69,7 +69,7 @@ def _kill_pair(run_dir: Path, rng: random.Random) -> dict[str, Any]:
     process = multiprocessing.get_context("fork").Process(target=_train, args=(run_dir,))
     process.start()
     try:
-        steps = _wait_for_step(run_dir, process, rng.randrange(64, TOTAL_STEPS // 2))
+        _wait_for_step(run_dir, process, rng.randrange(64, TOTAL_STEPS // 2))
         server, workers = _family(process.pid)
         is_hit = bool(server and workers)
         if is_hit:
@@ -108,15 +108,14 @@ def _train(run_dir: Path) -> None:
     runpy.run_module("rearrange", run_name="__main__")
 
 
-def _wait_for_step(run_dir: Path, process: Any, step: int) -> int:
+def _wait_for_step(run_dir: Path, process: Any, step: int) -> None:
     end = time.monotonic() + START_LIMIT_S
     while process.is_alive() and time.monotonic() < end:
         path = run_dir / METRICS_FILE
         lines = read_metrics(path) if path.exists() else []
         if lines and lines[-1]["step"] >= step:
-            return lines[-1]["step"]
+            return
         time.sleep(0.005)
-    return 0
 
 
 def _family(main: int) -> tuple[int | None, list[int]]:
