@@ -25,7 +25,10 @@ from typing import Any
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
 from rearrange.system.machine import acting_facts, one_thread
+from rearrange.system.open_files import make_room
 from rearrange.system.processes import end_with_parent
+
+_FILES_PER_WORKER = 3  # that stay open: its pipe, and what tells that it ended
 
 
 class WorkerFailed(RuntimeError):
@@ -145,13 +148,16 @@ class WorkerPool:
         """The records of the episodes, in the order in which they end.
 
         Raises:
-            UserError: if a worker met the caller's mistake, or too many workers died.
+            UserError: if a worker met the caller's mistake, too many workers died, or this process
+                may not have as many files open as they need.
             WorkerFailed: if a worker raised anything else.
         """
         todo = deque(indices)
         num_open = len(indices)
+        num_workers = min(self.num_workers, num_open)
+        make_room(_FILES_PER_WORKER * num_workers, f"{num_workers} episode workers")
         try:
-            for _ in range(min(self.num_workers, num_open)):
+            for _ in range(num_workers):
                 self._workers.append(self._start())
             while num_open:
                 for worker in self._workers:

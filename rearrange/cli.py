@@ -23,6 +23,7 @@ from typing import Any, get_type_hints
 from rearrange import __version__
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.system import console
+from rearrange.system.open_files import advice
 from rearrange.system.stop_signals import EXIT_CODES, TO_ALL, is_shielded
 
 
@@ -214,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
         if error.errno not in MACHINE_ERRORS:
             raise  # not the machine's state but a defect of ours: show where
         place = f" ({error.filename})" if error.filename else ""
-        return _fail(f"{error.strerror}{place}", 2)
+        return _fail(f"{error.strerror}{place}{advice(error)}", 2)
     finally:
         console.let_go()
 

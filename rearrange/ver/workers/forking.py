@@ -24,6 +24,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from rearrange.system.machine import one_thread
+from rearrange.system.open_files import TOO_MANY
 from rearrange.system.processes import start_of
 from rearrange.system.stop_signals import signals_blocked
 
@@ -78,13 +79,22 @@ def fork_worker(
             return worker, writer
         except (OSError, EOFError) as error:
             writer.close()  # whoever was forked after all reads the end of its requests
-            if not attempts_left:
-                raise
+            if not attempts_left or getattr(error, "errno", None) in TOO_MANY:
+                raise  # each attempt with too many open files leaves some more open
             log.warning("%s could not be forked (%r); trying again", name, error)
+            _restore_folder()
             time.sleep(_START_PAUSE_S)
         finally:
             reader.close()
     raise AssertionError("unreachable")
+
+
+def _restore_folder() -> None:
+    """A server that ended by itself took the folder along: the next one needs it."""
+    folder = process.current_process()._config.get("tempdir")
+    if folder is not None and FOLDER_NAME.fullmatch(os.path.basename(folder)):
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
 
 
 def end_process(worker: BaseProcess) -> None:

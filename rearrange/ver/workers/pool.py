@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rearrange.errors import UserError
+from rearrange.system.open_files import make_room
 from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.environment_worker import (
     ANSWER,
@@ -38,6 +39,7 @@ from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 log = logging.getLogger(__name__)
 _PER_CORE = 2  # processes: one more than cores can run fills in while another waits for its action
 _CHECK_EVERY_S = 0.25  # between looks for silent workers
+_FILES_PER_WORKER = 2  # that stay open: its requests, and what tells that it ended
 
 
 @dataclass(kw_only=True)
@@ -170,9 +172,12 @@ class WorkerPool:
         pool_cfg: PoolCfg,  # `sized`
         preload: tuple[str, ...] = (),
     ) -> None:
+        """Raises UserError if this process may not have as many files open as workers need."""
         self.num_envs, self.restarts = layout.num_envs, 0
         self._make_env, self._layout, self._worker_cfg = make_env, layout, cfg
         self._cfg, self._is_fresh = pool_cfg, is_fresh
+        num_workers = -(-layout.num_envs // pool_cfg.envs_per_worker)
+        make_room(_FILES_PER_WORKER * num_workers, f"{num_workers} environment workers")
         self._budget = RestartBudget(pool_cfg.max_restarts, pool_cfg.restart_refill_s)
         self._failed_resets = FailedResets(cfg.failed_resets)
         self._numbers = episode_numbers.astype(np.int64).copy()

@@ -1,5 +1,6 @@
 """The folder of the fork server's socket goes with the process that made it, however that ends."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -74,3 +75,51 @@ def test_only_folders_whose_owner_is_gone_for_certain_are_removed(tmp_path, monk
     left = {path.name for path in Path(tmp_path).iterdir()}
     link = names["gone"].replace("abcd", "link")
     assert left == {names["other_container"], names["alive"], names["foreign"], "kept", link}
+
+
+def test_a_server_that_ended_by_itself_is_followed_by_another(short_path):
+    # It takes the folder of its socket along.
+    code = """
+        import multiprocessing, os, time
+        from multiprocessing import forkserver
+        from rearrange.ver.workers import forking
+
+        forking.prepare_server()
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["rearrange.ver.workers.fork_server"])
+        forkserver.ensure_running()
+        folder = os.path.dirname(forkserver._forkserver._forkserver_address)
+        os.close(forkserver._forkserver._forkserver_alive_fd)  # it has nobody to serve
+        forkserver._forkserver._forkserver_alive_fd = os.open("/dev/null", os.O_RDONLY)
+        while os.path.exists(folder):
+            time.sleep(0.01)
+        worker, writer = forking.fork_worker(context, time.sleep, lambda r, s: (0.0,), "one")
+        worker.join()
+        print(worker.exitcode)
+    """
+    environment = os.environ | {"TMPDIR": str(short_path)}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.stdout == "0\n", done.stderr
+
+
+def test_too_many_open_files_are_said_at_once():
+    code = """
+        import multiprocessing, os, resource
+        from multiprocessing import forkserver
+        from rearrange.ver.workers import forking
+        forking.prepare_server()
+        context = multiprocessing.get_context("forkserver")
+        forkserver.ensure_running()
+        num_open = len(os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (num_open + 3, num_open + 3))
+        try:
+            forking.fork_worker(context, print, lambda reader, server: (), "one")
+        except OSError as error:
+            print(error.errno, len(os.listdir("/proc/self/fd")) - num_open)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
+    )
+    number, left_open = map(int, done.stdout.split())
+    assert number == errno.EMFILE and left_open <= 2 and "trying again" not in done.stderr
