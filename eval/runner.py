@@ -67,12 +67,13 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
 
     Raises UserError for a skill that is missing and for settings that the agent has no use for.
     """
-    from rearrange.planner.agents.skill_set import VARIANTS, skill_paths
+    from rearrange.planner.agents.skill_set import chaining_agents, skill_paths, variant_of
 
     chain = world.chain
-    if world.agent in VARIANTS:
+    variant = variant_of(world.agent)
+    if variant is not None:
         paths = skill_paths(world.task, world.agent, chain)
-        skipped = VARIANTS[world.agent].skipped
+        skipped = variant.skipped
         return {
             "trained_skills": {skill: str(path) for skill, path in paths.items()},
             "oracle_skills": [name for name in chain.oracle_skills if name not in skipped],
@@ -83,7 +84,9 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
         }
     for name in ("oracle_skills", "limits"):
         if getattr(chain, name):
-            raise UserError(f"{name} is for agent={', '.join(VARIANTS)}; got agent={world.agent}")
+            raise UserError(
+                f"{name} is for agent={', '.join(chaining_agents())}; got agent={world.agent}"
+            )
     if world.agent == "learned":
         return {"trained_skills": {world.task: str(_skill_of(world))}}
     return {}
@@ -139,7 +142,7 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
         UserError: for an unknown task, split or agent, or a skill file that does not fit.
     """
     from rearrange.planner.agents.registry import make_agent
-    from rearrange.planner.agents.skill_set import VARIANTS, load_skill_set
+    from rearrange.planner.agents.skill_set import load_skill_set, variant_of
     from rearrange.tasks.registry import make_env
 
     options: dict[str, Any] = {"depth": False}
@@ -153,7 +156,7 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
         skill = find_skill(_skill_of(cfg))
         known = ("camera_size", "depth", "ranges", "observation_delay")
         options = {name: skill.env_kwargs[name] for name in known if name in skill.env_kwargs}
-    if cfg.agent in VARIANTS:
+    if variant_of(cfg.agent) is not None:
         skills = load_skill_set(cfg.task, cfg.agent, cfg.chain)
         options = skills.env_options
         if skills.policies:
@@ -166,11 +169,11 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
 
 def check_names(task: str, agent: str, split: str) -> None:
     """Raises UserError for a task, agent or split that does not exist."""
-    from rearrange.planner.agents.registry import AGENTS
-    from rearrange.tasks.rules.names import TASKS
+    from rearrange.planner.agents.agent import AGENTS
+    from rearrange.tasks.rules.definition import TASKS
 
-    check_name("task", task, TASKS)
-    check_name("agent", agent, AGENTS)
+    TASKS.find(task)
+    AGENTS.find(agent)
     check_split(split)
 
 

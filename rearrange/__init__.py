@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-from rearrange.tasks.registry import register_all  # noqa: E402, where it is, is known by now
+from rearrange import registries  # noqa: E402, where it is, is known by now
+from rearrange.tasks.registry import register_all  # noqa: E402
 
 if TYPE_CHECKING:
     from rearrange.skills.deployed.learned import TrainedPolicy
 
+registries.add_all()
 register_all()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
+
+from rearrange.system.registry import Registry
 
 
 class Agent(Protocol):
@@ -15,3 +18,7 @@ class Agent(Protocol):
 
     def reset(self, observation: Any, info: dict[str, Any]) -> None: ...
     def act(self, observation: Any, info: dict[str, Any]) -> Any: ...
+
+
+AGENTS: Registry[Callable[..., Agent]] = Registry("agent")
+"""Who acts in an episode: called with the environment, see `planner.agents.registry.make_agent`."""

@@ -12,7 +12,7 @@ from rearrange.planner.agents.chain import ChainProgram
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.learned_skills import LearnedSkills
 from rearrange.planner.agents.oracle_skills import OracleSkills
-from rearrange.planner.agents.skill_set import SkillSet
+from rearrange.planner.agents.skill_set import SkillSet, Variant
 from rearrange.skills.deployed.deployment import Frames, Senses
 from rearrange.skills.motion.body import Body
 from rearrange.skills.oracle.programs import skill_program
@@ -115,6 +115,8 @@ class TpSrlAgent(ProgramAgent):
     `oracle_skills`; the trained skills, their ends and the arm reset go by the robot's own sensors.
     """
 
+    variant = Variant()
+
     def __init__(self, env: Any, skills: SkillSet, cfg: ChainCfg | None = None) -> None:
         super().__init__(env, cfg)
         self._skills = skills
@@ -140,6 +142,10 @@ class TpSrlAgent(ProgramAgent):
 class TpSrlNoNavAgent(TpSrlAgent):
     """As tp_srl without Navigate: its steps count as done, the other skills have to drive."""
 
+    variant = Variant(skipped=frozenset(["navigate"]))
+
 
 class TpSrlFixedBaseAgent(TpSrlAgent):
     """As tp_srl, but Pick, Place and the drawer skills move the arm only (NAME_fixed_base)."""
+
+    variant = Variant(is_fixed_base=True)

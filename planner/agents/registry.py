@@ -17,12 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.planner.agents.chain_agents import (
-    OracleAgent,
-    TpSrlAgent,
-    TpSrlFixedBaseAgent,
-    TpSrlNoNavAgent,
-)
+from rearrange.planner.agents.agent import AGENTS, Agent
+from rearrange.planner.agents.chain_agents import OracleAgent, TpSrlAgent
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_set import SkillSet
 from rearrange.skills.skill import ACTION_SIZE, STOP
@@ -80,16 +76,6 @@ class LearnedAgent:
         return [(self._policy.task, bool(self._env.is_success))]
 
 
-AGENTS = {
-    "oracle": OracleAgent,
-    "tp_srl": TpSrlAgent,
-    "tp_srl_nonav": TpSrlNoNavAgent,
-    "tp_srl_fixed_base": TpSrlFixedBaseAgent,
-    "learned": LearnedAgent,
-    "random": RandomAgent,
-}
-
-
 def make_agent(
     name: str,
     env: Any,
@@ -97,8 +83,11 @@ def make_agent(
     is_sampling: bool = False,
     skills: SkillSet | None = None,
     chain: ChainCfg | None = None,
-) -> OracleAgent | TpSrlAgent | LearnedAgent | RandomAgent:
-    """The agent called `name` for an environment.
+) -> Agent:
+    """The agent called `name`, or `package.module:Name`, for an environment.
+
+    One of somebody else's is called with the environment alone; as a subclass of one of ours it
+    gets what that gets.
 
     Args:
         skill: for `learned`.
@@ -108,17 +97,16 @@ def make_agent(
 
     Raises UserError for an unknown name, and for a skill that is missing or of another task.
     """
-    if name not in AGENTS:
-        raise UserError(f"agent must be one of {', '.join(AGENTS)}; got {name!r}")
-    kind = AGENTS[name]
-    if kind is OracleAgent:
-        return OracleAgent(env, chain)
-    if issubclass(kind, TpSrlAgent):
+    kind = AGENTS.find(name)
+    family = kind if isinstance(kind, type) else object
+    if issubclass(family, OracleAgent):
+        return kind(env, chain)
+    if issubclass(family, TpSrlAgent):
         if skills is None:
             raise UserError(f"agent={name} needs its trained skills, see `load_skill_set`")
         return kind(env, skills, chain)
-    if kind is RandomAgent:
-        return RandomAgent(env)
+    if not issubclass(family, LearnedAgent):
+        return kind(env)
     if skill is None:
         raise UserError("agent=learned needs checkpoint=, a training run's folder or a skill file")
-    return LearnedAgent(env, skill, is_sampling)
+    return kind(env, skill, is_sampling)

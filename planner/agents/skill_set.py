@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rearrange.errors import UserError
+from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_view import IMAGE, SIGHTS
 from rearrange.skills.deployed.trained_skills import FIXED_BASE, find_skill_path, skill_path
 from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
 
@@ -35,21 +37,17 @@ class Variant(NamedTuple):
     is_fixed_base: bool = False
 
 
-VARIANTS: dict[str, Variant] = {
-    "tp_srl": Variant(),
-    "tp_srl_nonav": Variant(skipped=frozenset(["navigate"])),
-    "tp_srl_fixed_base": Variant(is_fixed_base=True),
-}
+def variant_of(agent: str) -> Variant | None:
+    """What sets the agent apart; None for one that chains no trained skills.
 
-# What a task's plan always has, beyond navigate, pick and place; and what it has if the robot
-# pushes a door or drawer shut. No goal of the tasks asks for closing.
-_ALWAYS = {"set_table": ("open_drawer", "open_fridge")}
-_PERHAPS = {
-    "prepare_groceries": ("open_fridge",),
-    "prepare_groceries_easy": ("open_fridge",),
-    "set_table_easy": ("open_drawer",),
-    "rearrange_easy": ("open_drawer", "open_fridge"),
-}
+    Raises UserError for an unknown agent.
+    """
+    return getattr(AGENTS.find(agent), "variant", None)
+
+
+def chaining_agents() -> list[str]:
+    """The agents that chain trained skills."""
+    return [agent for agent in AGENTS if variant_of(agent) is not None]
 
 
 @dataclass
@@ -67,16 +65,16 @@ def skill_paths(task: str, agent: str, cfg: ChainCfg) -> dict[str, Path]:
 
     Raises UserError for a task without a plan and for a skill that is missing.
     """
-    if task not in HOME_TASKS:
+    definition, variant = TASKS.find(task), variant_of(agent)
+    if not definition.is_planned:
         known = ", ".join(HOME_TASKS)
         raise UserError(f"agent={agent} plans: task must be one of {known}; got {task}")
-    variant = VARIANTS[agent]
     others = variant.skipped | set(cfg.oracle_skills)
     paths = {}
-    for skill in ("navigate", "pick", "place", *_ALWAYS.get(task, ())):
+    for skill in definition.skills:
         if skill not in others:
             paths[skill] = skill_path(_file_name(skill, variant), cfg.skills)
-    for skill in _PERHAPS.get(task, ()):
+    for skill in definition.more_skills:
         path = find_skill_path(_file_name(skill, variant), cfg.skills)
         if skill not in others and path is not None:
             paths[skill] = path
@@ -93,7 +91,7 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
     Raises UserError for a skill that is missing, damaged, of another task or action space, or that
     sees with another camera or delay than the others.
     """
-    variant = VARIANTS[agent]
+    variant = variant_of(agent)
     chosen = SkillSet(oracle=frozenset(cfg.oracle_skills), skipped=variant.skipped)
     for skill, path in skill_paths(task, agent, cfg).items():
         chosen.policies[skill] = _load(skill, path, variant, cfg.is_sampling)

@@ -16,6 +16,7 @@ from rearrange.planner.strips.pddl import GroundAction
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.files import load_episode
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import closed, contained, object_at, opened
 
@@ -81,7 +82,7 @@ def plan_episode(
 
 def plan_for_episode(task: str, split: str, seed: int, index: int) -> tuple[str, list[str]]:
     """Problem text and printable plan of an episode at its start, for `rearrange plan`."""
-    episode = load_episode(task, split, seed, index)
+    episode = load_episode(TASKS.find(task).name, split, seed, index)
     sim = Simulation()
     sim.reset(episode.scene)
     problem = observe(sim, episode)

@@ -20,7 +20,7 @@ def run(cfg: ListCfg) -> int:
     """Prints the lists."""
     from omegaconf import OmegaConf
 
-    from rearrange.planner.agents.registry import AGENTS
+    from rearrange.planner.agents.agent import AGENTS
 
     lists = {"splits": SPLITS, "renderers": RENDERERS}
     if cfg.what in ("all", "tasks"):

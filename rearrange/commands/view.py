@@ -11,8 +11,7 @@ from rearrange.configs.schema import ViewCfg
 from rearrange.eval.film.frames import Caption, FrameMaker
 from rearrange.eval.film.view_server import ViewServer
 from rearrange.eval.runner import check_name, check_split, make_world, world_of
-from rearrange.planner.agents.agent import Agent
-from rearrange.planner.agents.registry import AGENTS
+from rearrange.planner.agents.agent import AGENTS, Agent
 from rearrange.tasks.registry import make_env
 
 CONTROL_DT = 1.0 / 30.0  # s
@@ -78,7 +77,8 @@ def run(cfg: ViewCfg) -> int:
     if cfg.agent == "you":
         env = make_env(task=cfg.task.name, split=cfg.split, seed=cfg.seed, depth=False)
     else:
-        check_name("agent", cfg.agent, ["you", *AGENTS])
+        if ":" not in cfg.agent:
+            check_name("agent", cfg.agent, ["you", *AGENTS])
         env, agent = make_world(world_of(cfg))
     server = ViewServer(cfg.port, HELP)
     try:

@@ -19,37 +19,28 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from rearrange.errors import UserError
+from rearrange.tasks.rules.definition import TASKS
 
 ACTION_SIZE = 11
 ARM, GRIP, BASE, STOP = slice(0, 7), 7, slice(8, 10), 10
 
 _ALL = tuple(range(ACTION_SIZE))
-_ARM_GRIP = tuple(range(8))
-_BASE_STOP = (8, 9, 10)
-_NO_STOP = tuple(range(10))
-_LIMITED: dict[str, dict[str, tuple[int, ...]]] = {
-    "full": {},
-    "skill": {"navigate": _BASE_STOP, "pick": _NO_STOP, "place": _NO_STOP},
-    "stationary": {
-        "navigate": _BASE_STOP,
-        "pick": _ARM_GRIP,
-        "place": _ARM_GRIP,
-        "open_drawer": (*_ARM_GRIP, STOP),
-        "close_drawer": (*_ARM_GRIP, STOP),
-    },
-}
-ACTION_SPACES: tuple[str, ...] = tuple(_LIMITED)
+ARM_GRIP = tuple(range(8))
+ARM_GRIP_STOP = (*ARM_GRIP, STOP)
+BASE_STOP = (8, 9, 10)
+NO_STOP = tuple(range(10))
+ACTION_SPACES: tuple[str, ...] = ("full", "skill", "stationary")
 
 
 def action_slots(task: str, action_space: str) -> tuple[int, ...]:
     """Slots of the full vector that the space has, in order.
 
-    Raises UserError for an unknown space.
+    Raises UserError for an unknown task or space.
     """
-    if action_space not in _LIMITED:
+    if action_space not in ACTION_SPACES:
         known = ", ".join(ACTION_SPACES)
         raise UserError(f"action_space must be one of {known}; got {action_space!r}")
-    return _LIMITED[action_space].get(task, _ALL)
+    return TASKS[task].action_slots.get(action_space, _ALL)
 
 
 class Command(NamedTuple):

@@ -46,7 +46,7 @@ class RearrangeEnv(gymnasium.Env):
     """One task of the benchmark.
 
     Args:
-        task: a name in `registry.TASKS`.
+        task: its name, or `package.module:Name`, which imports the module.
         split: "train", "val" or "test": which apartments.
         seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index. None: a
             stream that no other environment has, so that those of a vector differ.
@@ -107,7 +107,7 @@ class RearrangeEnv(gymnasium.Env):
         if max_episode_steps is not None:
             self._max_steps = _whole("max_episode_steps", max_episode_steps, 1)
         camera_size = _whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
-        self._actions = ActionReader(action_slots(task, action_space))
+        self._actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task)
         self.sim = Simulation()
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None

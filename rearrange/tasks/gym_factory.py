@@ -12,12 +12,12 @@ is no torch here: workers import this module.
 from __future__ import annotations
 
 import difflib
-import importlib
 from typing import Any
 
 import gymnasium
 
 from rearrange.errors import UserError
+from rearrange.system.registry import import_module
 from rearrange.tasks.registry import make_env, register_all
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.workloads import classic
@@ -82,7 +82,7 @@ def find_id(env_id: str) -> str:
     register_known()
     module, colon, name = env_id.rpartition(":")
     if colon:
-        _import(module, env_id)
+        import_module(module, f"env '{env_id}'")
     if name in gymnasium.registry:
         return name
     known = list(gymnasium.registry)
@@ -101,14 +101,3 @@ def registered_id(env_id: str) -> str | None:
     register_known()
     name = env_id.rpartition(":")[2]
     return name if name in gymnasium.registry else None
-
-
-def _import(module: str, env_id: str) -> None:
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # a module of somebody else may raise anything
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(
-            f"cannot import '{module}' for env '{env_id}' ({why}); the module has to be installed "
-            "or to lie in a folder named in PYTHONPATH"
-        ) from error

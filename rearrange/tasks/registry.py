@@ -6,26 +6,38 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from rearrange.tasks.rules.names import TASKS
+from rearrange.tasks.rules.definition import TASKS
 
 if TYPE_CHECKING:
     from rearrange.tasks.env import RearrangeEnv
+    from rearrange.tasks.rules.definition import TaskDefinition
 
 
 def register_all() -> None:
-    """Makes the ids known to Gymnasium. Harmless when called again."""
-    for task, gym_id in TASKS.items():
-        if gym_id not in gymnasium.registry:
-            gymnasium.register(
-                gym_id, entry_point="rearrange.tasks.env:RearrangeEnv", kwargs={"task": task}
-            )
+    """Makes the ids of all tasks known to Gymnasium, and from now on of each that is added.
+
+    Harmless when called again.
+    """
+    for name, task in TASKS.items():
+        _register(name, task)
+    if _register not in TASKS.listeners:
+        TASKS.listeners.append(_register)
+
+
+def _register(name: str, task: TaskDefinition) -> None:
+    if task.env_id not in gymnasium.registry:
+        entry_point = "rearrange.tasks.env:RearrangeEnv"
+        gymnasium.register(task.env_id, entry_point=entry_point, kwargs={"task": name})
 
 
 def make_env(task: str, split: str = "train", seed: int = 0, **options: Any) -> RearrangeEnv:
     """The environment itself, without Gymnasium's wrappers.
 
-    `options` are those of `rearrange.tasks.env.RearrangeEnv`. Raises UserError for an unknown task,
-    split or value.
+    Args:
+        task: its name, or `package.module:Name`, which imports the module.
+        options: those of `rearrange.tasks.env.RearrangeEnv`.
+
+    Raises UserError for an unknown task, split or value.
     """
     from rearrange.tasks.env import RearrangeEnv
 

@@ -17,7 +17,8 @@ Florensa et al. 2017).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -34,6 +35,7 @@ from rearrange.sim.home.layout import (
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
+from rearrange.system.registry import resolved
 from rearrange.tasks.episodes.placing import (
     GAP,
     TARGET_GAP,
@@ -45,6 +47,7 @@ from rearrange.tasks.episodes.placing import (
     start_at,
     start_near,
 )
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
@@ -55,12 +58,6 @@ FRIDGE_PUSHED = (1.2, 2.3)  # rad, what skills leave it at; the hinge ends at 2.
 FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it counts as open at 1.17
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
-TASK_NUMBERS = {
-    "tidy_house": 0, "prepare_groceries": 1, "set_table": 2, "tidy_house_easy": 3,
-    "prepare_groceries_easy": 4, "set_table_easy": 5, "rearrange_easy": 6, "navigate": 10,
-    "pick": 11, "place": 12, "open_drawer": 13, "close_drawer": 14, "open_fridge": 15,
-    "close_fridge": 16,
-}  # fmt: skip
 STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
 MIN_CARRY = 1.0  # m between a target's start and goal
 NUM_OBJECTS = 30
@@ -80,6 +77,19 @@ class _Retry(Exception):
     """This sample does not work out; draw again."""
 
 
+Maker = Callable[[str, str, int, int, str, np.random.Generator], EpisodeSpec]
+"""From task, split, seed, index, layout id and generator to the episode."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """How the episodes of a task are made; tasks may share them."""
+
+    make: Maker
+    curricula: Mapping[str, Maker] = field(default_factory=dict)
+    """One of `STARTS` -> what makes them so; `make` does for the others."""
+
+
 def generate_episode(
     task: str, split: str, seed: int, index: int, starts: str = "task"
 ) -> EpisodeSpec:
@@ -92,16 +102,16 @@ def generate_episode(
     """
     if starts not in STARTS:
         raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
-    if task not in TASK_NUMBERS:
-        raise UserError(f"task must be one of {', '.join(TASK_NUMBERS)}; got {task!r}")
+    definition = TASKS[task]
     ids = layout_ids(split)
     if seed < 0 or index < 0:
         raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
-    numbers = [TASK_NUMBERS[task], SPLIT_NUMBERS[split], seed, index]
-    make = _CURRICULA.get(starts, {}).get(task, _MAKERS[task])
+    episodes: Episodes = resolved(definition.episodes)
+    numbers = [definition.stream_number, SPLIT_NUMBERS[split], seed, index]
+    make = episodes.curricula.get(starts, episodes.make)
     if starts == "varied" and split == "train":
         ids += varied_layout_ids()
-    if starts == "varied" or make is not _MAKERS[task]:
+    if starts == "varied" or make is not episodes.make:
         numbers.append(STREAM_NUMBERS[starts])
     rng = np.random.default_rng(numbers)
     for _ in range(MAX_TRIES):
@@ -186,20 +196,21 @@ def _finish_home(task, split, seed, index, draft: _Draft, clutter: int, receptac
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets))
 
 
-def _tidy_house(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+def _tidy_house(task, split, seed, index, layout_id, rng, count=5) -> EpisodeSpec:
     draft = _Draft(layout_id, rng, {})
     places = _open_receptacles(draft.layout)
-    count = 2 if task == "tidy_house_easy" else 5
     for i in range(count):
         draft.add_target(f"any_targets|{i}", HAB2_KINDS, places, places)
     return _finish_home(task, split, seed, index, draft, NUM_OBJECTS - count, places)
 
 
-def _prepare_groceries(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
+def _prepare_groceries(
+    task, split, seed, index, layout_id, rng, is_easy=False
+) -> EpisodeSpec:  # fmt: skip
     draft = _Draft(layout_id, rng, {FRIDGE_DOOR: FRIDGE_OPEN})
     layout = draft.layout
     fridge, counter = _inside(layout, FRIDGE_DOOR), _counter_tops(layout)
-    if task == "prepare_groceries_easy":
+    if is_easy:
         draft.add_target("obj0_target|0", HAB2_KINDS, fridge, counter)
     else:
         for i in range(2):
@@ -209,8 +220,7 @@ def _prepare_groceries(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     return _finish_home(task, split, seed, index, draft, NUM_OBJECTS - len(draft.targets), places)
 
 
-def _set_table(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
-    is_easy = task == "set_table_easy"
+def _set_table(task, split, seed, index, layout_id, rng, is_easy=False) -> EpisodeSpec:
     draft = _Draft(layout_id, rng, {SET_TABLE_DRAWER: DRAWER_OPEN} if is_easy else {})
     layout = draft.layout
     table = [r for r in layout.receptacles if r.piece == "table_01"]
@@ -267,14 +277,20 @@ def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 
 def _object_skill(
     task, split, seed, index, layout_id, rng,
-    holding_share=HOLDING_SHARE, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
+    is_far=False, holding_share=0.0, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
     reach_share=0.0,
 ) -> EpisodeSpec:  # fmt: skip
-    """Navigate, Pick and Place: one target of a `rearrange_easy` home."""
+    """Navigate, Pick and Place: one target of a `rearrange_easy` home.
+
+    Args:
+        is_far: the robot is to go to the target, or with it to its goal; else it stands near.
+        holding_share: of the episodes start with the object in hand.
+    """
     draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
     draft.add_clutter(NUM_OBJECTS, _open_receptacles(draft.layout))
     target, plan = draft.targets[0], draft.placer.plan
-    holding = task == "place" or (task == "navigate" and rng.random() < holding_share)
+    is_drawn = 0.0 < holding_share < 1.0
+    holding = rng.random() < holding_share if is_drawn else bool(holding_share)
     point = target.goal if holding else target.start
 
     def far() -> tuple[float, float, float] | None:
@@ -301,21 +317,26 @@ def _object_skill(
 
     held = target.object if holding else None
     sample = near
-    if task == "navigate":
+    if is_far:
         sample = leaving if chain_share and rng.random() < chain_share else far
     scene = draft.scene(sample, held, tries=100)
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
 
 
-def _articulated_skill(task, split, seed, index, layout_id, rng, chain_share=0.0) -> EpisodeSpec:
+def _articulated_skill(
+    task, split, seed, index, layout_id, rng, joint, is_open=False, chain_share=0.0
+) -> EpisodeSpec:
     """Open and close: the robot before the drawer or the fridge that holds the target.
 
     HAB's start regions (hab-spec 4.6) would put the hand of our robot into the counter, and the
     robot into the swing of the open door: the furniture's sizes differ. Ours begin where hand and
     door are free.
+
+    Args:
+        joint: of a drawer or of the fridge's door.
+        is_open: at the start.
     """
-    is_drawer, is_open = task.endswith("drawer"), task.startswith("close")
-    joint = SET_TABLE_DRAWER if is_drawer else FRIDGE_DOOR
+    is_drawer = joint in fur.DRAWERS
     opening = {}
     if is_open:
         opening[joint] = float(
@@ -358,25 +379,33 @@ def _articulated_skill(task, split, seed, index, layout_id, rng, chain_share=0.0
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), marker=marker)
 
 
-_MAKERS = {
-    "tidy_house": _tidy_house, "tidy_house_easy": _tidy_house,
-    "prepare_groceries": _prepare_groceries, "prepare_groceries_easy": _prepare_groceries,
-    "set_table": _set_table, "set_table_easy": _set_table, "rearrange_easy": _rearrange_easy,
-    "navigate": _object_skill, "pick": _object_skill, "place": _object_skill,
-    "open_drawer": _articulated_skill, "close_drawer": _articulated_skill,
-    "open_fridge": _articulated_skill, "close_fridge": _articulated_skill,
-}  # fmt: skip
-_CHAINED = {
-    "navigate": partial(_object_skill, holding_share=0.5, chain_share=CHAIN_SHARE),
-    "pick": partial(_object_skill, from_fridge=CHAIN_SHARE),
-    "place": partial(_object_skill, into_fridge=CHAIN_SHARE),
-    "open_drawer": partial(_articulated_skill, chain_share=CHAIN_SHARE),
-    "open_fridge": partial(_articulated_skill, chain_share=CHAIN_SHARE),
-}
-_IN_REACH = partial(_object_skill, reach_share=REACH_SHARE)
-_CURRICULA = {
-    "chain": _CHAINED,
-    "varied": _CHAINED,
-    "reach": {"pick": _IN_REACH, "place": _IN_REACH},
-}
+TIDY_HOUSE = Episodes(_tidy_house)
+TIDY_HOUSE_EASY = Episodes(partial(_tidy_house, count=2))
+PREPARE_GROCERIES = Episodes(_prepare_groceries)
+PREPARE_GROCERIES_EASY = Episodes(partial(_prepare_groceries, is_easy=True))
+SET_TABLE = Episodes(_set_table)
+SET_TABLE_EASY = Episodes(partial(_set_table, is_easy=True))
+REARRANGE_EASY = Episodes(_rearrange_easy)
+
+
+def _with_chain(make: Maker, chain: Maker, **others: Maker) -> Episodes:
+    return Episodes(make, {"chain": chain, "varied": chain, **others})
+
+
+_navigate = partial(_object_skill, is_far=True, holding_share=HOLDING_SHARE)
+_place = partial(_object_skill, holding_share=1.0)
+_open_drawer = partial(_articulated_skill, joint=SET_TABLE_DRAWER)
+_open_fridge = partial(_articulated_skill, joint=FRIDGE_DOOR)
+NAVIGATE = _with_chain(_navigate, partial(_navigate, holding_share=0.5, chain_share=CHAIN_SHARE))
+PICK = _with_chain(
+    _object_skill, partial(_object_skill, from_fridge=CHAIN_SHARE),
+    reach=partial(_object_skill, reach_share=REACH_SHARE),
+)  # fmt: skip
+PLACE = _with_chain(
+    _place, partial(_place, into_fridge=CHAIN_SHARE), reach=partial(_place, reach_share=REACH_SHARE)
+)
+OPEN_DRAWER = _with_chain(_open_drawer, partial(_open_drawer, chain_share=CHAIN_SHARE))
+OPEN_FRIDGE = _with_chain(_open_fridge, partial(_open_fridge, chain_share=CHAIN_SHARE))
+CLOSE_DRAWER = Episodes(partial(_open_drawer, is_open=True))
+CLOSE_FRIDGE = Episodes(partial(_open_fridge, is_open=True))
 assert all(kind in KINDS for kind in HAB2_KINDS)

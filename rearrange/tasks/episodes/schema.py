@@ -23,7 +23,7 @@ from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.system.checked_json import Node, quoted
-from rearrange.tasks.episodes.generate import TASK_NUMBERS
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 
 FORMAT = 1
@@ -196,7 +196,7 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     node = Node(value, where)
     ours = node["rearrange"]
     ours["format"].equal(FORMAT)
-    task = ours["task"].text(TASK_NUMBERS)
+    task = ours["task"].text(TASKS)
     split = ours["split"].text(SPLITS)
     layout_id = ours["layout"].text(layout_ids(split))
     layout = make_layout(layout_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
@@ -34,37 +35,11 @@ class Articulation:
     rest_coef: float
 
 
-ARTICULATIONS: dict[str, Articulation] = {
-    "open_drawer": Articulation(
-        rules=Rules(
-            max_episode_steps=200, max_instant=10_000.0, force_end_penalty=10.0,
-            violation_penalty=1.0, violation_ends=True,
-        ),
-        target=0.45, is_opening=True, joint_coef=10.0, rest_coef=10.0,
-    ),
-    "open_fridge": Articulation(
-        rules=Rules(
-            max_episode_steps=200, max_instant=10_000.0, max_accum=20_000.0,
-            force_end_penalty=10.0, violation_penalty=1.0, violation_ends=True,
-        ),
-        target=1.2208, is_opening=True, joint_coef=10.0, rest_coef=10.0,
-    ),
-    "close_drawer": Articulation(
-        rules=Rules(max_episode_steps=200, violation_penalty=10.0, violation_ends=True),
-        target=0.0, is_opening=False, joint_coef=10.0, rest_coef=10.0,
-    ),
-    "close_fridge": Articulation(
-        rules=Rules(max_episode_steps=200, violation_penalty=10.0, violation_ends=True),
-        target=0.0, is_opening=False, joint_coef=10.0, rest_coef=10.0,
-    ),
-}  # fmt: skip
-
-
 class ArticulationTask(Task):
     """Success: joint as wanted, end effector within 0.15 m of rest, nothing held, stop called."""
 
-    def __init__(self, name: str) -> None:
-        self._spec = ARTICULATIONS[name]
+    def __init__(self, name: str, spec: Articulation) -> None:
+        self._spec = spec
         super().__init__(name, self._spec.rules, SENSORS, num_markers=1)
         self._marker = self._joint = ""
         self._was_holding = self._has_gripped = self._has_reached = False
@@ -122,3 +97,23 @@ class ArticulationTask(Task):
 
     def is_goal_reached(self, sim: Simulation) -> bool:
         return self._is_reached(sim) and not sim.is_holding and ee_to_rest(sim) < EE_AT_REST
+
+
+_CLOSING = Rules(max_episode_steps=200, violation_penalty=10.0, violation_ends=True)
+OPEN_DRAWER = partial(ArticulationTask, spec=Articulation(
+    rules=Rules(
+        max_episode_steps=200, max_instant=10_000.0, force_end_penalty=10.0,
+        violation_penalty=1.0, violation_ends=True,
+    ),
+    target=0.45, is_opening=True, joint_coef=10.0, rest_coef=10.0,
+))  # fmt: skip
+OPEN_FRIDGE = partial(ArticulationTask, spec=Articulation(
+    rules=Rules(
+        max_episode_steps=200, max_instant=10_000.0, max_accum=20_000.0,
+        force_end_penalty=10.0, violation_penalty=1.0, violation_ends=True,
+    ),
+    target=1.2208, is_opening=True, joint_coef=10.0, rest_coef=10.0,
+))  # fmt: skip
+CLOSE_DRAWER = CLOSE_FRIDGE = partial(ArticulationTask, spec=Articulation(
+    rules=_CLOSING, target=0.0, is_opening=False, joint_coef=10.0, rest_coef=10.0,
+))  # fmt: skip

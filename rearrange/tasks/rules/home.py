@@ -11,6 +11,8 @@ there the base drives 2.5 m/s, ours Fetch's 1.0 m/s.
 
 from __future__ import annotations
 
+from functools import partial
+
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import AT_GOAL, ee_to_object, holding, object_to_goal
@@ -26,24 +28,13 @@ SENSORS = (
     "obj_goal_sensor", "obj_start_gps_compass", "obj_goal_gps_compass", "marker_rel_pos",
     "marker_js",
 )  # fmt: skip
-HOMES: dict[str, tuple[int, int]] = {
-    "tidy_house": (5, 5000),
-    "prepare_groceries": (3, 4000),
-    "set_table": (2, 4500),
-    "tidy_house_easy": (2, 2000),
-    "prepare_groceries_easy": (1, 1500),
-    "set_table_easy": (1, 2500),
-    "rearrange_easy": (1, 3000),
-}
-"""Number of targets and control steps."""
 
 
 class HomeTask(Task):
     """Stages, sticky: at `stage_k_5` target k is held and all before it are placed; at `stage_k`
     the first k are placed and nothing is held."""
 
-    def __init__(self, name: str) -> None:
-        num_targets, max_steps = HOMES[name]
+    def __init__(self, name: str, num_targets: int, max_steps: int) -> None:
         rules = Rules(
             max_episode_steps=max_steps, slack=-0.01, success_reward=100.0,
             force_end_penalty=10.0, max_accum=100_000.0, max_instant=10_000.0,
@@ -103,3 +94,12 @@ class HomeTask(Task):
         return not sim.is_holding and all(
             object_to_goal(sim, target) < AT_GOAL for target in self._targets
         )
+
+
+TIDY_HOUSE = partial(HomeTask, num_targets=5, max_steps=5000)
+PREPARE_GROCERIES = partial(HomeTask, num_targets=3, max_steps=4000)
+SET_TABLE = partial(HomeTask, num_targets=2, max_steps=4500)
+TIDY_HOUSE_EASY = partial(HomeTask, num_targets=2, max_steps=2000)
+PREPARE_GROCERIES_EASY = partial(HomeTask, num_targets=1, max_steps=1500)
+SET_TABLE_EASY = partial(HomeTask, num_targets=1, max_steps=2500)
+REARRANGE_EASY = partial(HomeTask, num_targets=1, max_steps=3000)

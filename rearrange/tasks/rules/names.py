@@ -1,33 +1,43 @@
-"""The fourteen tasks by name: the one place where names and Gymnasium ids stand."""
+"""Names of tasks and their Gymnasium ids, as the registry has them at this moment."""
 
 from __future__ import annotations
 
-from rearrange.errors import UserError
+from collections.abc import Callable, Iterator, Mapping
 
-HOME_TASKS: dict[str, str] = {
-    "tidy_house": "rearrange/TidyHouse-v0",
-    "prepare_groceries": "rearrange/PrepareGroceries-v0",
-    "set_table": "rearrange/SetTable-v0",
-    "tidy_house_easy": "rearrange/TidyHouseEasy-v0",
-    "prepare_groceries_easy": "rearrange/PrepareGroceriesEasy-v0",
-    "set_table_easy": "rearrange/SetTableEasy-v0",
-    "rearrange_easy": "rearrange/RearrangeEasy-v0",
-}
-SKILL_TASKS: dict[str, str] = {
-    "navigate": "rearrange/Navigate-v0",
-    "pick": "rearrange/Pick-v0",
-    "place": "rearrange/Place-v0",
-    "open_drawer": "rearrange/OpenDrawer-v0",
-    "close_drawer": "rearrange/CloseDrawer-v0",
-    "open_fridge": "rearrange/OpenFridge-v0",
-    "close_fridge": "rearrange/CloseFridge-v0",
-}
-TASKS: dict[str, str] = HOME_TASKS | SKILL_TASKS
+from rearrange.tasks.rules.definition import TASKS as DEFINITIONS
+from rearrange.tasks.rules.definition import TaskDefinition
+
+
+class _View(Mapping[str, str]):
+    """Those tasks that are chosen, one of their fields by another."""
+
+    def __init__(
+        self, is_chosen: Callable[[TaskDefinition], bool], key: str = "name", value: str = "env_id"
+    ) -> None:
+        self._is_chosen, self._key, self._value = is_chosen, key, value
+
+    def _dict(self) -> dict[str, str]:
+        return {
+            getattr(task, self._key): getattr(task, self._value)
+            for task in DEFINITIONS.values()
+            if self._is_chosen(task)
+        }
+
+    def __getitem__(self, key: str) -> str:
+        return self._dict()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dict())
+
+    def __len__(self) -> int:
+        return len(self._dict())
+
+
+HOME_TASKS = _View(lambda task: task.is_planned)
+"""Tasks that take a plan: name -> Gymnasium id."""
+SKILL_TASKS = _View(lambda task: not task.is_planned)
+"""Tasks of one skill: name -> Gymnasium id."""
+TASKS = _View(lambda task: True)
 """Task name -> Gymnasium id."""
-TASK_OF_ID: dict[str, str] = {gym_id: task for task, gym_id in TASKS.items()}
-
-
-def check_task(task: str) -> None:
-    """Raises UserError, with the known names, for a task that does not exist."""
-    if task not in TASKS:
-        raise UserError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
+TASK_OF_ID = _View(lambda task: True, "env_id", "name")
+"""Gymnasium id -> task name."""

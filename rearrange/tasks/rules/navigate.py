@@ -30,8 +30,8 @@ SENSORS = ("joint", "goal_to_agent_gps_compass")
 class NavigateTask(Task):
     """Success: planar distance below 1.5 m and heading error below 15 degrees at the stop."""
 
-    def __init__(self) -> None:
-        super().__init__("navigate", RULES, SENSORS)
+    def __init__(self, name: str) -> None:
+        super().__init__(name, RULES, SENSORS)
         self._goal = (0.0, 0.0, 0.0)
         self._closer, self._turned = Progress(), Progress()
 

@@ -26,8 +26,8 @@ SENSORS = ("joint", "is_holding", "relative_resting_position", "obj_start_sensor
 class PickTask(Task):
     """Success: the target is held and the end effector is within 0.15 m of rest."""
 
-    def __init__(self) -> None:
-        super().__init__("pick", RULES, SENSORS)
+    def __init__(self, name: str) -> None:
+        super().__init__(name, RULES, SENSORS)
         self._object = 0
         self._was_holding = False
         self._closer = Progress(decimals=3)

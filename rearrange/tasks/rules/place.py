@@ -26,8 +26,8 @@ SENSORS = ("joint", "is_holding", "relative_resting_position", "obj_goal_sensor"
 class PlaceTask(Task):
     """Success: nothing held, object within 0.15 m of its goal, end effector as near to rest."""
 
-    def __init__(self) -> None:
-        super().__init__("place", RULES, SENSORS)
+    def __init__(self, name: str) -> None:
+        super().__init__(name, RULES, SENSORS)
         self._target: Target | None = None
         self._is_released = False
         self._is_returning = False

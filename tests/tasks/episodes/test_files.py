@@ -30,8 +30,9 @@ from rearrange.tasks.episodes.files import (
     read_episodes,
     write_episodes,
 )
-from rearrange.tasks.episodes.generate import TASK_NUMBERS, generate_episode
+from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.episodes.schema import LINKS, MARKER_OFFSETS, rotation_matrix
+from rearrange.tasks.rules.definition import TASKS
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def refusal(path) -> str:
 # --- what is written -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", TASK_NUMBERS)
+@pytest.mark.parametrize("task", TASKS)
 def test_reading_gives_exactly_what_was_written(task, tmp_path):
     written = tuple(generate_episode(task, "val", 0, index) for index in range(2))
     write_episodes(tmp_path / "e.json.gz", written)

@@ -18,11 +18,12 @@ from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.generate import (
     DRAWER_OPEN,
     FRIDGE_OPEN,
-    TASK_NUMBERS,
     generate_episode,
 )
+from rearrange.tasks.rules.definition import TASKS
+from rearrange.tasks.rules.names import HOME_TASKS
 
-HOMES = [task for task, number in TASK_NUMBERS.items() if number < 10]
+HOMES = list(HOME_TASKS)
 COUNT = 6
 
 
@@ -36,7 +37,7 @@ def episodes():
     """Some of each task, in val and test."""
     return {
         task: [generate_episode(task, ("val", "test")[i % 2], 1, i) for i in range(COUNT)]
-        for task in TASK_NUMBERS
+        for task in TASKS
     }
 
 
@@ -45,7 +46,7 @@ def every(episodes):
 
 
 def test_equal_arguments_give_equal_episodes_whatever_came_before(episodes):
-    for task in reversed(TASK_NUMBERS):
+    for task in reversed(list(TASKS)):
         assert generate_episode(task, "test", 1, 1) == episodes[task][1]
 
 
@@ -70,7 +71,7 @@ def test_task_split_seed_and_index_all_matter(episodes):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("tidy", "val", 0, 0), "task must be one of tidy_house"),
+        (("tidy", "val", 0, 0), "unknown task 'tidy': did you mean 'tidy_house'"),
         (("pick", "dev", 0, 0), "split must be one of train, val, test"),
         (("pick", "val", -1, 0), "seed and index must be 0 or more"),
         (("pick", "val", 0, -1), "seed and index must be 0 or more"),

@@ -1,0 +1,107 @@
+"""A registry: names of one kind of thing, to which others may add theirs.
+
+    TASKS.add("press_button", TaskDefinition(...))      in a module of theirs: importing it adds
+    rearrange evaluate task=my_module:press_button      imports the module, then looks the name up
+
+A name is one that was added, or `package.module:Name`, where Name is what the module added or else
+an object in it. Modules are imported by `find` alone, which is for the words of the user's own
+command line and the arguments of a call. Names that come out of files (skills, checkpoints,
+episodes) go to `[]`: it knows what was added, and whatever they say imports nothing.
+
+What is added as "module:Name" is imported when it is first asked for, so that knowing it costs
+nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from rearrange.errors import UserError, nearest
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T]):
+    """Names of one kind and what they stand for, in the order in which they were added.
+
+    Args:
+        kind: what they are, for messages: "task".
+        fits: whether an object of somebody's module is one of them.
+    """
+
+    def __init__(self, kind: str, fits: Callable[[Any], bool] = callable) -> None:
+        self.kind, self._fits = kind, fits
+        self.listeners: list[Callable[[str, T], None]] = []
+        """Called with every name and thing that is added from now on."""
+        self._things: dict[str, T | str] = {}
+
+    def add(self, name: str, thing: T | str) -> None:
+        """Makes a name known; again with the same thing it is harmless.
+
+        Args:
+            thing: itself, or "module:Name" of where it is.
+
+        Raises UserError if the name stands for something else already, or could not be typed.
+        """
+        if not name or ":" in name or not name.isprintable():
+            raise UserError(f"the name of a {self.kind} must be a word without ':', got {name!r}")
+        if self._things.setdefault(name, thing) != thing:
+            raise UserError(f"there is a {self.kind} '{name}' already: choose another name")
+        for listener in self.listeners:
+            listener(name, thing)
+
+    def find(self, word: str) -> T:
+        """What a name stands for, or `package.module:Name`, whose module is imported.
+
+        Only for the user's own words: see above. Raises UserError for one that is unknown.
+        """
+        module, colon, name = word.rpartition(":")
+        if not colon:
+            return self[word]
+        imported = import_module(module, f"{self.kind} '{word}'")
+        if name in self._things:
+            return self[name]
+        thing = getattr(imported, name, None)
+        if not self._fits(thing):
+            raise UserError(f"{module} has no {self.kind} '{name}': it neither adds nor defines it")
+        own_name = getattr(thing, "name", None)
+        if isinstance(own_name, str):  # a definition
+            self.add(own_name, thing)
+        return thing
+
+    def __getitem__(self, name: str) -> T:
+        """What a name stands for. Raises UserError, listing what there is, for an unknown one."""
+        if name not in self._things:
+            raise UserError(f"unknown {self.kind} '{name}': {nearest(name, list(self))}")
+        return resolved(self._things[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._things)
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+
+def resolved(thing: Any) -> Any:
+    """A thing itself; of "module:Name", in code and never of a file, what it names."""
+    if not isinstance(thing, str):
+        return thing
+    module, _, name = thing.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def import_module(module: str, what: str) -> Any:
+    """A module that the user's own words have named; UserError if it cannot be imported."""
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # a module of somebody else may raise anything
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"cannot import '{module}' for {what} ({why}); the module has to be installed "
+            "or to lie in a folder named in PYTHONPATH"
+        ) from error
