@@ -10,6 +10,7 @@ from typing import Any
 
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import MISSING
+from rearrange.configs.stages import PRESETS
 from rearrange.skills.network.policy import PolicyCfg
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.ver.trainer_cfg import TrainerCfg
@@ -37,8 +38,8 @@ class RunCfg(TrainerCfg):
     """Begin with these weights: the folder of a run, or a skill file."""
     run_dir: str | None = None
     """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
-    given: list[str] = field(default_factory=list)
-    """The words of the command line."""
+    given: Any = None
+    """What the command line says (`rearrange.commands.words.Given`)."""
 
     def __post_init__(self) -> None:
         self.serial |= self.scheme.name == "serial"
@@ -62,19 +63,6 @@ class SkillCfg:
     """The skill's name, as in `rearrange list tasks`."""
     env: str = MISSING
     """The Gymnasium id of its training task."""
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
-    """What its environment is made with but in VER from fresh weights, which has the paper's
-    sensors; words on the command line count more."""
-    fresh_kwargs: dict[str, Any] = field(default_factory=dict)
-    """The same for VER from fresh weights, with the `small` network."""
-    recipe: list[str] = field(default_factory=list)
-    """Settings that make the skill by VER alone, with the `small` network on a 2-core machine."""
-    imitation: list[str] = field(default_factory=list)
-    """The same for imitating the oracle's simple rules, without pictures."""
-    blind: list[str] = field(default_factory=list)
-    """The same for VER without pictures, from weights which can do something already."""
-    tuning: list[str] = field(default_factory=list)
-    """The same for VER with pictures."""
 
 
 @dataclass(kw_only=True)
@@ -83,6 +71,10 @@ class TrainSkillCfg(RunCfg):
     """Which skill; the word `skill=` need not be written."""
     method: str = "ver"
     """ver, imitation (of simple rules, on the states the policy gets into), or imitation_ver."""
+    stage: str | None = None
+    """Train this stage of the skill's way from nothing instead; `train-skills` runs them all."""
+    preset: str = "laptop"
+    """Whose stages: laptop, for two cores, or paper, for a GPU."""
     imitation: ImitationCfg = field(default_factory=ImitationCfg)
     guide: GuideCfg = field(default_factory=GuideCfg)
     """Who moves the robot while a teacher is imitated."""
@@ -106,6 +98,8 @@ class TrainSkillCfg(RunCfg):
         methods = ("ver", "imitation", "imitation_ver")
         if self.method not in methods:
             raise ValueError(f"method must be one of {', '.join(methods)}, got {self.method}")
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {self.preset}")
         known = ("full", "skill", "stationary")
         if self.action_space not in known:
             raise ValueError(

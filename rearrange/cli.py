@@ -10,30 +10,21 @@ terminal) and 75 SIGUSR1 (start me again), all of them after saving. What nobody
 a traceback. A reader of stdout that leaves ends a command quietly, with 0.
 """
 
-import ast
 import difflib
 import importlib
-import inspect
 import signal
 import sys
-import textwrap
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
 from rearrange import __version__
+from rearrange.commands.help import Verb, verb_help
+from rearrange.configs.verbs import TRAINING_VERBS
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.system import console
 from rearrange.system.open_files import advice
 from rearrange.system.stop_signals import EXIT_CODES, TO_ALL, is_shielded
 
-
-@dataclass(frozen=True)
-class Verb:
-    module: str  # its function run(settings) -> exit code does the work
-    summary: str
-    examples: tuple[str, ...]  # what to type after `rearrange`
-    notes: str = ""
-
+HELP = ("-h", "--help", "help")
 
 VERBS: dict[str, Verb] = {
     "evaluate": Verb(
@@ -245,16 +236,31 @@ def _dispatch(words: list[str]) -> int:
         if len(words) == 1:
             print(overview())
         else:
-            print(verb_help(split_verb(words[1:])[0]))
+            print(_help(*split_verb(words[1:])))
         return 0
     verb, rest = split_verb(words)
-    if any(word in ("-h", "--help", "help") for word in rest):
-        print(verb_help(verb))
+    if any(word in HELP for word in rest):
+        print(_help(verb, [word for word in rest if word not in HELP]))
         return 0
+    settings = load_settings(verb, rest)
+    return importlib.import_module(VERBS[verb].module).run(settings)
+
+
+def load_settings(verb: str, words: list[str]) -> Any:
+    """The settings that a verb runs with. Raises UserError for a mistake in the words."""
+    if verb in TRAINING_VERBS:
+        from rearrange.commands.training.resolve import load_training
+
+        return load_training(verb, words)
     from rearrange.commands.settings import load
 
-    settings = load(verb, rest)
-    return importlib.import_module(VERBS[verb].module).run(settings)
+    return load(verb, words)
+
+
+def _help(verb: str, words: list[str]) -> str:
+    """What a verb's help prints; with words the values that they lead to."""
+    settings = load_settings(verb, words) if words else None
+    return verb_help(verb, VERBS[verb], settings)
 
 
 def split_verb(words: list[str]) -> tuple[str, list[str]]:
@@ -287,87 +293,3 @@ def overview() -> str:
         "and the first example lets the robot tidy two houses on video.",
     ]
     return "\n".join(lines)
-
-
-def verb_help(name: str) -> str:
-    """What `rearrange VERB --help` prints: settings, types, defaults and meanings."""
-    from rearrange.commands.settings import BARE_KEYS
-    from rearrange.configs.verbs import config_class
-
-    verb = VERBS[name]
-    lines = [f"rearrange {name}: {verb.summary}", "", "settings:"]
-    for key, default, meaning in _settings(config_class(name), _yaml_defaults(name)):
-        lines.append(f"  {key}" if key in BARE_KEYS else f"  {key}={default}")
-        lines += [f"      {line}" for line in textwrap.wrap(meaning, 68) or [""]]
-    lines += ["", "examples:", *(f"  rearrange {example}" for example in verb.examples)]
-    if verb.notes:
-        lines += ["", verb.notes]
-    return "\n".join(lines)
-
-
-def _settings(cls: type, values: dict[str, Any], prefix: str = "") -> list[tuple[str, str, str]]:
-    """(key, default, meaning) of all settings; those of parts come last, with a dot.
-
-    `values`: what a YAML file sets, nested.
-    """
-    from rearrange.commands.settings import CLOSED_GROUPS, GROUPS, group_options
-    from rearrange.configs.schema import HIDDEN
-
-    meanings, kinds, plain, parts = field_docs(cls), get_type_hints(cls), [], []
-    own = cls.__dict__["__annotations__"]
-    for field in sorted(fields(cls), key=lambda field: field.name not in own):
-        name, meaning = field.name, meanings.get(field.name, "")
-        is_part, is_group = is_dataclass(kinds[name]), name in GROUPS
-        if name in HIDDEN:
-            continue
-        if is_part and is_group and name != "task":  # whose meaning names `rearrange list`
-            meaning += f" Choose from {', '.join(group_options(name))}."
-        if is_group or not is_part:
-            default = values[name] if name in values else _default_of(field)
-            plain.append((prefix + name, _shown(default), meaning))
-        if is_part and name not in CLOSED_GROUPS:
-            nested = values.get(name)
-            nested = nested if isinstance(nested, dict) else {}
-            parts += _settings(kinds[name], nested, f"{prefix}{name}.")
-    return plain + parts
-
-
-def _default_of(field: Any) -> Any:
-    if field.default is not MISSING:
-        return field.default
-    return "" if field.default_factory is MISSING else field.default_factory()
-
-
-def _shown(value: Any) -> str:
-    """A default as one would type it."""
-    if value == "???" or isinstance(value, dict) or is_dataclass(value):
-        return ""
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) if value else "[]"
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
-def field_docs(cls: type) -> dict[str, str]:
-    """Field -> the string that stands under it in the source of the class or of its bases."""
-    docs = {}
-    for base in reversed([base for base in cls.__mro__ if is_dataclass(base)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
-        docs |= {
-            field.target.id: " ".join(doc.value.value.split())
-            for field, doc in zip(body, body[1:], strict=False)
-            if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr)
-        }
-    return docs
-
-
-def _yaml_defaults(verb: str) -> dict[str, Any]:
-    """What a verb's YAML file sets, with the choices of its groups."""
-    import yaml
-
-    from rearrange.commands.settings import CONFIG_DIR, config_name
-
-    values = yaml.safe_load((CONFIG_DIR / f"{config_name(verb)}.yaml").read_text())
-    for choice in values.pop("defaults"):
-        if isinstance(choice, dict):
-            values |= {group: name for group, name in choice.items() if name != "???"}
-    return values

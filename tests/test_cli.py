@@ -6,12 +6,13 @@ import shlex
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import imageio.v2 as imageio
 import pytest
 
 from rearrange import cli
-from rearrange.commands.settings import setting_kinds
+from rearrange.commands.words import setting_kinds
 from rearrange.configs.verbs import VERBS, config_class
 
 
@@ -62,6 +63,30 @@ def test_help_shows_the_defaults_that_hold(capsys):
         assert f"\n  {line}\n" in text
     assert cli.main(["help", "bench", "trainers"]) == 0
     assert "\n  workloads=" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["pick"], ["navigate", "method=imitation"], ["place", "stage=look", "ppo.num_epochs=2"]],
+)
+def test_help_with_a_skill_shows_what_its_run_will_use(capsys, words):
+    from rearrange.commands.settings import flattened
+    from rearrange.commands.training.resolve import load_training
+
+    assert cli.main(["train-skill", *words, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = dict(
+        line.strip().split("=", 1) for line in lines if line.startswith("  ") and "=" in line
+    )
+    settings = asdict(load_training("train-skill", words))
+    del settings["given"], settings["skill"]
+    settings["policy"].pop("name"), settings["scheme"].pop("name")
+    used = flattened(settings)
+    for key, value in used.items():
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        if isinstance(value, bool) or value is None:
+            text = text.lower()
+        assert shown[key] == (text or "[]"), key
 
 
 def test_every_example_can_be_read():

@@ -3,9 +3,9 @@
 from dataclasses import asdict
 
 import pytest
-import yaml
 
-from rearrange.commands.settings import CONFIG_DIR, GROUPS, config_name, group_options, load
+from rearrange.commands.settings import load, verb_defaults, yaml_file
+from rearrange.commands.words import CONFIG_DIR, GROUPS, group_options, setting_kinds
 from rearrange.configs.schema import BenchCfg, EvaluateCfg
 from rearrange.configs.verbs import VERBS, config_class
 from rearrange.errors import UserError
@@ -37,12 +37,14 @@ def test_every_task_file_composes_and_bears_its_name(task):
     assert all(skill in known for skills in cfg.stage_skills for skill in skills)
 
 
-def test_every_yaml_file_belongs_to_a_verb_or_a_group():
+def test_every_yaml_file_belongs_to_a_group_or_is_read_as_a_whole():
     files = {path.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.rglob("*.yaml")}
-    verbs = {f"{config_name(verb)}.yaml" for verb in VERBS}
     options = {f"{group}/{name}.yaml" for group in GROUPS for name in group_options(group)}
-    assert files == verbs | options
-    assert all(isinstance(yaml.safe_load((CONFIG_DIR / file).read_text()), dict) for file in files)
+    assert files == {"verbs.yaml", "stages.yaml", "suiting.yaml"} | options
+    for verb, values in yaml_file("verbs.yaml").items():
+        known = setting_kinds(config_class(verb))
+        assert all(verb_defaults(verb)[name] == value for name, value in values.items())
+        assert set(values) <= set(known)
 
 
 def test_task_files_are_the_registered_tasks():

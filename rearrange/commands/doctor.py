@@ -21,7 +21,7 @@ from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json
 
 GIB = 2**30
-PACKAGES = ("mujoco", "numpy", "numba", "gymnasium", "hydra-core", "pddlpy", "imageio-ffmpeg") + (
+PACKAGES = ("mujoco", "numpy", "numba", "gymnasium", "omegaconf", "pddlpy", "imageio-ffmpeg") + (
     "matplotlib",
     "tqdm",
     "torch",

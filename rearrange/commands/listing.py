@@ -1,6 +1,6 @@
 """`rearrange list`: the tasks, agents, splits and renderers there are."""
 
-from rearrange.commands.settings import CONFIG_DIR, group_options
+from rearrange.commands.words import CONFIG_DIR, group_options
 from rearrange.configs.schema import ListCfg
 
 SPLITS = {

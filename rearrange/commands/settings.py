@@ -1,265 +1,126 @@
-"""From `key=value` words to the settings of a verb, with one clear line for every mistake.
+"""The settings of a verb, merged in one place.
 
-Hydra composes `configs/<verb>.yaml` and the chosen files of the groups; the other words are checked
-and read here, because Hydra's own messages take many lines and a path with a comma or a bracket is
-grammar to it. The result is turned into the dataclasses of `schema.py` and `training.py` once. A
-setting of a part is written with a dot: `ppo.clip_coef=0.1`.
+    schema defaults  <  verbs.yaml, presets of groups  <  layers  <  the words of the command line
+
+A layer is a nested mapping such as {"ppo": {"learning_rate": 1e-3}}: what suits the environment, a
+skill's recipe, a stage (`training/resolve.py`). The result is turned into the dataclasses of
+`configs` once; no value becomes a word again.
 """
 
-import difflib
-import math
-import re
-from dataclasses import MISSING as NO_DEFAULT
-from dataclasses import fields, is_dataclass
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from __future__ import annotations
 
-from rearrange import configs
-from rearrange.configs.schema import HIDDEN
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from rearrange.commands.words import CONFIG_DIR, GROUPS, Given, read
 from rearrange.configs.verbs import config_class
-from rearrange.errors import UserError, nearest
+from rearrange.errors import UserError
 
-CONFIG_DIR = Path(configs.__file__).resolve().parent
-GROUPS = ("task", "skill", "policy", "scheme")
-CLOSED_GROUPS = ("task", "skill")  # chosen as they are
-BARE_KEYS = ("what", "skill", "runs")  # settings whose name need not be written
-TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-MANY = 20  # so many names are not listed in one line
-
-
-def group_options(group: str) -> list[str]:
-    """The choices of a config group: the names of its YAML files."""
-    return sorted(path.stem for path in (CONFIG_DIR / group).glob("*.yaml"))
-
-
-def config_name(verb: str) -> str:
-    """The name of a verb's YAML file, without the suffix."""
-    return re.sub(r"[ -]", "_", verb)
+TO_BE_CHOSEN = "auto"  # a preset that stands for whichever suits
+Layer = Mapping[str, Any]
 
 
 def load(verb: str, words: list[str]) -> Any:
+    """The settings object of a verb, without layers. Raises UserError as `read` and `compose`."""
+    return compose(read(verb, words))
+
+
+def compose(given: Given, layers: Sequence[Layer] = ()) -> Any:
     """The settings object of a verb.
 
-    Args:
-        words: `key=value` each, the last one of a key counts; bare ones are the value of the one
-            setting of `BARE_KEYS` that the verb has.
-
-    Raises:
-        UserError: for an unknown key, a value of the wrong type or range, or an unknown choice.
+    Raises UserError for values that are out of range or do not go together.
     """
-    cls = config_class(verb)
-    words = _with_keys(verb, cls, words)
-    kinds = setting_kinds(cls)
-    passed_on = []
-    if _takes_others(cls):  # whose words they are looks at them
-        passed_on = [word for word in words if word.partition("=")[0] not in kinds]
-        words = [word for word in words if word not in passed_on]
-    choices, values = {}, {}  # of groups; of all other settings
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise UserError(f"expected key=value after '{verb}', got '{word}'")
-        kind = _kind_of(verb, kinds, key)
-        if is_dataclass(kind):
-            choices[key] = _option(key, value)
-        else:
-            values[key] = _value(key, value, kind)
-    for field in fields(cls):
-        if _is_required(field) and field.name not in choices | values:
-            raise UserError(f"{verb} needs {field.name}=...; see `rearrange {verb} --help`")
-    settings = _compose(verb, cls, choices, values)
-    if hasattr(settings, "given"):
-        settings.given = words
-    if passed_on:
-        settings.passed_on = passed_on
-    return settings
-
-
-def setting_kinds(cls: type, prefix: str = "") -> dict[str, Any]:
-    """Key -> type of all settings of a class, those of its parts with a dot."""
-    kinds = {}
-    for name, kind in get_type_hints(cls).items():
-        if name in HIDDEN:
-            continue
-        if not is_dataclass(kind) or name in GROUPS:
-            kinds[prefix + name] = kind
-        if is_dataclass(kind) and name not in CLOSED_GROUPS:
-            kinds |= setting_kinds(kind, f"{prefix}{name}.")
-    return kinds
-
-
-# --- words ----------------------------------------------------------------------------------------
-
-
-def _with_keys(verb: str, cls: type, words: list[str]) -> list[str]:
-    """The words with the one setting that may stand without its name written out."""
-    known = get_type_hints(cls)
-    name = next((key for key in BARE_KEYS if key in known), None)
-    if name is None:
-        return words
-    if get_origin(known[name]) is list:
-        bare = [word for word in words if _is_bare(word)]
-        words = [word for word in words if not _is_bare(word)]
-        if bare:
-            words = [f"{name}={','.join(bare)}", *words]
-    elif words and "=" not in words[0]:
-        words = [f"{name}={words[0]}", *words[1:]]
-    is_given = any(word.startswith(f"{name}=") for word in words)
-    if not is_given and any(field.name == name and _is_required(field) for field in fields(cls)):
-        what = f"one of {', '.join(group_options(name))}" if name in GROUPS else "a word"
-        raise UserError(f"{verb} needs {what} after it; see `rearrange {verb} --help`")
-    return words
-
-
-def _is_bare(word: str) -> bool:
-    """True for a path: a word without `=`, or with one that follows a slash."""
-    key, equals, _ = word.partition("=")
-    return not equals or "/" in key
-
-
-def _takes_others(cls: type) -> bool:
-    """Whether the verb hands on the words that it does not know."""
-    return any(field.name == "passed_on" for field in fields(cls))
-
-
-def _is_required(field: Any) -> bool:
-    return field.default == "???" or (
-        field.default is NO_DEFAULT and field.default_factory is NO_DEFAULT
-    )
-
-
-def _kind_of(verb: str, kinds: dict[str, Any], key: str) -> Any:
-    """The type of a setting; a dataclass if the key is that of a group."""
-    part, _, name = key.rpartition(".")
-    if get_origin(kinds.get(part)) is dict and name.isidentifier():
-        return get_args(kinds[part])[1]
-    inside = [known for known in kinds if known.startswith(f"{key}.")]
-    if inside and key not in kinds:
-        raise UserError(f"{key} has several settings: {', '.join(inside)}")
-    if key not in kinds:
-        raise UserError(f"{verb} has no setting '{key}': {_nearest_key(key, verb, list(kinds))}")
-    if get_origin(kinds[key]) is dict:
-        raise UserError(f"{key} takes its values one by one, {key}.NAME=VALUE")
-    return kinds[key]
-
-
-def _option(group: str, value: str) -> str:
-    """The choice of a group."""
-    options = group_options(group)
-    if value not in options:
-        raise UserError(f"unknown {group} '{value}': {nearest(value, options)}")
-    return value
-
-
-def _nearest_key(word: str, verb: str, known: list[str]) -> str:
-    """As `nearest`; a setting of a part is also found by its last name alone."""
-
-    def likeness(key: str) -> tuple[float, float]:
-        pairs = (word, key), (word.rpartition(".")[2], key.rpartition(".")[2])
-        ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
-        return max(ratios), ratios[0]  # of two with the same last name the shorter one
-
-    best = max(sorted(known), key=likeness)
-    if likeness(best)[0] >= 0.5:
-        return f"did you mean '{best}'?"
-    if len(known) > MANY:
-        return f"`rearrange {verb} --help` lists them"
-    return f"choose from {', '.join(sorted(known))}"
-
-
-# --- values ---------------------------------------------------------------------------------------
-
-
-def _value(key: str, value: str, kind: Any) -> Any:
-    """A word's value as what the setting is."""
-    is_union = isinstance(kind, UnionType) or get_origin(kind) is Union
-    choices = get_args(kind) if is_union else (kind,)
-    if NoneType in choices and value.lower() in ("null", "none"):
-        return None
-    for choice in choices:
-        if get_origin(choice) in (list, tuple):
-            return _list(key, value, get_args(choice)[0])
-    if Any in choices:
-        return _guess(key, value)
-    if bool in choices:
-        if value.lower() not in TRUE_WORDS + FALSE_WORDS:
-            raise UserError(f"{key} must be true or false, got '{value}'")
-        return value.lower() in TRUE_WORDS
-    if int in choices:
-        if not INTEGER.fullmatch(value):
-            raise UserError(f"{key} must be an integer, got '{value}'")
-        return int(value)
-    if float in choices:
-        number = _number(value)
-        if number is None:
-            raise UserError(f"{key} must be a number, got '{value}'")
-        return number
-    if str in choices:
-        return _text(key, value)
-    raise AssertionError(f"no rule for {key}: {kind}")
-
-
-def _list(key: str, value: str, kind: Any) -> list[Any]:
-    """`a,b,c`, also in brackets; `[]` is the empty list."""
-    if not value:
-        raise UserError(f"{key} must be a list such as a,b,c, or [] for none; got ''")
-    inside = value[1:-1] if value.startswith("[") and value.endswith("]") else value
-    items = inside.split(",") if inside.strip() else []
-    return [_value(key, item.strip(), kind) for item in items]
-
-
-def _guess(key: str, value: str) -> Any:
-    """A value whose type is not known here: 3, 0.5, true, none, or else text."""
-    if value.lower() in ("null", "none"):
-        return None
-    if value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if INTEGER.fullmatch(value):
-        return int(value)
-    number = _number(value)
-    return _text(key, value) if number is None else number
-
-
-def _number(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _text(key: str, value: str) -> str:
-    if "\0" in value or "${" in value:  # the second would be replaced by OmegaConf
-        raise UserError(f"{key} must not contain a NUL character or '${{'")
-    if not value:
-        raise UserError(f"{key} must not be empty")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:  # bytes of a path as Python hands them on
-        raise UserError(f"{key} must be UTF-8 text, got {ascii(value)}") from error
-    return value
-
-
-def _compose(verb: str, cls: type, choices: dict[str, str], values: dict[str, Any]) -> Any:
-    from hydra import compose, initialize_config_dir
-    from hydra.core.config_store import ConfigStore
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    name = config_name(verb)
-    ConfigStore.instance().store(name=f"{name}_schema", node=cls)
-    GlobalHydra.instance().clear()
-    overrides = [f"{group}={option}" for group, option in choices.items()]
     try:
-        with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base="1.3"):
-            config = compose(config_name=name, overrides=overrides)
-        for key, value in values.items():
-            # added by force: a dict of the environment's own words has none of them yet
-            OmegaConf.update(config, key, value, force_add=True)
-        return OmegaConf.to_object(config)
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        settings = OmegaConf.to_object(merged(given, layers))
+    except (OmegaConfBaseException, ValueError) as error:
         raise UserError(str(error).strip().splitlines()[0]) from error
+    if hasattr(settings, "given"):
+        settings.given = given
+    if given.passed_on:
+        settings.passed_on = given.passed_on
+    return settings
+
+
+def merged(given: Given, layers: Sequence[Layer] = ()) -> Any:
+    """All of them in one `DictConfig`, whose values are of the right type but not checked further.
+
+    A layer chooses the policy's preset by its `name`; what the user chose, but for `auto`, counts
+    more.
+    """
+    from omegaconf import OmegaConf
+
+    cls = config_class(given.verb)
+    begin = verb_defaults(given.verb)
+    choices = {name: value for name, value in begin.items() if name in GROUPS}
+    for layer in layers:
+        if _names_policy(layer):
+            choices["policy"] = layer["policy"]["name"]
+    choices |= {name: value for name, value in given.choices.items() if value != TO_BE_CHOSEN}
+    kinds = get_type_hints(cls)
+    presets = {group: preset(group, option, kinds[group]) for group, option in choices.items()}
+    return OmegaConf.merge(
+        OmegaConf.structured(cls),
+        {name: value for name, value in begin.items() if name not in GROUPS},
+        presets,
+        *(_without_choices(layer) for layer in layers),
+        nested(given.values),
+    )
+
+
+def verb_defaults(verb: str) -> dict[str, Any]:
+    """What `verbs.yaml` says of a verb: choices of groups, and values."""
+    return yaml_file("verbs.yaml").get(verb, {})
+
+
+def preset(group: str, option: str, cls: type) -> dict[str, Any]:
+    """The values of a group's file. That of a skill holds its recipes and stages too."""
+    values = yaml_file(f"{group}/{option}.yaml")
+    if group != "skill":
+        return values
+    own = {field.name for field in fields(cls)}
+    return {name: value for name, value in values.items() if name in own}
+
+
+def yaml_file(name: str) -> dict[str, Any]:
+    """A YAML file of `configs`. Numbers such as 1e-3 are numbers; a key that comes twice fails."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(OmegaConf.load(CONFIG_DIR / name))
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """{"ppo.clip_coef": 0.1} -> {"ppo": {"clip_coef": 0.1}}."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        *parts, last = key.split(".")
+        place = result
+        for part in parts:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return result
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The counterpart of `nested`; an empty mapping is a value."""
+    result: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            result |= flattened(value, f"{prefix}{name}.")
+        else:
+            result[prefix + name] = value
+    return result
+
+
+def _names_policy(layer: Layer) -> bool:
+    return "name" in layer.get("policy", {})
+
+
+def _without_choices(layer: Layer) -> dict[str, Any]:
+    if not _names_policy(layer):
+        return dict(layer)
+    policy = {name: value for name, value in layer["policy"].items() if name != "name"}
+    return {**layer, "policy": policy}

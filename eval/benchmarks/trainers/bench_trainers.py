@@ -225,7 +225,7 @@ def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
 
 def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
     """The network's settings: the preset as skills are trained with it on this kind of machine."""
-    from rearrange.configs.recipes import STOP_LOG_STD, first_means
+    from rearrange.skills.first_actions import STOP_LOG_STD, first_means
     from rearrange.skills.network.policy import PRESETS
 
     policy = PRESETS[cfg.policy]

@@ -19,8 +19,8 @@ from typing import Any
 
 from rearrange.cluster.ray_session import connected
 from rearrange.cluster.scheme import SchemeCfg
-from rearrange.commands.settings import load
-from rearrange.commands.training.train import check_run_folder, checked, what_to_train
+from rearrange.commands.training.resolve import load_training
+from rearrange.commands.training.subject import check_run_folder, what_to_train
 from rearrange.configs.schema import LaunchCfg
 from rearrange.errors import UserError
 from rearrange.system.checked_json import strict_json
@@ -77,7 +77,7 @@ def plan(settings: LaunchCfg) -> list[Job]:
     jobs = []
     for verb, what in subjects:
         words = [what, "scheme=ray", *settings.passed_on, "resume=auto"]
-        cfg, _ = checked(load(verb, words))
+        cfg = load_training(verb, words)
         if cfg.scheme.name != "ray":
             raise UserError(f"launch runs its trainings on Ray, not by scheme={cfg.scheme.name}")
         for seed in settings.seeds:

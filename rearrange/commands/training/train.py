@@ -1,6 +1,6 @@
 """`rearrange train` and `rearrange train-skill`: joins environment, policy and trainer.
 
-words -> settings -- the environment's spaces --> what suits them -> Trainer -> summary.json
+settings (`resolve.py`) -> environment, policy -> Trainer -> summary.json
 
 A skill is learned by VER, by imitating a teacher, or by the one after the other (`method`).
 """
@@ -16,12 +16,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
-from rearrange.commands.settings import load
-from rearrange.configs.recipes import RECIPE_PRESETS, SUITING, first_actions, recipe
+from rearrange.commands.training.resolve import CHAIN, chain
+from rearrange.commands.training.subject import (
+    Subject,
+    check_run_folder,
+    save_config,
+    what_to_train,
+)
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.skills.deployed.skill_files import find_weights
@@ -30,32 +35,22 @@ from rearrange.skills.network.policy import SkillPolicy, build_policy
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import complain, say
-from rearrange.system.files import write_whole_file
-from rearrange.system.folder_lock import LOCK_FILE, FolderLost, HeldFolder, hold_folder
+from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
 from rearrange.system.stop_signals import EXIT_CODES
-from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces, registered_id
+from rearrange.tasks.gym_factory import find_id, make_gym, registered_id
 from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
 from rearrange.ver.rollout.collector import NonFinite
-from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.imitation import ImitationLearner
 from rearrange.ver.update.learner import Learner
 from rearrange.ver.workers.first_step import EnvironmentFailed
 from rearrange.ver.workers.pool import TooManyRestarts
-from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
+from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 # How a network is computed or begins and not what it is: may change when a training goes on.
 FREE_POLICY_SETTINGS = ("name", "precision", "compile", "initial_means")
-
-
-class Subject(NamedTuple):
-    """What is trained in."""
-
-    env_id: str
-    kwargs: dict[str, Any]
-    short_name: str  # in the name of the run's folder
 
 
 def run(settings: RunCfg) -> int:
@@ -65,11 +60,11 @@ def run(settings: RunCfg) -> int:
     machine or what is in the run's folder already.
     """
     if settings.scheme.name in SPREAD and not is_placed(os.environ):
-        _, run_dir = checked(settings)
-        check_run_folder(run_dir, settings.resume)
-        return run_spread([verb_of(settings), *settings.given, "resume=auto"], settings.scheme)
+        check_run_folder(Path(settings.run_dir), settings.resume)
+        given = settings.given
+        return run_spread([given.verb, *given.words, "resume=auto"], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
-        if getattr(settings, "method", "ver") == "imitation_ver":
+        if getattr(settings, "method", "ver") == CHAIN:
             return train_in_stages(settings, ranks)
         return train(settings, ranks)
 
@@ -77,40 +72,21 @@ def run(settings: RunCfg) -> int:
 def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
     """Imitation, then VER from there, both without pictures; with `eyes` VER with them after that.
 
-    Without pictures a step costs a fraction, and what can be learned so is learned first. The last
-    stage's folder is the run's own, those before it lie in it.
+    The last stage's folder is the run's own, those before it lie in it.
     """
-    run_dir = run_folder(settings, what_to_train(settings))
+    run_dir = Path(settings.run_dir)
     with held(run_dir, ranks) as folder:
         ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
-        return _train_stages(settings, ranks, run_dir, folder)
-
-
-def _train_stages(
-    settings: TrainSkillCfg, ranks: Ranks, run_dir: Path, held_folder: HeldFolder | None
-) -> int:
-    free = ("method=", "total_steps=", "run_dir=", "resume=")
-    given = [word for word in settings.given if not word.startswith(free)]
-    stages = [(run_dir / "imitation", settings.imitation.total_steps, ["method=imitation"])]
-    if settings.eyes:
-        words = ["method=ver", f"warm_start={run_dir / 'imitation'}"]
-        stages.append((run_dir / "blind", settings.blind_steps, words))
-    for folder, num_steps, own in stages:
-        words = [*own, "env_kwargs.depth=false", f"run_dir={folder}", "resume=auto"]
-        if num_steps:
-            words.append(f"total_steps={num_steps}")
-        if code := train(load("train-skill", [*given, *words]), ranks):
-            return code
-    last = ["resume=auto", f"run_dir={run_dir}", f"warm_start={stages[-1][0]}"]
-    if not settings.eyes:
-        last.append("env_kwargs.depth=false")
-    cfg = load("train-skill", [*settings.given, *last])
-    return _train_in(run_dir, cfg, ranks, held_folder)
+        *stages, last = chain(settings.given)
+        for stage in stages:
+            if code := train(stage, ranks):
+                return code
+        return _train_in(run_dir, last, ranks, folder)
 
 
 def train(settings: RunCfg, ranks: Ranks) -> int:
     """One stage: trains, prints a short table and returns the exit code. Raises as `run`."""
-    run_dir = run_folder(settings, what_to_train(settings))
+    run_dir = Path(settings.run_dir)
     with held(run_dir, ranks) as folder:
         return _train_in(run_dir, settings, ranks, folder)
 
@@ -131,7 +107,6 @@ def held(run_dir: Path, ranks: Ranks) -> Iterator[HeldFolder | None]:
 def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder | None) -> int:
     """Trains in a folder that rank 0 holds."""
     subject = what_to_train(settings)
-    settings = with_suiting(settings, subject)
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
     identity = {
         "env": subject.env_id,
@@ -143,7 +118,6 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder 
     make_env, learner = partial(make_gym, **stream), Learner
     is_imitation = getattr(settings, "method", "ver") == "imitation"
     if is_imitation:
-        check_imitable(settings)
         identity["method"] = "imitation"
         make_env = partial(make_guided, **stream, cfg=settings.guide)
         learner = partial(ImitationLearner, imitation=settings.imitation)
@@ -201,34 +175,10 @@ def _unexpected(error: BaseException) -> int:
     return 1
 
 
-def checked(settings: RunCfg) -> tuple[RunCfg, Path]:
-    """The settings with what suits the environment, and the run's folder.
-
-    Raises UserError for what can be found out without a trainer.
-    """
-    subject = what_to_train(settings)
-    if getattr(settings, "method", "ver") != "ver":
-        check_imitable(settings)
-    return with_suiting(settings, subject), run_folder(settings, subject)
-
-
-def verb_of(settings: RunCfg) -> str:
-    return "train-skill" if isinstance(settings, TrainSkillCfg) else "train"
-
-
 def _preload(is_home: bool, is_imitation: bool) -> str:
     if is_imitation:
         return "rearrange.skills.teacher.guided"
     return "rearrange.tasks.env" if is_home else "rearrange.tasks.gym_factory"
-
-
-def check_imitable(settings: RunCfg) -> None:
-    """Raises UserError where the oracle cannot be imitated."""
-    if settings.action_space != "full":
-        raise UserError(
-            f"the oracle moves the whole robot: method={settings.method} needs action_space=full, "
-            f"got {settings.action_space}"
-        )
 
 
 def first_policy(
@@ -261,94 +211,6 @@ def first_policy(
         )
     policy.load_state_dict(weights)
     return policy
-
-
-def what_to_train(settings: RunCfg) -> Subject:
-    """The environment, and what it is made with."""
-    if not isinstance(settings, TrainSkillCfg):
-        short_name = settings.env.rpartition(":")[2].rpartition("/")[2]
-        return Subject(settings.env, settings.env_kwargs, short_name)
-    kwargs = {
-        "camera_size": settings.camera_size or settings.policy.encoder.image_size,
-        "action_space": settings.action_space,
-        "observation_delay": settings.observation_delay,
-    }
-    if settings.method != "ver" or settings.warm_start is not None:
-        kwargs |= settings.skill.env_kwargs
-    elif settings.policy.name in RECIPE_PRESETS:
-        kwargs |= settings.skill.fresh_kwargs
-    return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
-
-
-def with_suiting(settings: RunCfg, subject: Subject) -> RunCfg:
-    """The settings with what suits where nothing was given.
-
-    Raises UserError for spaces that the trainer cannot take.
-    """
-    words = suiting_words(settings, subject)
-    # policy=auto has done its work; the other words stand behind ours, and the last one counts
-    given = [word for word in settings.given if word != "policy=auto"]
-    return load(verb_of(settings), [*words, *given])
-
-
-def suiting_words(settings: RunCfg, subject: Subject) -> tuple[str, ...]:
-    """What suits the environment's spaces, or the skill, and how fresh actions begin."""
-    observation_space, action_space = read_spaces(subject.env_id, subject.kwargs)
-    shapes = [spec.shape for spec in observation_spec(observation_space).values()]
-    kind = action_spec(action_space).kind
-    if any(len(shape) == 3 for shape in shapes):
-        kind = "pictures"
-    words = recipe(settings) if isinstance(settings, TrainSkillCfg) else SUITING[kind]
-    if settings.warm_start is None and getattr(settings, "method", "ver") == "ver":
-        slots = subject.kwargs.get("action_space", "full")
-        words = (*first_actions(find_id(subject.env_id), slots), *words)
-    return words
-
-
-def run_folder(settings: RunCfg, subject: Subject) -> Path:
-    """`run_dir`, or else a name from what is trained, so that the same words find it again."""
-    if settings.run_dir is not None:
-        return Path(settings.run_dir).expanduser()
-    return Path("runs") / f"{subject.short_name}-{settings.mode}-{settings.seed}"
-
-
-RUN_PARTS = dict.fromkeys(("checkpoints", "tensorboard"), Path.is_dir) | dict.fromkeys(
-    ("config.yaml", METRICS_FILE, SUMMARY_FILE), Path.is_file
-)
-
-
-def check_run_folder(run_dir: Path, resume: str) -> None:
-    """Raises UserError if the folder cannot be one, or holds something that would be mixed in."""
-    try:
-        is_used = run_dir.exists() and any(file.name != LOCK_FILE for file in run_dir.iterdir())
-    except NotADirectoryError as error:  # also looked at without holding it, see `run`
-        raise UserError(f"run_dir must be a folder, {run_dir} is a file") from error
-    except OSError as error:
-        raise UserError(f"cannot use run_dir {run_dir}: {error.strerror}") from error
-    for name, is_right in RUN_PARTS.items():
-        part = run_dir / name
-        if os.path.lexists(part) and not is_right(part):  # a link that leads nowhere too
-            kind = "a folder" if is_right is Path.is_dir else "a file"
-            raise UserError(f"{part} must be {kind}: remove it, or choose another run_dir")
-    if is_used and resume == "no":
-        raise UserError(
-            f"{run_dir} is not empty: resume=auto goes on with the run in it, another run_dir "
-            "begins a new one"
-        )
-
-
-def save_config(settings: RunCfg, subject: Subject, run_dir: Path) -> None:
-    """Writes config.yaml: all settings, with `env` for skills too."""
-    from omegaconf import OmegaConf
-
-    values = OmegaConf.to_container(OmegaConf.structured(settings))
-    values = {"env": subject.env_id} | values | {"run_dir": str(run_dir)}
-    del values["given"]  # how it came about
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        write_whole_file(run_dir / "config.yaml", OmegaConf.to_yaml(values).encode())
-    except OSError as error:
-        raise UserError(f"cannot write into run_dir {run_dir}: {error.strerror}") from error
 
 
 def table(summary: dict[str, Any], run_dir: Path) -> str:

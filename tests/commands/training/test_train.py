@@ -15,15 +15,11 @@ import yaml
 from gymnasium import spaces
 
 from rearrange import cli
-from rearrange.commands.settings import load
-from rearrange.commands.training.train import (
-    check_run_folder,
-    first_policy,
-    run_folder,
-    what_to_train,
-    with_suiting,
-)
-from rearrange.configs.recipes import SUITING
+from rearrange.commands.settings import compose
+from rearrange.commands.training.resolve import load_training, suiting
+from rearrange.commands.training.subject import check_run_folder, run_folder, what_to_train
+from rearrange.commands.training.train import first_policy
+from rearrange.commands.words import read
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill
 from rearrange.system import folder_lock
@@ -148,40 +144,34 @@ def test_worker_processes_train_too_and_sigterm_saves(tmp_path):
     ],
 )
 def test_what_is_not_given_suits_the_spaces(env_id, policy, learning_rate):
-    cfg = load("train", [f"env={env_id}"])
-    cfg = with_suiting(cfg, what_to_train(cfg))
+    cfg = load_training("train", [f"env={env_id}"])
     assert (cfg.policy.name, cfg.ppo.learning_rate) == (policy, learning_rate)
 
 
 def test_what_is_given_stands_whatever_the_spaces():
     words = ["env=CartPole-v1", "policy=auto", "policy.lstm_hidden=16", "ppo.learning_rate=0.5"]
-    cfg = load("train", words)
-    cfg = with_suiting(cfg, what_to_train(cfg))
+    cfg = load_training("train", words)
     assert (cfg.policy.name, cfg.policy.lstm_hidden) == ("mlp_lstm", 16)
     assert cfg.ppo.learning_rate == 0.5 and cfg.normalize_rewards
-    cfg = load("train", ["env=CartPole-v1", "policy=mlp"])
-    assert with_suiting(cfg, what_to_train(cfg)).policy.name == "mlp"
-    cfg = load("train-skill", ["pick", "policy=paper"])
-    assert with_suiting(cfg, what_to_train(cfg)) == cfg
+    assert load_training("train", ["env=CartPole-v1", "policy=mlp"]).policy.name == "mlp"
     given = ["navigate", "policy=paper", "policy.initial_log_std=-2", "policy.initial_means=[]"]
-    cfg = load("train-skill", given)
-    assert with_suiting(cfg, what_to_train(cfg)).policy == cfg.policy
+    policy = load_training("train-skill", given).policy
+    assert (policy.name, policy.initial_log_std, policy.initial_means) == ("paper", -2.0, [])
 
 
 def test_all_that_suits_can_be_read():
-    for words in SUITING.values():
-        cfg = load("train", [*words, "env=CartPole-v1"])
-        assert cfg.policy.name != "auto"
+    for layer in suiting().values():
+        assert compose(read("train", ["env=CartPole-v1"]), [layer]).policy.name != "auto"
 
 
 def test_a_skills_environment_follows_the_network_and_the_words():
-    cfg = load("train-skill", ["pick", "policy=paper", "env_kwargs.max_episode_steps=9"])
+    cfg = load_training("train-skill", ["pick", "policy=paper", "env_kwargs.max_episode_steps=9"])
     env_id, kwargs, _ = what_to_train(cfg)
     assert env_id == "rearrange/Pick-v0"
     assert kwargs == {
         "camera_size": 128, "action_space": "full", "observation_delay": 1, "max_episode_steps": 9
     }  # fmt: skip
-    cfg = load("train-skill", ["pick", "camera_size=32"])
+    cfg = load_training("train-skill", ["pick", "camera_size=32"])
     assert what_to_train(cfg).kwargs["camera_size"] == 32
 
 
@@ -197,7 +187,9 @@ def test_a_skills_environment_follows_the_network_and_the_words():
     ],
 )
 def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, starts):
-    assert what_to_train(load("train-skill", ["pick", *words])).kwargs.get("starts") == starts
+    assert (
+        what_to_train(load_training("train-skill", ["pick", *words])).kwargs.get("starts") == starts
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,23 +198,24 @@ def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, st
         (["warm_start=runs/a", "env_kwargs.depth=false"], 512),
         (["warm_start=runs/a"], 128),
         # how imitation_ver asks for its last stage, without pictures and with them
-        (["method=imitation_ver", "warm_start=runs/a", "env_kwargs.depth=false"], 512),
-        (["method=imitation_ver", "warm_start=runs/a"], 128),
+        (["method=imitation_ver", "env_kwargs.depth=true"], 512),
+        (["method=imitation_ver", "eyes=true"], 128),
         (["method=imitation", "warm_start=runs/a", "env_kwargs.depth=false"], 128),
         (["env_kwargs.depth=false"], 128),
     ],
 )
 def test_ver_from_weights_and_without_pictures_has_large_rollouts(words, num_steps):
-    cfg = load("train-skill", ["pick", *words])
-    assert with_suiting(cfg, what_to_train(cfg)).num_steps == num_steps
+    assert load_training("train-skill", ["pick", *words]).num_steps == num_steps
 
 
 def test_the_same_words_find_the_same_folder():
     def folder(verb, *words):
-        cfg = load(verb, list(words))
-        return str(run_folder(cfg, what_to_train(cfg)))
+        cfg = load_training(verb, list(words))
+        assert str(run_folder(cfg, what_to_train(cfg))) == cfg.run_dir
+        return cfg.run_dir
 
-    assert folder("train", "env=my.module:mine/Env-v0", "seed=3") == "runs/Env-v0-ver-3"
+    name = "rearrange.workloads.classic:rearrange/MaskedPendulum-v1"
+    assert folder("train", f"env={name}", "seed=3") == "runs/MaskedPendulum-v1-ver-3"
     assert folder("train-skill", "pick", "mode=ddppo") == "runs/pick-ddppo-0"
     assert folder("train-skill", "pick", "run_dir=~/a") == os.path.expanduser("~/a")
 
@@ -325,13 +318,10 @@ def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatc
 def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path):
     words = ["train-skill", "close_drawer", *TINY, *SLIGHT, "total_steps=64"]
     works(capsys, *words, "method=imitation", f"run_dir={tmp_path / 'a'}")
-    settings = load(
-        "train-skill",
-        ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}"],
-    )  # fmt: skip
+    given = ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}"]
+    settings = load_training("train-skill", given)
     subject = what_to_train(settings)
     spaces_ = read_spaces(subject.env_id, subject.kwargs)
-    settings = with_suiting(settings, subject)
     policy = first_policy(settings, subject, observation_spec(spaces_[0]), action_spec(spaces_[1]))
     taught = find_skill(tmp_path / "a").weights
     (one,) = (tmp_path / "a/checkpoints").glob("*.json")

@@ -1,14 +1,13 @@
 """What trainings begin with: a fresh policy of any network sees something of its task."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from gymnasium import spaces
 
-from rearrange.commands.settings import load
-from rearrange.commands.training.train import suiting_words, what_to_train, with_suiting
+from rearrange.commands.training.resolve import load_training
+from rearrange.commands.training.subject import what_to_train
 from rearrange.skills.network.distributions import action_head
 from rearrange.skills.network.policy import PRESETS, build_policy
 from rearrange.tasks.actions import STOP, action_slots
@@ -30,15 +29,13 @@ def chance_of_stop(mean, log_std, slots):
 @torch.inference_mode()
 @pytest.mark.parametrize("task", ENDS_BY_STOP)
 def test_no_skill_with_any_network_stops_at_once(task):
-    settings = load("train-skill", [task])
     for name, preset in PRESETS.items():
-        cfg = replace(settings, policy=replace(settings.policy, name=name))
-        words = dict(word.split("=", 1) for word in suiting_words(cfg, what_to_train(cfg)))
-        means = [float(mean) for mean in words["policy.initial_means"].strip("[]").split(",")]
+        policy = load_training("train-skill", [task, f"policy={name}"]).policy
+        means = policy.initial_means
         # the actor of this network, whose features are the hidden layers' or the memory's
         width = preset.lstm_hidden if preset.lstm_layers else preset.hidden_sizes[-1]
         actions = action_spec(spaces.Box(-1.0, 1.0, (len(means),)))
-        head = action_head(width, actions, float(words["policy.initial_log_std"]), means)
+        head = action_head(width, actions, policy.initial_log_std, means)
         distribution = head(torch.empty(1, width).uniform_(-1.0, 1.0))
         chance = chance_of_stop(
             distribution.mean[0], distribution.log_std, action_slots(task, "full")
@@ -61,9 +58,8 @@ def test_no_skill_with_any_network_stops_at_once(task):
 def test_nor_with_other_actions_or_by_the_other_verb(verb, words):
     narrow = [f"policy.encoder.{size}" for size in ("base_width=4", "image_size=16")]
     narrow += ["policy.encoder.norm_groups=1", "policy.encoder.compressed_size=64"]
-    cfg = load(verb, [*words, *narrow, "policy.lstm_hidden=16"])
+    cfg = load_training(verb, [*words, *narrow, "policy.lstm_hidden=16"])
     subject = what_to_train(cfg)
-    cfg = with_suiting(cfg, subject)
     seen, actions = read_spaces(subject.env_id, subject.kwargs)
     policy = build_policy(observation_spec(seen), action_spec(actions), cfg.policy)
     observation = {
@@ -81,5 +77,4 @@ def test_nor_with_other_actions_or_by_the_other_verb(verb, words):
     "words", [["pick"], ["navigate", "method=imitation"], ["navigate", "warm_start=runs/a"]]
 )
 def test_where_nothing_is_to_be_kept_from_stopping_no_means_are_given(words):
-    cfg = load("train-skill", words)
-    assert not any("initial_means" in word for word in suiting_words(cfg, what_to_train(cfg)))
+    assert load_training("train-skill", words).policy.initial_means == []

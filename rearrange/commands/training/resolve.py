@@ -1,0 +1,192 @@
+"""Which settings a training really has: the layers between the schema and the command line.
+
+    schema, presets  <  first actions  <  what suits the spaces, or the skill's recipe  <  its stage
+                     <  the words of the command line
+
+`train` takes what suits the environment's spaces (`suiting.yaml`), `train-skill` the recipe of its
+kind and, with `stage=`, that stage (`stages.yaml`, `skill/NAME.yaml`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rearrange.commands.settings import Layer, compose, merged, yaml_file
+from rearrange.commands.training.recipes import begins_with, recipes_of
+from rearrange.commands.training.subject import (
+    Subject,
+    run_folder,
+    stages_folder,
+    what_to_train,
+)
+from rearrange.commands.words import Given, read
+from rearrange.configs.stages import Recipe, Stage
+from rearrange.configs.training import RunCfg
+from rearrange.errors import UserError
+from rearrange.skills.first_actions import first_actions
+from rearrange.tasks.gym_factory import find_id, read_spaces
+from rearrange.ver.workers.spaces import action_spec, observation_spec
+
+CHAIN = "imitation_ver"  # the method that is several trainings
+RECIPE_NETWORKS = ("auto", "small")  # presets that recipes are for; others learn as the paper says
+
+
+def load_training(verb: str, words: list[str]) -> RunCfg:
+    """The settings that a training verb will run with.
+
+    Raises UserError for a mistake in the words, for values that do not go together, and for an
+    environment that is not there or whose spaces the trainer cannot take.
+    """
+    return resolved(read(verb, words))
+
+
+def resolved(given: Given) -> RunCfg:
+    """The same of what was read."""
+    own = _last_of_chain(given) if given.values.get("method") == CHAIN else given
+    layers = _skill_layers(own) if given.verb == "train-skill" else _env_layers(own)
+    settings = compose(own, layers)
+    settings.given = given
+    subject = what_to_train(settings)
+    _spaces(subject)  # what is wrong with the environment is better said before the work
+    if getattr(settings, "method", "ver") != "ver" and settings.action_space != "full":
+        raise UserError(
+            f"the oracle moves the whole robot: method={settings.method} needs action_space=full, "
+            f"got {settings.action_space}"
+        )
+    settings.run_dir = str(run_folder(settings, subject))
+    return settings
+
+
+# --- any environment ------------------------------------------------------------------------------
+
+
+def suiting() -> dict[str, Layer]:
+    """What `train` takes for each kind of environment."""
+    return yaml_file("suiting.yaml")
+
+
+def _env_layers(given: Given) -> list[Layer]:
+    draft = merged(given)
+    subject = Subject(draft.env, given_kwargs(given), "")
+    observation, action = _spaces(subject)
+    is_seeing = any(len(spec.shape) == 3 for spec in observation.values())
+    layers = [suiting()["pictures" if is_seeing else action.kind]]
+    if draft.warm_start is None:
+        layers.insert(0, _first(subject))
+    return layers
+
+
+def _spaces(subject: Subject) -> tuple[Any, Any]:
+    observation_space, action_space = read_spaces(subject.env_id, subject.kwargs)
+    return observation_spec(observation_space), action_spec(action_space)
+
+
+def _first(subject: Subject) -> Layer:
+    slots = subject.kwargs.get("action_space", "full")
+    return {"policy": first_actions(find_id(subject.env_id), slots)}
+
+
+def given_kwargs(given: Given) -> dict[str, Any]:
+    """The user's own words for the environment."""
+    own = [(key.partition("."), value) for key, value in given.values.items()]
+    return {name: value for (part, _, name), value in own if part == "env_kwargs"}
+
+
+# --- a skill --------------------------------------------------------------------------------------
+
+
+def _skill_layers(given: Given) -> list[Layer]:
+    known = recipes_of(given.choices["skill"])
+    name = given.values.get("stage")
+    if name is None and "preset" in given.values:
+        raise UserError("preset= is for one stage, stage=NAME; `train-skills` runs them all")
+    own: list[Layer] = []
+    if name is not None:
+        preset = given.values.get("preset", "laptop")
+        own = [stage_layer(known.stage(preset, name), known.stages[preset], given)]
+    draft = merged(given, own)
+    kind = kind_of(draft.method, draft.warm_start, draft.env_kwargs.get("depth"))
+    has_recipe = draft.policy.name in RECIPE_NETWORKS
+    recipes = known.recipes[kind] if has_recipe else ()
+    layers = [] if kind == "fresh" else [{"env_kwargs": known.env_kwargs}]
+    layers += [recipe_layer(recipe) for recipe in recipes]
+    if has_recipe:
+        layers.append({"policy": {"name": "small"}})
+    if draft.serial or draft.scheme.name == "serial":
+        layers.append({"overlap": False})
+    if kind == "fresh":
+        kwargs = {"action_space": draft.action_space, **draft.env_kwargs}
+        layers.insert(0, _first(Subject(draft.skill.env, kwargs, "")))
+    return [*layers, *own]
+
+
+def kind_of(method: str, warm_start: str | None, depth: bool | None) -> str:
+    """Which kind of recipe a training takes, see `configs/stages.py`."""
+    if method == "imitation":
+        return "imitation"
+    if warm_start is None:
+        return "fresh"
+    return "blind" if depth is False else "tuning"
+
+
+def recipe_layer(recipe: Recipe) -> Layer:
+    """A recipe as a nested mapping of settings."""
+    layer: dict[str, Any] = dict(recipe.settings)
+    if recipe.env_kwargs:
+        layer["env_kwargs"] = recipe.env_kwargs
+    if recipe.total_steps is not None:
+        layer["total_steps"] = recipe.total_steps
+    return layer
+
+
+def stage_layer(stage: Stage, stages: list[Stage], given: Given) -> Layer:
+    """A stage as a nested mapping of settings; the run of the stage before it lies beside its own.
+
+    Raises UserError for a stage that is no training.
+    """
+    if stage.method == "average":
+        raise UserError(f"stage {stage.name} averages weights: `train-skills` does it")
+    values = given.values
+    run_dir = values.get("run_dir")
+    if run_dir is None:
+        folder = stages_folder(values.get("preset", "laptop"), values.get("seed", 0))
+        run_dir = folder / given.choices["skill"] / stage.name
+    layer = dict(recipe_layer(stage)) | {"method": stage.method, "run_dir": str(run_dir)}
+    if (first := begins_with(stages, stage)) is not None:
+        layer["warm_start"] = str(Path(run_dir).expanduser().parent / first)
+    return layer
+
+
+# --- imitation, then VER --------------------------------------------------------------------------
+
+
+def chain(given: Given) -> list[RunCfg]:
+    """The trainings of method=imitation_ver, the last of which is the run itself.
+
+    Without pictures a step costs a fraction, and what can be learned so is learned first.
+    """
+    last = resolved(given)
+    run_dir, own = Path(last.run_dir), {"env_kwargs.depth": False, "resume": "auto"}
+    parts = [("imitation", {"method": "imitation"}, last.imitation.total_steps)]
+    if last.eyes:
+        values = {"method": "ver", "warm_start": str(run_dir / "imitation")}
+        parts.append(("blind", values, last.blind_steps))
+    stages = []
+    for name, values, num_steps in parts:
+        values = values | own | {"run_dir": str(run_dir / name)}
+        if num_steps:
+            values["total_steps"] = num_steps
+        stages.append(resolved(given.changed(values, without=("total_steps",))))
+    last.resume = "auto"
+    return [*stages, last]
+
+
+def _last_of_chain(given: Given) -> Given:
+    """What the last training of method=imitation_ver begins with stands whatever was given."""
+    draft = merged(given)
+    run_dir = run_folder(draft, Subject("", {}, draft.skill.name))
+    if draft.eyes:
+        return given.changed({"warm_start": str(run_dir / "blind")})
+    own = {"warm_start": str(run_dir / "imitation"), "env_kwargs.depth": False}
+    return given.changed(own)

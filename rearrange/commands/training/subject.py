@@ -1,0 +1,87 @@
+"""What is trained in, and the folder that the run is kept in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rearrange.configs.training import RunCfg, TrainSkillCfg
+from rearrange.errors import UserError
+from rearrange.system.files import write_whole_file
+from rearrange.system.folder_lock import LOCK_FILE
+from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE
+
+
+class Subject(NamedTuple):
+    """What is trained in."""
+
+    env_id: str
+    kwargs: dict[str, Any]
+    short_name: str  # in the name of the run's folder
+
+
+def what_to_train(settings: RunCfg) -> Subject:
+    """The environment, and what it is made with."""
+    if not isinstance(settings, TrainSkillCfg):
+        short_name = settings.env.rpartition(":")[2].rpartition("/")[2]
+        return Subject(settings.env, settings.env_kwargs, short_name)
+    kwargs = {
+        "camera_size": settings.camera_size or settings.policy.encoder.image_size,
+        "action_space": settings.action_space,
+        "observation_delay": settings.observation_delay,
+    }
+    return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
+
+
+def run_folder(settings: RunCfg, subject: Subject) -> Path:
+    """`run_dir`, or else a name from what is trained, so that the same words find it again."""
+    if settings.run_dir is not None:
+        return Path(settings.run_dir).expanduser()
+    return Path("runs") / f"{subject.short_name}-{settings.mode}-{settings.seed}"
+
+
+def stages_folder(preset: str, seed: int) -> Path:
+    """Where `train-skills` works unless told otherwise: SKILL/STAGE within."""
+    return Path("runs") / f"skills-{preset}-{seed}"
+
+
+RUN_PARTS = dict.fromkeys(("checkpoints", "tensorboard"), Path.is_dir) | dict.fromkeys(
+    ("config.yaml", METRICS_FILE, SUMMARY_FILE), Path.is_file
+)
+
+
+def check_run_folder(run_dir: Path, resume: str) -> None:
+    """Raises UserError if the folder cannot be one, or holds something that would be mixed in."""
+    try:
+        is_used = run_dir.exists() and any(file.name != LOCK_FILE for file in run_dir.iterdir())
+    except NotADirectoryError as error:  # also looked at without holding it, see `train.run`
+        raise UserError(f"run_dir must be a folder, {run_dir} is a file") from error
+    except OSError as error:
+        raise UserError(f"cannot use run_dir {run_dir}: {error.strerror}") from error
+    for name, is_right in RUN_PARTS.items():
+        part = run_dir / name
+        if os.path.lexists(part) and not is_right(part):  # a link that leads nowhere too
+            kind = "a folder" if is_right is Path.is_dir else "a file"
+            raise UserError(f"{part} must be {kind}: remove it, or choose another run_dir")
+    if is_used and resume == "no":
+        raise UserError(
+            f"{run_dir} is not empty: resume=auto goes on with the run in it, another run_dir "
+            "begins a new one"
+        )
+
+
+def save_config(settings: RunCfg, subject: Subject, run_dir: Path) -> None:
+    """Writes config.yaml: all settings, with `env` for skills too."""
+    from omegaconf import OmegaConf
+
+    given, settings.given = settings.given, None  # how it came about
+    values = OmegaConf.to_container(OmegaConf.structured(settings))
+    settings.given = given
+    values = {"env": subject.env_id} | values | {"run_dir": str(run_dir)}
+    del values["given"]
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        write_whole_file(run_dir / "config.yaml", OmegaConf.to_yaml(values).encode())
+    except OSError as error:
+        raise UserError(f"cannot write into run_dir {run_dir}: {error.strerror}") from error

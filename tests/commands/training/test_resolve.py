@@ -1,0 +1,160 @@
+"""Which settings a training has: compared with recorded ones, and of what they are merged."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from rearrange.commands.settings import flattened, load
+from rearrange.commands.training.recipes import read_recipes, recipes_of
+from rearrange.commands.training.resolve import chain, load_training
+from rearrange.commands.training.subject import run_folder, what_to_train
+from rearrange.commands.words import group_options, read
+from rearrange.errors import UserError
+from rearrange.tasks.gym_factory import read_spaces
+from rearrange.tasks.rules.names import SKILL_TASKS
+
+# Made by the code of commit 0db3c6e, whose recipes were words of a command line: each setting
+# under its dotted name, `made_with` what the environment is made with. "usual" holds unless a case
+# says otherwise.
+RECORDED = json.loads((Path(__file__).parents[2] / "data/resolved_settings.json").read_text())
+NAMES = list(RECORDED["cases"])
+
+
+def flat(settings):
+    subject = what_to_train(settings)
+    values = {k: v for k, v in asdict(settings).items() if k not in ("given", "skill")}
+    folder = str(run_folder(settings, subject))
+    return flattened(values | {"made_with": subject.kwargs, "env": subject.env_id}) | {
+        "folder": folder
+    }
+
+
+def differences(settings, expected):
+    values = flat(settings)
+    return {
+        key: (values.get(key, "absent"), value)
+        for key, value in (RECORDED["usual"] | expected).items()
+        if values.get(key, "absent") != value
+    }
+
+
+@pytest.mark.parametrize("case", [name for name in NAMES if "#" not in name])
+def test_settings_are_those_of_before(case):
+    verb, *words = case.split()
+    assert not differences(load_training(verb, words), RECORDED["cases"][case])
+
+
+@pytest.mark.parametrize(
+    "case", sorted({n.partition(" #")[0] for n in RECORDED["cases"] if "#" in n})
+)
+def test_so_are_those_of_imitation_and_then_ver(case):
+    verb, *words = case.split()
+    stages = chain(read(verb, [*words, "run_dir=RUN"]))
+    expected = [v for name, v in RECORDED["cases"].items() if name.startswith(f"{case} #")]
+    assert len(stages) == len(expected)
+    for settings, values in zip(stages, expected, strict=True):
+        assert not differences(settings, values)
+
+
+def shared(**stages):
+    recipes = {"all": {}, "fresh": {}, "imitation": {}, "blind": {}, "tuning": {}}
+    return {"recipes": recipes, "stages": stages}
+
+
+def own(*stages, **others):
+    return {"name": "pick", "env": "A", "stages": {"laptop": [*stages]}, **others}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (own({"name": "a", "total_step": 3}), "stage a: no key 'total_step': did you mean 'total_"),
+        (own({"name": "a", "settings": {"ppo": {"clip": 1}}}), "stage a: no setting 'ppo.clip': d"),
+        (own({"name": "a", "settings": {"method": "ver"}}), "stage a: no setting 'method': "),
+        (own({"name": "a", "settings": {"num_envs": "8"}}), "a: num_envs must be int, got '8'"),
+        (own({"name": "a", "settings": {"ppo": 3}}), "stage a: no setting 'ppo'"),
+        (own({"name": "a", "settings": {"overlap": 1}}), "a: overlap must be bool, got 1"),
+        (own({"name": "a", "settings": {"guide": {"policy_turn": [1, "b"]}}}), "policy_turn must"),
+        (own({"name": "a", "total_steps": 0}), "total_steps must be at least 1, got 0"),
+        (own({"name": "a", "method": "magic"}), "method must be one of imitation, ver, average"),
+        (own({"name": "a", "like": "lok"}), "stage a: no stage 'lok' to be like: did you mean 'lo"),
+        (own({"name": "a"}, {"name": "a"}), "names must differ and be those of folders, got a"),
+        (own({"name": "../a"}), "names must differ and be those of folders, got ../a"),
+        (own({"name": "a", "warm_start": "b"}, {"name": "b"}), "a needs 'b', which is no earlier"),
+        (own({"name": "a", "method": "average"}), "average names the stages of method=average"),
+        (own(recipes={"blnd": {}}), "recipes: no key 'blnd': did you mean 'blind'?"),
+        (own(recipes={"blind": {"settings": {"a": 1}}}), "recipe blind: no setting 'a'"),
+        (own(stage={}), "no key 'stage': did you mean 'stages'?"),
+    ],
+)
+def test_a_mistake_in_a_stage_is_one_line_that_says_where(values, message):
+    with pytest.raises(UserError) as caught:
+        read_recipes("skill/pick.yaml", values, shared(look={}))
+    assert str(caught.value).startswith("skill/pick.yaml") and message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_stage_that_is_like_another_says_only_what_differs():
+    look = {"total_steps": 5, "settings": {"ppo": {"num_epochs": 3}}, "env_kwargs": {"depth": True}}
+    differs = {"name": "b", "like": "look", "settings": {"ppo": {"learning_rate": 0.5}}}
+    (stage,) = read_recipes("skill/pick.yaml", own(differs), shared(look=look)).stages["laptop"]
+    assert (stage.name, stage.total_steps, stage.env_kwargs) == ("b", 5, {"depth": True})
+    assert stage.settings == {"ppo": {"num_epochs": 3, "learning_rate": 0.5}}
+
+
+@pytest.mark.parametrize("skill", group_options("skill"))
+def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(skill):
+    for preset, stages in recipes_of(skill).stages.items():
+        assert stages, preset
+        before = None
+        for stage in stages:
+            words = [skill, f"stage={stage.name}", f"preset={preset}", "run_dir=OUT/" + stage.name]
+            cfg = load_training("train-skill", words)
+            assert cfg.total_steps == stage.total_steps or stage.total_steps is None
+            assert cfg.warm_start == (f"OUT/{before}" if before else None)
+            subject = what_to_train(cfg)
+            assert subject.env_id == SKILL_TASKS[skill]
+            before = stage.name
+        # the last one's environment is as it comes: HAB's own sensors
+        seen, _ = read_spaces(subject.env_id, subject.kwargs)
+        size = {"camera_size": subject.kwargs["camera_size"]}
+        assert seen == read_spaces(subject.env_id, size)[0]
+
+
+def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
+    words = ["pick", "stage=look", "run_dir=OUT/look"]
+    cfg = load_training("train-skill", words)
+    assert (cfg.method, cfg.total_steps, cfg.warm_start) == ("imitation", 300_000, "OUT/cells")
+    assert (cfg.ppo.num_epochs, cfg.imitation.memory_rollouts) == (3, 60)  # of the stage
+    assert (cfg.imitation.huber_delta, cfg.policy.has_levelled) == (0.15, True)  # of the recipe
+    assert cfg.env_kwargs == {"ranges": False, "starts": "varied", "depth": True}
+    given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]
+    cfg = load_training("train-skill", [*words, *given])
+    assert (cfg.total_steps, cfg.ppo.num_epochs, cfg.warm_start) == (9, 1, "A")
+    assert cfg.env_kwargs["starts"] == "task" and cfg.imitation.memory_rollouts == 60
+
+
+def test_the_paper_s_stage_is_as_the_paper_says():
+    """VER, table A1: the schema's defaults, and 500 M steps."""
+    plain = load("train-skill", ["pick", "policy=paper"])
+    cfg = load_training("train-skill", ["pick", "stage=ver", "preset=paper"])
+    assert cfg.total_steps == 500_000_000 and cfg.warm_start is None
+    assert (cfg.ppo, cfg.policy, cfg.returns) == (plain.ppo, plain.policy, plain.returns)
+    assert cfg.run_dir == "runs/skills-paper-0/pick/ver"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pick", "stage=lok"], "preset laptop has no stage 'lok': did you mean 'look'?"),
+        (["pick", "preset=paper"], "preset= is for one stage, stage=NAME"),
+        (["pick", "preset=papr", "stage=ver"], "preset must be one of laptop, paper, got papr"),
+        (["pick", "method=imitation", "action_space=skill"], "needs action_space=full"),
+    ],
+)
+def test_mistakes_of_the_user_are_one_line(words, message):
+    with pytest.raises(UserError) as caught:
+        load_training("train-skill", words)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
