@@ -95,16 +95,18 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
 def _skill_of(world: WorldCfg) -> Path:
     """Where agent=learned takes its skill from: the checkpoint, or by the task's name."""
     from rearrange.skills.deployed.trained_skills import skill_path
+    from rearrange.tasks.rules.definition import TASKS
     from rearrange.tasks.rules.names import SKILL_TASKS
 
     if world.checkpoint is not None:
         return Path(world.checkpoint)
-    if world.task not in SKILL_TASKS:
+    task = TASKS.find(world.task).name
+    if task not in SKILL_TASKS:
         known = ", ".join(SKILL_TASKS)
         raise UserError(
             f"agent=learned needs checkpoint= for {world.task}: skills go by the names {known}"
         )
-    return skill_path(world.task, world.chain.skills)
+    return skill_path(task, world.chain.skills)
 
 
 @dataclass(kw_only=True)

@@ -1,6 +1,7 @@
 """The doors: a registry for each kind of thing that can be added, and what comes with the package.
 
     TASKS     what is asked of the robot: rules, episodes, Gymnasium id    TaskDefinition
+    SKILLS    what the robot can learn: task, teacher, deployment, recipe  SkillDefinition
     AGENTS    who acts in an episode: called with the environment          a class or function
 
 `rearrange.system.registry` says how names are found, and how a module of your own adds some. This
@@ -10,11 +11,16 @@ is the one place where the names of the package's own stand. None of them is imp
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rearrange.planner.agents.agent import AGENTS
+from rearrange.skills.definition import SKILLS, Operator, SkillDefinition
 from rearrange.tasks import actions
 from rearrange.tasks.rules.definition import TASKS, TaskDefinition
 
 _RULES, _EPISODES = "rearrange.tasks.rules", "rearrange.tasks.episodes.generate"
+_STEPS = "rearrange.planner.agents.oracle_skills"
+_RECIPES = Path(__file__).with_name("configs") / "skill"
 _PICK_AND_PLACE = (("navigate", "pick"), ("navigate", "place"))
 _USUAL = ("navigate", "pick", "place")
 
@@ -23,6 +29,8 @@ def add_all() -> None:
     """Adds everything. Harmless when called again."""
     for task in (*_home_tasks(), *_skill_tasks()):
         TASKS.add(task.name, task)
+    for skill in _skills():
+        SKILLS.add(skill.name, skill)
     for name, where in _AGENTS.items():
         AGENTS.add(name, where)
 
@@ -74,6 +82,45 @@ def _skill_tasks() -> tuple[TaskDefinition, ...]:
         task("close_drawer", 14, "articulation:CLOSE_DRAWER", stationary=stop),
         task("open_fridge", 15, "articulation:OPEN_FRIDGE"),
         task("close_fridge", 16, "articulation:CLOSE_FRIDGE"),
+    )
+
+
+def _skills() -> tuple[SkillDefinition, ...]:
+    """What the robot can learn, each in the task of its name."""
+
+    def skill(
+        name: str, program: str, teacher: str, deployment: str, reach: str | None,
+        operators: dict[str, Operator], trained: int | None = None, oracle: int = 700,
+    ) -> SkillDefinition:  # fmt: skip
+        return SkillDefinition(
+            name=name, task=name, recipe=_RECIPES / f"{name}.yaml", operators=operators,
+            program=f"rearrange.skills.oracle.programs:{program}",
+            teacher=f"rearrange.skills.teacher.rules:{teacher}",
+            deployment=f"rearrange.skills.deployed.deployment:{deployment}",
+            step=f"{_STEPS}:{program}", reach=reach and f"{_STEPS}:{reach}",
+            trained_steps=trained, oracle_steps=oracle,
+        )  # fmt: skip
+
+    def actions(count: int, *names: str) -> dict[str, Operator]:
+        return dict.fromkeys(names, Operator(tuple(range(count))))
+
+    def door(name: str) -> dict[str, Operator]:
+        return {name: Operator((0,), name)}
+
+    handle, opening, closing = "reach_handle", "open_container", "close_container"
+    picks = actions(1, "pick", "pick_from_cab", "pick_from_fridge")
+    places = actions(2, "place", "place_in_cab", "place_in_fridge")
+    # Control steps of trained ones, more than their own tasks give: what opens has to drive further
+    # in a chain, and one in ten of the Picks and Places in the fridge, around its open door, takes
+    # more than 270. A Pick or Place that stands still is over sooner.
+    return (
+        skill("navigate", "navigate", "navigate", "NAVIGATE", None, {"nav": Operator((1,))}),
+        skill("pick", "pick", "pick", "PICK", "reach_pick", picks, 400, 900),
+        skill("place", "place", "place", "PLACE", "reach_place", places, 400, 800),
+        skill("open_drawer", opening, opening, "OPEN", handle, door("open_cab"), 300),
+        skill("close_drawer", closing, "close_drawer", "CLOSE", None, door("close_cab")),
+        skill("open_fridge", opening, opening, "OPEN", handle, door("open_fridge"), 300),
+        skill("close_fridge", closing, "close_fridge", "CLOSE", None, door("close_fridge")),
     )
 
 

@@ -15,15 +15,12 @@ from typing import Protocol
 
 import numpy as np
 
-SKILLS: tuple[str, ...] = (
-    "navigate", "pick", "place", "open_drawer", "close_drawer", "open_fridge", "close_fridge",
-)  # fmt: skip
 ACTION_SIZE = 11
 ARM, GRIP, BASE, STOP = slice(0, 7), 7, slice(8, 10), 10  # slots of the full action
 
 
 class Skill(Protocol):
-    """One of `SKILLS` at work on one target."""
+    """A skill at work on one target."""
 
     name: str
 

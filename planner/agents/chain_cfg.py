@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rearrange.errors import UserError
-from rearrange.skills.skill import SKILLS
+from rearrange.skills.definition import SKILLS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from rearrange.planner.agents.skill_set import SkillSet
 from rearrange.planner.agents.skill_view import SkillView, shifted
 from rearrange.planner.home.calls import Call
 from rearrange.sim.home.furniture import MARKERS
+from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.deployment import Observation, Senses, reset_arm, run_policy
 from rearrange.skills.deployed.recovery import back_out, step_aside
 from rearrange.skills.motion.body import Body
@@ -28,10 +29,6 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.home import HOME_MARKERS
 from rearrange.tasks.rules.rulebook import make_task
 
-# Control steps, more than the skills' own tasks give: what opens has to drive further here, and one
-# in ten of the Picks and Places in the fridge, around its open door, takes more than 270. A Pick or
-# Place that stands still is over sooner.
-LIMITS = {"pick": 400, "place": 400, "open_drawer": 300, "open_fridge": 300}
 View = Callable[[Observation], Observation]
 
 
@@ -52,12 +49,13 @@ class LearnedSkills:
         self.skipped = skills.skipped
 
     def limit(self, skill: str) -> int:
-        """That of the settings, else of `LIMITS`, else an episode's of the skill's own task."""
+        """That of the settings, else of the skill, else an episode's of the skill's own task."""
         if skill in self._cfg.limits:
             return self._cfg.limits[skill]
         if skill in self._skills.oracle:
             return self._oracle.limit(skill)
-        return LIMITS.get(skill, make_task(skill).rules.max_episode_steps)
+        definition = SKILLS[skill]
+        return definition.trained_steps or make_task(definition.task).rules.max_episode_steps
 
     def prepare(self, call: Call) -> Program:
         """Lets go of what the plan does not have in hand: a handle, a wrong object. Resets the arm.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rearrange.planner.home.calls import Call, place_of
+from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.home.objects import ObjectKind
+from rearrange.skills.definition import SKILLS
 from rearrange.skills.motion import retreat
 from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.reach import ReachPlan
@@ -13,17 +17,8 @@ from rearrange.skills.oracle import doors as oracle_doors
 from rearrange.skills.oracle import objects as oracle_objects
 from rearrange.skills.oracle import place as oracle_place
 from rearrange.skills.skill import Program
+from rearrange.system.registry import resolved
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
-
-LIMITS = {
-    "navigate": 700,
-    "pick": 900,
-    "place": 800,
-    "open_drawer": 700,
-    "open_fridge": 700,
-    "close_drawer": 700,
-    "close_fridge": 700,
-}  # control steps
 
 
 class OracleSkills:
@@ -33,11 +28,10 @@ class OracleSkills:
 
     def __init__(self, body: Body, episode: EpisodeSpec) -> None:
         self._body, self._episode = body, episode
-        self._targets = {target.name: target for target in episode.targets}
 
     def limit(self, skill: str) -> int:
         """Control steps that a skill may take."""
-        return LIMITS[skill]
+        return SKILLS[skill].oracle_steps
 
     def prepare(self, call: Call) -> Program:
         """Nothing: every program starts from any posture."""
@@ -46,21 +40,10 @@ class OracleSkills:
 
     def program(self, call: Call, following: Call | None) -> Program:
         """The program of a call. Navigation goes where the skill after it is best started."""
-        body, sim = self._body, self._body.sim
-        if call.skill == "navigate":
-            place = place_of(sim, self._episode, call.entity)
-            return oracle_objects.navigate(body, place, self._reach(following))
-        if call.skill in ("pick", "place"):
-            target = self._targets[call.target]
-            if call.skill == "pick":
-                return oracle_objects.pick(body, target.object, self._pitches(target))
-            return oracle_place.place(body, target.object, self._goal(call))
-        if sim.held_object is not None:
-            held = sim.object_kind(sim.held_object).name
-            raise RuntimeError(f"{call.skill} planned with {held} in hand")
-        if call.skill.startswith("open"):
-            return oracle_doors.open_container(body, call.entity)
-        return oracle_doors.close_container(body, call.entity)
+        definition = SKILLS[call.skill]
+        if definition.step is None:
+            return definition.start_program(self._body, own_episode(self._episode, call))
+        return resolved(definition.step)(self._body, self._episode, call, following)
 
     def recover(self, call: Call, failures: int) -> Program:
         """Away from what is touched, to an open place near by."""
@@ -70,28 +53,87 @@ class OracleSkills:
         """Its programs start from anywhere."""
         return False
 
-    def _reach(self, call: Call | None) -> ReachPlan | None:
-        """How a skill will reach its thing, as far as is known before the way there."""
-        if call is None:
-            return None
-        if call.skill == "pick":
-            target = self._targets[call.target]
-            return oracle_objects.plan_pick(self._body, target.object, self._pitches(target))
-        if call.skill == "place":
-            target = self._targets[call.target]
-            return oracle_place.plan_place(self._body, target.object, self._goal(call))
-        if call.skill.startswith("open"):
-            return oracle_doors.plan_handle(self._body, call.entity)
-        return None
 
-    def _goal(self, call: Call) -> np.ndarray:
-        """Where a place ends, [3] m, world."""
-        return np.array(self._targets[call.destination].goal)
+# --- steps of plans ------------------------------------------------------------------------------
 
-    def _pitches(self, target: Target) -> tuple[float, ...]:
-        """How to approach a target so that it can be set down where it has to go."""
-        kind = self._body.sim.object_kind(target.object)
-        return pick_pitches(kind, target, self._body.sim.object_pos_w(target.object))
+
+def own_episode(episode: EpisodeSpec, call: Call) -> EpisodeSpec:
+    """A step as an episode of its skill's own task that begins where the robot is now."""
+    is_handle = call.entity in MARKERS
+    names = [target.name for target in episode.targets]
+    return replace(
+        episode,
+        task=SKILLS[call.skill].task,
+        marker=call.entity if is_handle else None,
+        target_index=0 if is_handle else names.index(call.target),
+        start_holding=call.is_carrying,
+    )
+
+
+def navigate(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
+    reach = SKILLS[following.skill].reach if following is not None else None
+    where = place_of(body.sim, episode, call.entity)
+    plan: ReachPlan | None = None if reach is None else resolved(reach)(body, episode, following)
+    return oracle_objects.navigate(body, where, plan)
+
+
+def pick(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
+    target = _target(episode, call.target)
+    return oracle_objects.pick(body, target.object, _pitches(body, target))
+
+
+def reach_pick(body: Body, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
+    target = _target(episode, call.target)
+    return oracle_objects.plan_pick(body, target.object, _pitches(body, target))
+
+
+def place(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
+    target = _target(episode, call.target)
+    return oracle_place.place(body, target.object, _goal(episode, call))
+
+
+def reach_place(body: Body, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
+    target = _target(episode, call.target)
+    return oracle_place.plan_place(body, target.object, _goal(episode, call))
+
+
+def open_container(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
+    _check_empty(body, call)
+    return oracle_doors.open_container(body, call.entity)
+
+
+def reach_handle(body: Body, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
+    return oracle_doors.plan_handle(body, call.entity)
+
+
+def close_container(
+    body: Body, episode: EpisodeSpec, call: Call, following: Call | None
+) -> Program:  # fmt: skip
+    _check_empty(body, call)
+    return oracle_doors.close_container(body, call.entity)
+
+
+def _check_empty(body: Body, call: Call) -> None:
+    """Raises RuntimeError if a plan has the hand empty and it is not."""
+    sim = body.sim
+    if sim.held_object is not None:
+        held = sim.object_kind(sim.held_object).name
+        raise RuntimeError(f"{call.skill} planned with {held} in hand")
+
+
+def _target(episode: EpisodeSpec, name: str) -> Target:
+    return next(target for target in episode.targets if target.name == name)
+
+
+def _goal(episode: EpisodeSpec, call: Call) -> np.ndarray:
+    """Where a place ends, [3] m, world."""
+    return np.array(_target(episode, call.destination).goal)
+
+
+def _pitches(body: Body, target: Target) -> tuple[float, ...]:
+    """How to approach a target so that it can be set down where it has to go."""
+    kind = body.sim.object_kind(target.object)
+    return pick_pitches(kind, target, body.sim.object_pos_w(target.object))
 
 
 def pick_pitches(kind: ObjectKind, target: Target, now: np.ndarray) -> tuple[float, ...]:

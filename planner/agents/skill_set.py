@@ -18,7 +18,9 @@ from rearrange.errors import UserError
 from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_view import IMAGE, SIGHTS
+from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.trained_skills import FIXED_BASE, find_skill_path, skill_path
+from rearrange.tasks.actions import action_slots
 from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import HOME_TASKS
@@ -27,7 +29,10 @@ from rearrange.tasks.rules.rulebook import make_task
 if TYPE_CHECKING:
     from rearrange.skills.deployed.learned import LearnedPolicy
 
-ARM_ONLY = ("pick", "place", "open_drawer", "close_drawer")
+
+def is_arm_enough(skill: str) -> bool:
+    """Whether the skill's task can be done with the base held still: action_space=stationary."""
+    return not {8, 9} & set(action_slots(SKILLS[skill].task, "stationary"))
 
 
 class Variant(NamedTuple):
@@ -82,7 +87,7 @@ def skill_paths(task: str, agent: str, cfg: ChainCfg) -> dict[str, Path]:
 
 
 def _file_name(skill: str, variant: Variant) -> str:
-    return skill + FIXED_BASE if variant.is_fixed_base and skill in ARM_ONLY else skill
+    return skill + FIXED_BASE if variant.is_fixed_base and is_arm_enough(skill) else skill
 
 
 def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
@@ -114,14 +119,15 @@ def _load(skill: str, path: Path, variant: Variant, is_sampling: bool) -> Learne
     from rearrange.skills.deployed.skill_files import find_skill
 
     policy = LearnedPolicy(find_skill(path), is_sampling)
-    if policy.task != skill:
-        raise UserError(f"{path} was trained in task {policy.task}, not in {skill}")
+    task = SKILLS[skill].task
+    if policy.task != task:
+        raise UserError(f"{path} was trained in task {policy.task}, not in {task}")
     is_fixed = policy.action_space == "stationary"
-    if skill in ARM_ONLY and is_fixed != variant.is_fixed_base:
+    if is_arm_enough(skill) and is_fixed != variant.is_fixed_base:
         wanted = "action_space=stationary" if variant.is_fixed_base else "a base that moves"
         got = policy.action_space
         raise UserError(f"{path} must be trained with {wanted}, got action_space={got}")
-    known = {*make_task(skill).sensors, *SIGHTS}
+    known = {*make_task(task).sensors, *SIGHTS}
     if unknown := sorted(set(policy.observation) - known):
         raise UserError(f"{path} was trained with sensors that {skill} lacks: {', '.join(unknown)}")
     return policy

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.deployment import COMPASS, Frames
 from rearrange.skills.motion.driving import wrapped
 from rearrange.tasks.ranges import RANGES
@@ -44,7 +45,7 @@ class SkillView:
         self, skill: str, target: int = 0, *, is_at_goal: bool = False, marker: int = 0
     ) -> None:
         self._parts: list[tuple[str, str, slice]] = []  # its name, where it is cut from
-        for name in make_task(skill).sensors:
+        for name in make_task(SKILLS[skill].task).sensors:
             source, size, place = name, 0, 0
             if name in _OF_TARGET:
                 size, place = _OF_TARGET[name], target

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rearrange.planner.home.facts import goal_name
-from rearrange.planner.home.problems import skill_call
+from rearrange.planner.home.problems import skill_call, skill_of
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.simulation import Simulation
@@ -21,7 +21,7 @@ class Call(NamedTuple):
     """A skill and what it is about."""
 
     skill: str
-    """As trained, one of `skills.skill.SKILLS`."""
+    """Its name."""
     entity: str
     """HAB's name: a target such as `any_targets|0`, its goal `TARGET_any_targets|0`, a handle."""
     line: str
@@ -55,12 +55,10 @@ class Call(NamedTuple):
 
 def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
     """The call of a step; `entities`: PDDL name -> HAB's name, as of `facts.entities`."""
-    skill, arguments = skill_call(step)
+    shown, arguments = skill_call(step)
+    skill = skill_of(step).name
     names = [entities[argument] for argument in arguments]
-    line = f"{skill}({', '.join(names)})"
-    if names[0] in fur.MARKERS and skill != "navigate":
-        is_drawer = fur.MARKERS[names[0]] in fur.DRAWERS
-        skill = f"{skill.split('_')[0]}_{'drawer' if is_drawer else 'fridge'}"
+    line = f"{shown}({', '.join(names)})"
     goal = names[1].removeprefix(_GOAL) if skill == "place" else ""
     return Call(skill, names[0], line, goal)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rearrange.errors import UserError
 from rearrange.planner.strips.pddl import Domain, Fact, GroundAction, atom_text, parse_domain
+from rearrange.skills.definition import SKILLS, SkillDefinition
 
 DOMAIN_PATH = Path(__file__).with_name("domain.pddl")
 ROBOT = "robot_0"
@@ -22,21 +23,6 @@ FRIDGE = "fridge_push_point"
 """HAB's marker of the fridge; the container "fridge" means it too."""
 RECEPTACLE_STATES = ("open", "closed", "between")
 
-# Ground action -> the skill that carries it out, and which of its arguments the skill gets.
-_SKILLS = {
-    "nav": ("navigate", (1,)),
-    "pick": ("pick", (0,)),
-    "pick_from_cab": ("pick", (0,)),
-    "pick_from_fridge": ("pick", (0,)),
-    "place": ("place", (0, 1)),
-    "place_in_cab": ("place", (0, 1)),
-    "place_in_fridge": ("place", (0, 1)),
-    "open_cab": ("open_cab", (0,)),
-    "close_cab": ("close_cab", (0,)),
-    "open_fridge": ("open_fridge", (0,)),
-    "close_fridge": ("close_fridge", (0,)),
-}
-
 
 @cache
 def home_domain() -> Domain:
@@ -44,12 +30,21 @@ def home_domain() -> Domain:
     return parse_domain(DOMAIN_PATH.read_text(encoding="utf-8"), DOMAIN_PATH.name)
 
 
+def skill_of(action: GroundAction) -> SkillDefinition:
+    """The skill that carries out an action. Raises UserError for one that none does."""
+    for skill in SKILLS.values():
+        if action.name in skill.operators:
+            return skill
+    known = ", ".join(name for skill in SKILLS.values() for name in skill.operators)
+    raise UserError(f"{action.name} is no action of the home; it has {known}")
+
+
 def skill_call(action: GroundAction) -> tuple[str, tuple[str, ...]]:
-    """The skill for an action of the home's domain, with PDDL names: ("navigate", ("bowl_0",))."""
-    if action.name not in _SKILLS:
-        raise UserError(f"{action.name} is no action of the home; it has {', '.join(_SKILLS)}")
-    skill, places = _SKILLS[action.name]
-    return skill, tuple(action.arguments[place] for place in places)
+    """How a plan shows an action, with PDDL names: ("navigate", ("bowl_0",)). Raises as above."""
+    skill = skill_of(action)
+    operator = skill.operators[action.name]
+    arguments = tuple(action.arguments[place] for place in operator.arguments)
+    return operator.shown or skill.name, arguments
 
 
 def pddl_name(entity: str) -> str:

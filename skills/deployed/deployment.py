@@ -29,8 +29,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rearrange.sim.robot import fetch
+from rearrange.skills.definition import SKILLS, DeploymentRules
 from rearrange.skills.motion.body import Body
 from rearrange.skills.skill import GRIP, STOP, Program
+from rearrange.system.registry import resolved
 from rearrange.tasks.rules.task import EE_AT_REST
 
 MAX_STOP_DISTANCE = 2.0  # m, navigate may not stop further away (VER paper, appendix B)
@@ -39,18 +41,12 @@ ARM_RESET_DONE = 0.05  # rad, the largest difference of a joint, hab-spec 5.1
 COMPASS = "goal_to_agent_gps_compass"
 # What tells whether a skill stands still: by less than so much moved within STILL_STEPS.
 STILL_STEPS, STILL_HAND = 60, 0.05  # control steps; m of each coordinate
-WATCHED = {
-    "navigate": (COMPASS,),
-    "pick": ("obj_start_sensor", "relative_resting_position"),
-    "place": ("obj_goal_sensor", "relative_resting_position"),
-}
 STILL_BASE = (0.08, 0.15)  # m and rad, of the compass
 # Control steps without coming nearer by so many m, after which Navigate has stalled. A way around
 # furniture may lead away from the goal, at 1 m/s for no longer than this. The hand's way around an
 # open door takes most of an episode: Pick and Place have their time limits instead.
 PATIENCE, NEARER = 180, 0.1
 STUCK = "stuck"
-_ENDS_BY_STOP = ("navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge")
 
 Observation = Mapping[str, np.ndarray]
 
@@ -98,6 +94,37 @@ class Senses:
         return bool(np.linalg.norm(self.now["relative_resting_position"]) < EE_AT_REST)
 
 
+def _hold_stays(grip: float, is_holding: bool, is_released: bool) -> float:
+    return 1.0 if is_holding else -1.0
+
+
+OPEN = DeploymentRules()
+CLOSE = DeploymentRules(grip=_hold_stays)
+NAVIGATE = DeploymentRules(
+    may_stop=lambda seen: bool(seen[COMPASS][0] <= MAX_STOP_DISTANCE),
+    grip=_hold_stays,
+    watched=(COMPASS,),
+    is_driving=True,
+)
+PICK = DeploymentRules(
+    has_ended=lambda senses: senses.is_holding and senses.is_at_rest,
+    may_stop=lambda seen: False,
+    grip=lambda grip, is_holding, is_released: 1.0 if is_holding else grip,
+    watched=("obj_start_sensor", "relative_resting_position"),
+)
+PLACE = DeploymentRules(
+    has_ended=lambda senses: not senses.is_holding and senses.is_at_rest,
+    may_stop=lambda seen: False,
+    grip=lambda grip, is_holding, is_released: -1.0 if is_released else grip,
+    watched=("obj_goal_sensor", "relative_resting_position"),
+)
+
+
+def rules_of(skill: str) -> DeploymentRules:
+    """Those of a skill. Raises UserError for one that does not exist."""
+    return resolved(SKILLS[skill].deployment)
+
+
 def run_policy(
     skill: str,
     policy: Policy,
@@ -116,17 +143,18 @@ def run_policy(
         explore: sample actions in any case.
     """
     policy.reset(seed, explore)
+    rules = rules_of(skill)
     is_released = False
     progress = Progress(skill)
-    while not _has_ended(skill, senses):
+    while not rules.has_ended(senses):
         seen = view(senses.seen)
         if progress.has_stalled(seen):
             return STUCK
         action = policy.act(seen)
-        if action[STOP] > 0.0 and _may_stop(skill, seen):
+        if action[STOP] > 0.0 and rules.may_stop(seen):
             return None
         is_released = is_released or not senses.is_holding
-        action[GRIP] = guarded_grip(skill, float(action[GRIP]), senses.is_holding, is_released)
+        action[GRIP] = rules.grip(float(action[GRIP]), senses.is_holding, is_released)
         action[STOP] = 0.0
         yield action
     return None
@@ -136,8 +164,8 @@ class Progress:
     """Whether what a skill sees still tells of something being done."""
 
     def __init__(self, skill: str) -> None:
-        self._watched = WATCHED.get(skill, ())
-        self._is_driving = skill == "navigate"
+        rules = rules_of(skill)
+        self._watched, self._is_driving = rules.watched, rules.is_driving
         self._still = STILL_BASE if self._is_driving else STILL_HAND
         self._recent: deque[np.ndarray] = deque(maxlen=STILL_STEPS)
         self._best, self._since = np.inf, 0
@@ -161,29 +189,6 @@ class Progress:
         if distance < self._best - NEARER:
             self._best, self._since = distance, 0
         return self._since > PATIENCE
-
-
-def _has_ended(skill: str, senses: Senses) -> bool:
-    if skill == "pick":
-        return senses.is_holding and senses.is_at_rest
-    return skill == "place" and not senses.is_holding and senses.is_at_rest
-
-
-def _may_stop(skill: str, seen: Observation) -> bool:
-    if skill == "navigate":
-        return bool(seen[COMPASS][0] <= MAX_STOP_DISTANCE)
-    return skill in _ENDS_BY_STOP
-
-
-def guarded_grip(skill: str, grip: float, is_holding: bool, is_released: bool) -> float:
-    """The grip command that is sent, as each skill's own task treats it in training."""
-    if skill == "pick":
-        return 1.0 if is_holding else grip
-    if skill == "place":
-        return -1.0 if is_released else grip
-    if skill.startswith("open"):
-        return grip
-    return 1.0 if is_holding else -1.0
 
 
 def reset_arm(body: Body, senses: Senses) -> Program:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rearrange.skills.definition import skill_for
 from rearrange.skills.motion.body import Body
 from rearrange.skills.oracle import doors as oracle_doors
 from rearrange.skills.oracle import objects as oracle_objects
@@ -16,18 +17,30 @@ FRIDGE = "fridge_top_door"
 
 def skill_program(body: Body, episode: EpisodeSpec) -> Program:
     """The program for an episode of a skill task. Raises ValueError for other tasks."""
+    return skill_for(episode.task).start_program(body, episode)
+
+
+def navigate(body: Body, episode: EpisodeSpec) -> Program:
     target = episode.targets[episode.target_index]
-    if episode.task == "navigate":
-        point = target.goal if episode.start_holding else target.start
-        return oracle_objects.navigate(body, np.array(point))
-    if episode.task == "pick":
-        is_level = target.start_container == FRIDGE
-        pitches = oracle_objects.PITCHES_LEVEL if is_level else oracle_objects.PITCHES
-        return oracle_objects.pick(body, target.object, pitches)
-    if episode.task == "place":
-        return oracle_place.place(body, target.object, np.array(target.goal))
-    if episode.task.startswith("open"):
-        return oracle_doors.open_container(body, episode.marker)
-    if episode.task.startswith("close"):
-        return oracle_doors.close_container(body, episode.marker)
-    raise ValueError(f"no single skill solves task {episode.task!r}")
+    point = target.goal if episode.start_holding else target.start
+    return oracle_objects.navigate(body, np.array(point))
+
+
+def pick(body: Body, episode: EpisodeSpec) -> Program:
+    target = episode.targets[episode.target_index]
+    is_level = target.start_container == FRIDGE
+    pitches = oracle_objects.PITCHES_LEVEL if is_level else oracle_objects.PITCHES
+    return oracle_objects.pick(body, target.object, pitches)
+
+
+def place(body: Body, episode: EpisodeSpec) -> Program:
+    target = episode.targets[episode.target_index]
+    return oracle_place.place(body, target.object, np.array(target.goal))
+
+
+def open_container(body: Body, episode: EpisodeSpec) -> Program:
+    return oracle_doors.open_container(body, episode.marker)
+
+
+def close_container(body: Body, episode: EpisodeSpec) -> Program:
+    return oracle_doors.close_container(body, episode.marker)

@@ -26,7 +26,7 @@ from rearrange.skills.motion.body import Body
 from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.skills.teacher.rules import teacher_for
-from rearrange.tasks.gym_factory import make_gym
+from rearrange.tasks.gym_factory import find_id, make_gym
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
 
@@ -112,7 +112,7 @@ def make_guided(
     index: int, env_id: str, num_envs: int, kwargs: dict[str, Any], cfg: GuideCfg
 ) -> GuidedEnv:
     """The environment of worker `index` of `num_envs`, as `make_gym` makes it, with the oracle."""
-    limit = make_task(TASK_OF_ID[env_id]).rules.max_episode_steps
+    limit = make_task(TASK_OF_ID[find_id(env_id)]).rules.max_episode_steps
     limited = {"max_episode_steps": round(cfg.time_factor * limit)}
     env = make_gym(index, env_id, num_envs, limited | kwargs)
     is_watched = index % cfg.watch_every == cfg.watch_every - 1

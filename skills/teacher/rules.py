@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rearrange.skills.definition import skill_for
 from rearrange.skills.motion.body import Body
 from rearrange.skills.oracle.programs import FRIDGE
 from rearrange.skills.teacher.servo import Servo
@@ -14,20 +15,41 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 
 
 def teacher_for(body: Body, episode: EpisodeSpec) -> Servo:
-    """The rules for an episode of a skill task. Raises ValueError for other tasks."""
-    target = episode.targets[episode.target_index] if episode.targets else None
-    fridge = Shelf(body.sim.layout.pieces["fridge"])
-    if episode.task == "pick":
-        return PickServo(body, target.object, fridge if target.start_container == FRIDGE else None)
-    if episode.task == "place":
-        shelf = fridge if target.goal_container == FRIDGE else None
-        return PlaceServo(body, target.object, np.array(target.goal), shelf)
-    if episode.task == "navigate":
-        return NavigateServo(body, np.array(target.goal if episode.start_holding else target.start))
-    if episode.task.startswith("open"):
-        return OpenServo(body, episode.marker)
-    if episode.task == "close_drawer":
-        return CloseDrawerServo(body, episode.marker)
-    if episode.task == "close_fridge":
-        return CloseFridgeServo(body)
-    raise ValueError(f"no rules for task {episode.task!r}")
+    """The rules for an episode of a skill task.
+
+    Raises ValueError for other tasks, UserError for a skill that has none.
+    """
+    return skill_for(episode.task).start_teacher(body, episode)
+
+
+def pick(body: Body, episode: EpisodeSpec) -> Servo:
+    target = episode.targets[episode.target_index]
+    return PickServo(body, target.object, _shelf(body, target.start_container))
+
+
+def place(body: Body, episode: EpisodeSpec) -> Servo:
+    target = episode.targets[episode.target_index]
+    shelf = _shelf(body, target.goal_container)
+    return PlaceServo(body, target.object, np.array(target.goal), shelf)
+
+
+def navigate(body: Body, episode: EpisodeSpec) -> Servo:
+    target = episode.targets[episode.target_index]
+    return NavigateServo(body, np.array(target.goal if episode.start_holding else target.start))
+
+
+def open_container(body: Body, episode: EpisodeSpec) -> Servo:
+    return OpenServo(body, episode.marker)
+
+
+def close_drawer(body: Body, episode: EpisodeSpec) -> Servo:
+    return CloseDrawerServo(body, episode.marker)
+
+
+def close_fridge(body: Body, episode: EpisodeSpec) -> Servo:
+    return CloseFridgeServo(body)
+
+
+def _shelf(body: Body, container: str | None) -> Shelf | None:
+    """The fridge's, for what is in it."""
+    return Shelf(body.sim.layout.pieces["fridge"]) if container == FRIDGE else None

@@ -8,8 +8,8 @@ from rearrange.planner.agents.chain import ChainProgram
 from rearrange.planner.agents.oracle_skills import OracleSkills, pick_pitches
 from rearrange.sim.home.objects import KINDS
 from rearrange.sim.simulation import Simulation
+from rearrange.skills.definition import SKILLS
 from rearrange.skills.motion.body import Body
-from rearrange.skills.skill import SKILLS
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.rules.predicates import object_at
 

@@ -5,15 +5,16 @@ import pytest
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
+from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.deployment import (
     Progress,
     Senses,
-    guarded_grip,
     reset_arm,
+    rules_of,
     run_policy,
 )
 from rearrange.skills.motion.body import Body
-from rearrange.skills.skill import GRIP, SKILLS, STOP
+from rearrange.skills.skill import GRIP, STOP
 from rearrange.tasks.episodes.generate import generate_episode
 
 FAR, NEAR = np.array([0.3, 0.0, 0.0], np.float32), np.array([0.1, 0.0, 0.0], np.float32)
@@ -151,12 +152,12 @@ def test_the_grip_is_treated_as_in_each_skills_own_task():
         hold = 1.0 if holding else -1.0
         for grip in (-0.5, 0.5):
             for skill in ("navigate", "close_drawer", "close_fridge"):
-                assert guarded_grip(skill, grip, holding, False) == hold
+                assert rules_of(skill).grip(grip, holding, False) == hold
             for skill in ("open_drawer", "open_fridge"):
-                assert guarded_grip(skill, grip, holding, False) == grip
-    assert guarded_grip("pick", -0.5, True, False) == 1.0
-    assert guarded_grip("pick", -0.5, False, True) == -0.5
-    assert guarded_grip("place", -0.5, True, False) == -0.5
+                assert rules_of(skill).grip(grip, holding, False) == grip
+    assert rules_of("pick").grip(-0.5, True, False) == 1.0
+    assert rules_of("pick").grip(-0.5, False, True) == -0.5
+    assert rules_of("place").grip(-0.5, True, False) == -0.5
 
 
 @pytest.fixture(scope="module")
