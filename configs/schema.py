@@ -50,10 +50,13 @@ class AgentSettings:
     with the package."""
     oracle_skills: list[str] = field(default_factory=list)
     """agent=tp_srl...: the oracle, which reads the simulator's state, does these skills instead."""
-    replan: bool = True
-    """Agents that plan: look after each skill and plan again; false carries out the first plan."""
-    max_failures: int = 20
-    """Agents that plan: with so many failed skills an episode is given up; 1 is Habitat's way."""
+    looks: str = "auto"
+    """Agents that plan: what they know after each skill, to plan again if need be. none: nothing,
+    the first plan is carried out (Habitat's rule); own: what the robot did and felt; privileged:
+    the simulator's state. auto: own for tp_srl..., privileged for the oracle."""
+    max_failures: int | None = None
+    """Agents that plan: with so many failed skills an episode is given up; none: 1 with looks=none,
+    as in Habitat, else 20."""
     limits: dict[str, int] = field(default_factory=dict)
     """agent=tp_srl...: control steps of a skill, limits.pick=300; none: the usual ones."""
 

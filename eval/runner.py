@@ -45,7 +45,7 @@ def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
         skills=expand(cfg.skills),
         oracle_skills=tuple(cfg.oracle_skills),
         is_sampling=cfg.sample,
-        replan=cfg.replan,
+        looks=_looks(cfg),
         max_failures=cfg.max_failures,
         limits=dict(cfg.limits),
     )
@@ -60,6 +60,14 @@ def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
     )
     sources_of_skills(world)
     return world
+
+
+def _looks(cfg: EvaluateCfg | RecordCfg | ViewCfg) -> str:
+    from rearrange.planner.agents.skill_set import variant_of
+
+    if cfg.looks != "auto":
+        return cfg.looks
+    return "own" if variant_of(cfg.agent) is not None else "privileged"
 
 
 def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
@@ -78,7 +86,7 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
             "trained_skills": {skill: str(path) for skill, path in paths.items()},
             "oracle_skills": [name for name in chain.oracle_skills if name not in skipped],
             "skipped_skills": sorted(skipped),
-            "replan": chain.replan,
+            "looks": chain.looks,
             "max_failures": chain.max_failures,
             "limits": dict(chain.limits),
         }
@@ -87,6 +95,9 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
             raise UserError(
                 f"{name} is for agent={', '.join(chaining_agents())}; got agent={world.agent}"
             )
+    if chain.looks == "own":
+        known = ", ".join(chaining_agents())
+        raise UserError(f"looks=own is for agent={known}; got agent={world.agent}")
     if world.agent == "learned":
         return {"trained_skills": {world.task: str(_skill_of(world))}}
     return {}

@@ -6,13 +6,15 @@ has done since it knows without seeing the object:
     it pulled a drawer open    the object in it came along, as far as the joint sensor says
     it let the object go       it lies below where the hand was then, at the height of the goal
 
-Nothing is read from the object. A thing that fell, rolled or was knocked over stays lost.
+Nothing is read from the object. A thing that fell, rolled or was knocked over stays lost. The
+drawer's joint is read from the simulator here; `planner.agents.memory` does without that.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from rearrange.planner.home.calls import Call
 from rearrange.sim.home.furniture import DRAWERS
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -23,8 +25,28 @@ class Beliefs:
 
     def __init__(self, sim: Simulation, episode: EpisodeSpec) -> None:
         self._sim, self._targets = sim, episode.targets
+        self._places = {target.name: place for place, target in enumerate(episode.targets)}
         self._let_go: dict[int, np.ndarray] = {}  # by target: where, [3] m, world
         self._first = {joint: sim.joint_position(joint) for joint in DRAWERS}
+        self._call: Call | None = None  # the skill at work
+        self._was_holding = False
+
+    def begin(self, call: Call | None) -> None:
+        """What the robot does from now on; None: nothing that the plan has asked for."""
+        self._call = call
+
+    def feel(self, is_holding: bool) -> None:
+        """Once a control step: whether the suction holds something."""
+        if is_holding == self._was_holding:
+            return
+        self._was_holding = is_holding
+        if self._call is None or self._call.skill not in ("pick", "place"):
+            return
+        target = self._places[self._call.target]
+        if is_holding:
+            self.taken(target)
+        else:
+            self.let_go(target, self._places[self._call.destination])
 
     def let_go(self, target: int, goal: int) -> None:
         """The hand has just opened with a target, over the goal of one."""
@@ -41,7 +63,9 @@ class Beliefs:
         if target in self._let_go:
             return self._let_go[target] - np.array(spec.start)
         joint = spec.start_container
-        if joint not in DRAWERS:
-            return np.zeros(3)
+        return self._pulled(joint) if joint in DRAWERS else np.zeros(3)
+
+    def _pulled(self, joint: str) -> np.ndarray:
+        """How far a drawer has come out since the episode began, [3] m, world."""
         moved = self._sim.joint_position(joint) - self._first[joint]
         return moved * np.array(self._sim.data.joint(joint).xaxis)

@@ -4,12 +4,12 @@
                          |            yes: next skill      no: plan again
                          +-- failed: plan again, a bounded number of times
 
-Every skill has a time limit. Ends with stop once the goals hold. Without replanning the first plan
+Every skill has a time limit. Ends with stop once the goals hold. With `looks=none` the first plan
 is carried out to its end without a look, as Habitat-lab and the VER paper do.
 
-Looking is privileged: the facts are read from the simulator (`planner.home.facts`), by sensors that
-the robot does not have. With `replan=False` they decide only the first plan; after that they merely
-label, for the report, the skills that ended without having done their work.
+Where the facts come from says `planner.agents.looks`. The first plan goes by those that HAB gives
+with the task. Apart from all that, the simulator's state labels for the report the skills that
+ended without having done their work.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from collections.abc import Generator
 from typing import Protocol
 
 from rearrange.planner.agents.chain_cfg import ChainCfg
-from rearrange.planner.home.calls import Call, call_of, place_of
-from rearrange.planner.home.facts import entities, observe
+from rearrange.planner.agents.looks import Privileged, Source, has_worked, problem
+from rearrange.planner.home.calls import Call, call_of
+from rearrange.planner.home.facts import entities, problem_left
 from rearrange.planner.home.plan import solve_home
 from rearrange.planner.home.problems import home_domain
-from rearrange.planner.strips.pddl import GroundAction, Problem, parse_problem
+from rearrange.planner.strips.pddl import GroundAction
 from rearrange.planner.strips.search import NoPlanError
 from rearrange.planner.strips.validate import PlanError, validate
 from rearrange.skills.motion.body import Body
 from rearrange.skills.skill import Program
 from rearrange.tasks.rules.episode import EpisodeSpec
-from rearrange.tasks.rules.predicates import object_at, robot_at
 
 RECOVERY_LIMIT = 300  # control steps
 SETTLE_STEPS = 10  # before the last look: what was let go comes to rest
@@ -63,13 +63,24 @@ class SkillMaker(Protocol):
 
 
 class ChainProgram:
-    """One episode's plan in execution, with what people and metrics want to know of it."""
+    """One episode's plan in execution, with what people and metrics want to know of it.
+
+    Args:
+        source: where facts come from after the first plan; None: the simulator's state.
+    """
 
     def __init__(
-        self, body: Body, episode: EpisodeSpec, skills: SkillMaker, cfg: ChainCfg | None = None
+        self,
+        body: Body,
+        episode: EpisodeSpec,
+        skills: SkillMaker,
+        cfg: ChainCfg | None = None,
+        source: Source | None = None,
     ) -> None:
         self._body, self._episode, self._skills = body, episode, skills
         self._cfg = cfg or ChainCfg()
+        self._truth = Privileged(body.sim, episode)
+        self._source = source or self._truth
         self._entities = entities(episode)
         self._robot_at: str | None = None
         self._plan: list[GroundAction] = []
@@ -87,9 +98,9 @@ class ChainProgram:
 
     def run(self) -> Program:
         """The whole episode; returns None when it believes that it is done, else why it is not."""
-        if self._cfg.replan:
-            return (yield from self._run_with_looks())
-        return (yield from self._run_blindly())
+        if self._cfg.looks == "none":
+            return (yield from self._run_blindly())
+        return (yield from self._run_with_looks())
 
     def _run_with_looks(self) -> Program:
         """Goes on until the goals hold or too many skills have failed."""
@@ -100,7 +111,7 @@ class ChainProgram:
                 return "no plan"
             if not self._plan:
                 yield from self._body.settle(SETTLE_STEPS)
-                if all(object_at(self._body.sim, target) for target in self._episode.targets):
+                if self._source.are_goals_met():
                     self.status = "done"
                     return None
                 continue
@@ -150,43 +161,41 @@ class ChainProgram:
             yield from self._skills.prepare(call)
             program = self._skills.program(call, following)
             failure = yield from limited(program, self._skills.limit(call.skill))
-            is_noticed = failure is not None or self._cfg.replan
-            if failure is None and not self._has_worked(step, call):
+            self._source.end(call, failure)
+            noticed = failure
+            if failure is None and self._cfg.looks != "none" and not self._holds(step, call):
+                noticed = NOT_DONE
+            if failure is None and not has_worked(self._truth, self._episode, step, call):
                 failure = NOT_DONE
             self.attempts.append((call.skill, failure is None))
-            if failure is not None:
-                self.failures.append(f"{call.skill}({call.entity}): {failure}")
-                if is_noticed:
-                    self._num_failures += 1
-                    return self.failures[-1]
+            if failure is not None or noticed is not None:
+                self.failures.append(f"{call.skill}({call.entity}): {failure or noticed}")
+            if noticed is not None:
+                self._num_failures += 1
+                return self.failures[-1]
         if call.skill == "navigate":
             self._robot_at = call.entity
         self._past.append(f"+ {call.line}")
         del self._plan[0]
         return None
 
-    # --- looking: privileged ---------------------------------------------------------------------
+    # --- looking ----------------------------------------------------------------------------------
 
-    def _has_worked(self, step: GroundAction, call: Call) -> bool:
-        """Whether a step that has ended did what the plan has it for."""
-        if call.skill == "navigate":
-            sim = self._body.sim
-            return robot_at(sim, place_of(sim, self._episode, call.entity))
-        return step.add_effects <= self._problem().init
+    def _holds(self, step: GroundAction, call: Call) -> bool:
+        """Whether a step that has ended did what the plan has it for, as far as is known."""
+        return has_worked(self._source, self._episode, step, call)
 
     def _still_holds(self) -> bool:
-        """Whether the rest of the plan leads from what is observed now to the goals."""
+        """Whether the rest of the plan leads from what is known now to the goals."""
+        left = problem(self._source, self._episode, self._robot_at)
         try:
-            validate(home_domain(), self._problem(), self._plan)
+            validate(home_domain(), left, self._plan)
         except PlanError:
             return False
         return True
 
-    def _problem(self) -> Problem:
-        return parse_problem(self._problem_text(), home_domain())
-
     def _problem_text(self) -> str:
-        return observe(self._body.sim, self._episode, self._robot_at)
+        return problem_left(self._episode, self._source.facts(), self._robot_at)
 
     def _call(self, step: GroundAction) -> Call:
         return call_of(step, self._entities)

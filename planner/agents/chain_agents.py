@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import UserError
+from rearrange.planner.agents.beliefs import Beliefs
 from rearrange.planner.agents.chain import ChainProgram
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.learned_skills import LearnedSkills
+from rearrange.planner.agents.looks import Own
+from rearrange.planner.agents.memory import Memory
 from rearrange.planner.agents.oracle_skills import OracleSkills
 from rearrange.planner.agents.skill_set import SkillSet, Variant
+from rearrange.planner.home.facts import read_facts
 from rearrange.skills.deployed.deployment import Frames, Senses
 from rearrange.skills.motion.body import Body
 from rearrange.skills.oracle.programs import skill_program
@@ -111,8 +115,9 @@ class OracleAgent(ProgramAgent):
 class TpSrlAgent(ProgramAgent):
     """Plans, and carries the plan out with trained skills that move arm and base.
 
-    Privileged is the look that plans and checks (`planner.agents.chain`), and each skill of
+    Privileged are, with `looks=privileged`, the look that plans and checks, and each skill of
     `oracle_skills`; the trained skills, their ends and the arm reset go by the robot's own sensors.
+    What is in which container at the beginning, and shut, HAB gives with the task.
     """
 
     variant = Variant()
@@ -127,8 +132,17 @@ class TpSrlAgent(ProgramAgent):
     def _start(self) -> Program:
         episode = self._env.episode
         self._senses = Senses()
-        maker = LearnedSkills(self._body, episode, self._senses, self._skills, self._cfg)
-        self._chain = ChainProgram(self._body, episode, maker, self._cfg)
+        sim, source = self._body.sim, None
+        if self._cfg.looks == "privileged":
+            self._beliefs = Beliefs(sim, episode)
+        else:
+            self._beliefs = Memory(sim, episode, read_facts(sim, episode))
+        if self._cfg.looks == "own":
+            source = Own(self._beliefs, episode)
+        maker = LearnedSkills(
+            self._body, episode, self._senses, self._skills, self._cfg, self._beliefs
+        )
+        self._chain = ChainProgram(self._body, episode, maker, self._cfg, source)
         return self._chain.run()
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
@@ -136,6 +150,7 @@ class TpSrlAgent(ProgramAgent):
         env = self._env
         frames = Frames(env.sim.ee_rot_w.copy(), env.sim.base_pose[2])
         self._senses.update(observation, env.current_observation, frames, env.observation_delay)
+        self._beliefs.feel(self._senses.is_holding)
         return super().act(observation, info)
 
 

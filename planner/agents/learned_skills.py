@@ -36,7 +36,13 @@ class LearnedSkills:
     """The skills of a set on one body in one episode."""
 
     def __init__(
-        self, body: Body, episode: EpisodeSpec, senses: Senses, skills: SkillSet, cfg: ChainCfg
+        self,
+        body: Body,
+        episode: EpisodeSpec,
+        senses: Senses,
+        skills: SkillSet,
+        cfg: ChainCfg,
+        beliefs: Beliefs,
     ) -> None:
         self._body, self._episode, self._senses = body, episode, senses
         self._skills, self._cfg = skills, cfg
@@ -45,7 +51,7 @@ class LearnedSkills:
         self._num_calls = 0
         self._failures: Counter[str] = Counter()  # by the step's line
         self._is_hand_out = False  # among things, where Pick or Place have ended
-        self._beliefs = Beliefs(body.sim, episode)
+        self._beliefs = beliefs
         self.skipped = skills.skipped
 
     def limit(self, skill: str) -> int:
@@ -62,6 +68,7 @@ class LearnedSkills:
 
         A skill that was cut off leaves such things; M3 too forces a release then (hab-spec 5.3).
         """
+        self._beliefs.begin(None)
         if self._senses.is_holding and not call.is_carrying:
             yield from let_go(self._body)
         if call.skill not in self._skills.oracle:
@@ -74,6 +81,8 @@ class LearnedSkills:
     def program(self, call: Call, following: Call | None) -> Program:
         """The trained skill of a call, from a fresh memory, or the oracle's program for it."""
         self._body.phase = ""
+        self._beliefs.begin(call)
+        self._is_hand_out = call.skill in ("pick", "place") and call.skill in self._skills.policies
         if call.skill in self._skills.oracle:
             is_ours = following is not None and following.skill in self._skills.oracle
             return self._oracle.program(call, following if is_ours else None)
@@ -87,31 +96,11 @@ class LearnedSkills:
         seed = 1000 * self._episode.index + self._num_calls
         # Its most likely actions have failed here; they would do so again.
         explore = self._failures[call.line] > 0
-        program = run_policy(call.skill, policy, self._senses, view, seed, explore)
-        return self._remembering(call, program)
-
-    def _remembering(self, call: Call, program: Program) -> Program:
-        """The program, while what happens to its object is taken down."""
-        if call.skill not in ("pick", "place"):
-            return (yield from program)
-        target, was_holding = self._names.index(call.target), self._senses.is_holding
-        goal = self._names.index(call.destination)
-        self._is_hand_out = True
-        while True:
-            try:
-                action = next(program)
-            except StopIteration as end:
-                return end.value
-            yield action
-            if self._senses.is_holding != was_holding:
-                was_holding = not was_holding
-                if was_holding:
-                    self._beliefs.taken(target)
-                else:
-                    self._beliefs.let_go(target, goal)
+        return run_policy(call.skill, policy, self._senses, view, seed, explore)
 
     def recover(self, call: Call, failures: int) -> Program:
         """The oracle's recovery after an oracle skill, else that by the robot's own sensors."""
+        self._beliefs.begin(None)
         if call.skill in self._skills.oracle:
             return self._oracle.recover(call, failures)
         self._failures[call.line] += 1

@@ -2,7 +2,7 @@
 
 oracle             plans from the world's state, carries the plan out with oracle skills, replans
                    when a fact is lost
-tp_srl             plans in the same way, carries the plan out with trained skills
+tp_srl             plans, carries the plan out with trained skills, replans by what it did and felt
 tp_srl_nonav       the same without Navigate
 tp_srl_fixed_base  the same with manipulation skills that do not drive
 learned            one trained skill, on the task it was trained in

@@ -1,14 +1,14 @@
 """From the world to PDDL: which facts hold now, as a problem that says what is still to be done.
 
-    Simulation + EpisodeSpec  --observe-->  problem text  --solve-->  plan
+    Simulation + EpisodeSpec  --read_facts-->  HomeFacts  --problem_left-->  text  --solve-->  plan
 
-The facts are HAB's predicates read from the simulator (`tasks.rules.predicates`), at the start of
-an episode and again whenever a plan has to be checked or made anew.
+`read_facts` reads HAB's predicates from the simulator (`tasks.rules.predicates`). Facts may come
+from elsewhere too: from what the robot remembers (`planner.agents.memory`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rearrange.planner.home.plan import format_plan, length_text, solve_home
 from rearrange.planner.home.problems import entity_names, task_problem
@@ -34,34 +34,57 @@ def entities(episode: EpisodeSpec) -> dict[str, str]:
     return entity_names([*names, *(goal_name(name) for name in names), *MARKERS_IN_USE])
 
 
-def observe(sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None) -> str:
-    """The problem that is left, as PDDL text: what holds now, and the episode's goals.
+@dataclass
+class HomeFacts:
+    """What holds of an episode's objects and containers, by HAB's entity names."""
 
-    `robot_at` is the entity that the robot last navigated to, None when it stands at nothing.
-    """
+    containers: dict[str, str | None]
+    """Target -> handle of the drawer or fridge that it lies in; None: in none of them."""
+    placed: dict[str, str]
+    """Target -> the goal that it lies at, its own or another."""
+    states: dict[str, str]
+    """Handle -> open, closed or between."""
+    held: str | None = None
+    """The target in the hand."""
+
+
+def read_facts(sim: Simulation, episode: EpisodeSpec) -> HomeFacts:
+    """What holds now: privileged, from the simulator's state."""
     joints = {marker: fur.MARKERS[marker] for marker in MARKERS_IN_USE}
-    movables: dict[str, str | None] = {}
-    goals: dict[str, str | None] = {}
-    placed: dict[str, str] = {}
-    held = None
+    facts = HomeFacts(containers={}, placed={}, states={})
     for target in episode.targets:
         inside = [m for m, joint in joints.items() if contained(sim, target.object, joint)]
-        movables[target.name] = inside[0] if inside else None
-        joint = target.goal_container
-        goals[goal_name(target.name)] = fur.MARKER_OF_JOINT[joint] if joint else None
+        facts.containers[target.name] = inside[0] if inside else None
         if sim.held_object == target.object:
-            held = target.name
+            facts.held = target.name
         elif (place := _goal_it_lies_at(sim, episode, target)) is not None:
-            placed[target.name] = goal_name(place.name)
-    states = {
+            facts.placed[target.name] = goal_name(place.name)
+    facts.states = {
         marker: "open" if opened(sim, joint) else "closed" if closed(sim, joint) else "between"
         for marker, joint in joints.items()
     }
+    return facts
+
+
+def problem_left(episode: EpisodeSpec, facts: HomeFacts, robot_at: str | None = None) -> str:
+    """The problem that is left, as PDDL text: what holds, and the episode's goals.
+
+    `robot_at` is the entity that the robot last navigated to, None when it stands at nothing.
+    """
+    goals: dict[str, str | None] = {}
+    for target in episode.targets:
+        joint = target.goal_container
+        goals[goal_name(target.name)] = fur.MARKER_OF_JOINT[joint] if joint else None
     pairs = [(target.name, goal_name(target.name)) for target in episode.targets]
     return task_problem(
-        f"{episode.task}_{episode.split}_{episode.index}", movables, goals, pairs, states,
-        held=held, robot_at=robot_at, placed=placed,
+        f"{episode.task}_{episode.split}_{episode.index}", facts.containers, goals, pairs,
+        facts.states, held=facts.held, robot_at=robot_at, placed=facts.placed,
     )  # fmt: skip
+
+
+def observe(sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None) -> str:
+    """The problem that is left by the simulator's state, see `read_facts` and `problem_left`."""
+    return problem_left(episode, read_facts(sim, episode), robot_at)
 
 
 def _goal_it_lies_at(sim: Simulation, episode: EpisodeSpec, target: Target) -> Target | None:

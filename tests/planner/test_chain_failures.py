@@ -6,6 +6,7 @@ import pytest
 
 from rearrange.planner.agents.chain import NOT_DONE, OUT_OF_TIME, ChainProgram
 from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.home.facts import goal_name, read_facts
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.motion.body import Body
 from rearrange.tasks.episodes.generate import generate_episode
@@ -119,8 +120,8 @@ def test_a_skill_out_of_time_is_counted_and_the_chain_plans_again(world):
 
 def test_one_failure_ends_the_episode_as_in_habitat(world):
     skills = Pretender(world[2], lengths={"pick": 100})
-    for replan in (True, False):
-        chain = chain_of(world, skills, max_failures=1, replan=replan)
+    for looks in ("privileged", "none"):
+        chain = chain_of(world, skills, max_failures=1, looks=looks)
         assert run(chain)[0] == f"pick(any_targets|0): {OUT_OF_TIME}"
         assert chain.plan_lines[1] == "> pick(any_targets|0)"
 
@@ -136,7 +137,7 @@ def test_a_skill_that_ends_without_its_effect_has_failed(world):
 def test_without_replanning_the_first_plan_is_carried_out_whatever_happens(world):
     """What went wrong unnoticed stands in the label; what ran out of time is left behind."""
     skills = Pretender(world[2] | {"pick": lambda call: None}, lengths={"place": 100})
-    chain = chain_of(world, skills, replan=False, max_failures=8)
+    chain = chain_of(world, skills, looks="none", max_failures=8)
     failure, _ = run(chain)
     assert failure == chain.failures[0] == f"pick(any_targets|0): {NOT_DONE}"
     assert len(skills.calls) == 8 and skills.recoveries == []
@@ -145,7 +146,7 @@ def test_without_replanning_the_first_plan_is_carried_out_whatever_happens(world
 
 
 def test_without_replanning_the_plan_of_a_good_day_succeeds(world):
-    chain = chain_of(world, Pretender(world[2]), replan=False, max_failures=1)
+    chain = chain_of(world, Pretender(world[2]), looks="none")
     assert run(chain)[0] is None and chain.failures == []
     assert all(line.startswith("+") for line in chain.plan_lines)
 
@@ -170,3 +171,52 @@ def test_navigate_has_worked_when_the_robot_is_within_two_metres(world):
 
     chain = chain_of(world, Pretender(deeds | {"navigate": stop_short}), max_failures=1)
     assert run(chain)[0] == f"navigate(any_targets|0): {NOT_DONE}"
+
+
+class Remembered:
+    """Facts as a robot may have them wrong: it believes that all went well."""
+
+    def __init__(self, facts, goals):
+        self.known, self.goals, self.ended = facts, goals, []
+
+    def facts(self):
+        return self.known
+
+    def is_at(self, entity):
+        return True
+
+    def are_goals_met(self):
+        return set(self.known.placed) == set(self.goals)
+
+    def end(self, call, failure):
+        self.ended.append((call.skill, failure))
+        if failure is None and call.skill == "pick":
+            self.known.held = call.target
+        if failure is None and call.skill == "place":
+            self.known.held = None
+            self.known.placed[call.target] = self.goals[call.target]
+
+
+def test_by_its_own_memory_a_chain_believes_what_it_did_and_the_report_does_not(world):
+    """Pick and Place do nothing: the memory takes them as done, the label does not."""
+    sim, episode, deeds = world
+    skills = Pretender({"navigate": deeds["navigate"]}, lengths={})
+    goals = {target.name: goal_name(target.name) for target in episode.targets}
+    memory = Remembered(read_facts(sim, episode), goals)
+    cfg = ChainCfg(looks="own", max_failures=2)
+    chain = ChainProgram(Body(sim), episode, skills, cfg, memory)
+    assert run(chain)[0] is None and chain.status == "done"
+    assert len(skills.calls) == 8 and skills.recoveries == []
+    assert [worked for skill, worked in chain.attempts if skill != "navigate"] == 4 * [False]
+    assert memory.ended == 2 * [(n, None) for n in ("navigate", "pick", "navigate", "place")]
+
+
+def test_what_its_own_memory_tells_of_a_failure_is_tried_again(world):
+    """A Pick that is out of time is not in the memory as done, though its object is in the hand."""
+    sim, episode, deeds = world
+    skills = Pretender({"navigate": deeds["navigate"]}, lengths={"pick": 100})
+    goals = {target.name: goal_name(target.name) for target in episode.targets}
+    memory = Remembered(read_facts(sim, episode), goals)
+    chain = ChainProgram(Body(sim), episode, skills, ChainCfg(looks="own", max_failures=3), memory)
+    assert run(chain)[0] == f"pick(any_targets|0): {OUT_OF_TIME}"
+    assert skills.recoveries == [("pick", 1), ("pick", 2)]

@@ -1,0 +1,98 @@
+"""How a chain comes to know what holds: by the simulator's state, or by the robot's own senses.
+
+looks          after each skill                              whose facts
+none           nothing: the first plan to its end            (Habitat's rule)
+own            plans again where the plan no longer leads    the robot's memory
+privileged     the same                                      the simulator's state
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rearrange.planner.agents.memory import Memory
+from rearrange.planner.home.calls import Call, place_of
+from rearrange.planner.home.facts import HomeFacts, goal_name, problem_left, read_facts
+from rearrange.planner.home.problems import home_domain
+from rearrange.planner.strips.pddl import GroundAction, Problem, parse_problem
+from rearrange.sim.simulation import Simulation
+from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.predicates import object_at, robot_at
+
+
+class Source(Protocol):
+    """Where facts come from."""
+
+    def facts(self) -> HomeFacts:
+        """What holds now."""
+        ...
+
+    def is_at(self, entity: str) -> bool:
+        """Whether the robot, which has just navigated there, is at an entity."""
+        ...
+
+    def are_goals_met(self) -> bool:
+        """Whether every target is where it should be."""
+        ...
+
+    def end(self, call: Call, failure: str | None) -> None:
+        """A skill has ended, of itself or because of `failure`."""
+        ...
+
+
+class Privileged:
+    """The simulator's state."""
+
+    def __init__(self, sim: Simulation, episode: EpisodeSpec) -> None:
+        self._sim, self._episode = sim, episode
+
+    def facts(self) -> HomeFacts:
+        """HAB's predicates."""
+        return read_facts(self._sim, self._episode)
+
+    def is_at(self, entity: str) -> bool:
+        """Judged where the entity is, not where the skill believes it to be."""
+        return robot_at(self._sim, place_of(self._sim, self._episode, entity))
+
+    def are_goals_met(self) -> bool:
+        """Each object within HAB's distance of its goal."""
+        return all(object_at(self._sim, target) for target in self._episode.targets)
+
+    def end(self, call: Call, failure: str | None) -> None:
+        """Nothing has to be remembered."""
+
+
+class Own:
+    """What the robot remembers."""
+
+    def __init__(self, memory: Memory, episode: EpisodeSpec) -> None:
+        self._memory, self._episode = memory, episode
+
+    def facts(self) -> HomeFacts:
+        """Those of its memory."""
+        return self._memory.facts
+
+    def is_at(self, entity: str) -> bool:
+        """Navigate stops of itself only where its compass shows the target within 2 m."""
+        return True
+
+    def are_goals_met(self) -> bool:
+        """Each target was placed at its goal, and not taken from there."""
+        placed = self._memory.facts.placed
+        return all(placed.get(t.name) == goal_name(t.name) for t in self._episode.targets)
+
+    def end(self, call: Call, failure: str | None) -> None:
+        """To be remembered."""
+        self._memory.end(call, failure)
+
+
+def has_worked(source: Source, episode: EpisodeSpec, step: GroundAction, call: Call) -> bool:
+    """Whether a step that has ended did what the plan has it for."""
+    if call.skill == "navigate":
+        return source.is_at(call.entity)
+    return step.add_effects <= problem(source, episode, None).init
+
+
+def problem(source: Source, episode: EpisodeSpec, at: str | None) -> Problem:
+    """What is left to do, by a source's facts; `at`: the entity that the robot is at."""
+    return parse_problem(problem_left(episode, source.facts(), at), home_domain())

@@ -1,0 +1,145 @@
+"""What the robot remembers, against what is: by hands that move in the real home."""
+
+import math
+
+import numpy as np
+import pytest
+
+from rearrange.planner.agents.memory import FLOOR, Memory, turned
+from rearrange.planner.home.calls import Call
+from rearrange.planner.home.facts import goal_name, read_facts
+from rearrange.skills.motion.body import Body
+from rearrange.skills.oracle.doors import open_container
+from rearrange.tasks.registry import make_env
+
+
+@pytest.fixture(scope="module")
+def env():
+    return make_env("set_table", "val", depth=False, observation_delay=0)
+
+
+@pytest.fixture
+def memory(env):
+    env.reset(options={"index": 0})
+    return Memory(env.sim, env.episode, read_facts(env.sim, env.episode))
+
+
+def carry_out(env, memory, program):
+    """The oracle does it; the memory feels each control step."""
+    for action in program:
+        env.step(action)
+        memory.feel(env.sim.is_holding)
+
+
+@pytest.mark.parametrize(
+    ("skill", "marker", "joint"),
+    [
+        ("open_drawer", "cab_push_point_5", "drawer_right_top"),
+        ("open_fridge", "fridge_push_point", "fridge_top_door"),
+    ],
+)
+def test_an_opening_felt_by_the_hand_is_that_of_the_joint(env, memory, skill, marker, joint):
+    before, call = memory.facts.states[marker], Call(skill, marker, "")
+    memory.begin(call)
+    carry_out(env, memory, open_container(Body(env.sim), marker))
+    memory.end(call, None)
+    true = env.sim.joint_position(joint)
+    assert before == "closed" and true > 0.3
+    # the hand pivots about the fridge's knob, so that it goes round a little more than the door
+    assert memory.opening(marker) == pytest.approx(true, rel=0.04 if "drawer" in joint else 0.2)
+    assert memory.facts == read_facts(env.sim, env.episode)
+
+
+def test_what_lies_in_a_drawer_that_the_hand_pulls_comes_along(env, memory):
+    target, start = env.episode.targets[0], env.sim.object_pos_w(env.episode.targets[0].object)
+    assert target.start_container == "drawer_right_top"
+    memory.begin(Call("open_drawer", "cab_push_point_5", ""))
+    carry_out(env, memory, open_container(Body(env.sim), "cab_push_point_5"))
+    moved = env.sim.object_pos_w(target.object) - start
+    np.testing.assert_allclose(memory.offset(0), moved, atol=0.06)  # it coasts a little
+    assert not memory.offset(1).any()
+
+
+class Hand:
+    """A simulator of which only the hand is there."""
+
+    def __init__(self):
+        self.ee_pos_w = np.zeros(3)
+
+    def joint_position(self, joint):
+        return 0.0
+
+
+@pytest.fixture
+def felt(env):
+    """A memory whose hand goes where it is put."""
+    env.reset(options={"index": 0})
+    hand = Hand()
+    return hand, Memory(hand, env.episode, read_facts(env.sim, env.episode)), env.episode.targets
+
+
+def picked(memory, name):
+    memory.begin(Call("pick", name, ""))
+    memory.feel(True)
+
+
+def test_what_was_picked_is_held_and_in_no_container(felt):
+    _, memory, (first, *_) = felt
+    assert memory.facts.containers[first.name] == "cab_push_point_5"
+    picked(memory, first.name)
+    assert memory.facts.held == first.name and memory.facts.containers[first.name] is None
+
+
+@pytest.mark.parametrize(("away", "lies_there"), [(0.1, True), (0.29, True), (0.31, False)])
+def test_what_is_let_go_at_a_goal_lies_there(felt, away, lies_there):
+    hand, memory, (first, *_) = felt
+    picked(memory, first.name)
+    memory.begin(Call("place", first.name, ""))
+    hand.ee_pos_w = np.array(first.goal) + (away, 0.0, 0.2)
+    memory.feel(False)
+    assert memory.facts.held is None
+    there = {first.name: goal_name(first.name)} if lies_there else {}
+    assert memory.facts.placed == there
+    believed = np.array(first.start) + memory.offset(0)
+    np.testing.assert_allclose(believed, np.array(first.goal) + (away, 0.0, 0.0), atol=1e-9)
+    picked(memory, first.name)  # and taken from there
+    assert memory.facts.placed == {} and memory.facts.held == first.name
+
+
+def test_what_is_lost_on_the_way_lies_on_the_floor_below(felt):
+    hand, memory, (first, *_) = felt
+    picked(memory, first.name)
+    memory.begin(Call("navigate", goal_name(first.name), ""))
+    hand.ee_pos_w = np.array([1.0, -2.0, 0.9])
+    memory.feel(False)
+    assert memory.facts.held is None and memory.facts.placed == {}
+    believed = np.array(first.start) + memory.offset(0)
+    np.testing.assert_allclose(believed, [1.0, -2.0, FLOOR], atol=1e-9)
+
+
+def test_a_handle_let_go_and_taken_again_goes_on_from_where_it_was_left(felt):
+    hand, memory, _ = felt
+    call = Call("open_drawer", "cab_push_point_5", "")
+    memory.begin(call)
+    for x in (0.0, 0.1, 0.2):
+        hand.ee_pos_w = np.array([x, 0.0, 0.7])
+        memory.feel(True)
+    memory.feel(False)
+    memory.end(call, "out of time")
+    assert memory.facts.states["cab_push_point_5"] == "between"
+    for x in (0.5, 0.6, 0.7):  # a grasp elsewhere on it
+        hand.ee_pos_w = np.array([x, 0.0, 0.7])
+        memory.feel(True)
+    memory.end(call, None)
+    assert memory.opening("cab_push_point_5") == pytest.approx(0.4)
+    assert memory.facts.states["cab_push_point_5"] == "open"
+
+
+@pytest.mark.parametrize("angle", [0.8, 1.07, 1.6])
+def test_an_arc_tells_its_angle_in_spite_of_a_trembling_hand(angle):
+    rng, turns = np.random.default_rng(0), np.linspace(2.0, 2.0 - angle, 80)
+    way = 0.62 * np.column_stack([np.cos(turns), np.sin(turns)]) + (3.0, -1.0)
+    assert turned(way) == pytest.approx(angle, abs=1e-9)
+    shaken = way + rng.normal(0.0, 0.002, way.shape)
+    assert turned(shaken) == pytest.approx(angle, rel=0.15)
+    assert turned(way[:2]) == 0.0 and math.isfinite(turned(np.zeros((9, 2))))
