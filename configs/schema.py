@@ -39,6 +39,8 @@ class AgentSettings:
 
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
+    homes: str = "hab"
+    """hab: HAB's apartments; procedural: 1,200 homes of 2 to 7 rooms, split by home."""
     checkpoint: str | None = None
     """agent=learned: the folder of a `train-skill` run (its newest checkpoint), one of its
     checkpoints, RUN/checkpoints/000000524288.json, or a skill file; none: the task's own skill from
@@ -358,6 +360,8 @@ class EpisodesCfg:
     """generate: for this task."""
     split: str = "val"
     """generate: in these apartments: train, val or test."""
+    homes: str = "hab"
+    """generate: HAB's apartments, or procedural homes."""
     num_episodes: int = 100
     """generate: so many episodes, from index 0."""
     seed: int = 0

@@ -52,7 +52,7 @@ OF_THE_RUN = ("wall_time_s", "steps_per_second", "num_workers", "workers_lost", 
 
 def run(cfg: EvaluateCfg) -> int:
     """Does the evaluation; returns the exit code."""
-    check_names(cfg.task.name, cfg.agent, cfg.split)
+    check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
     evaluate(cfg, make_world)
     return 0
 
@@ -83,10 +83,11 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld) -> dict[str, Any]:
 
 
 def output_folder(cfg: EvaluateCfg) -> Path:
-    """Where the results go: results of another task, agent or split have another folder."""
+    """Where the results go: of another task, agent, split or set of homes to another folder."""
     if cfg.output_dir is not None:
         return Path(cfg.output_dir).expanduser()
-    return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{cfg.split}"
+    homes = "" if cfg.homes == "hab" else f"-{cfg.homes}"
+    return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{cfg.split}{homes}"
 
 
 def _run_missing(
@@ -148,6 +149,7 @@ def _write_results(
         "sample": cfg.sample,
         **sources,
         "split": cfg.split,
+        "homes": cfg.homes,
         "num_episodes": cfg.num_episodes,
         "seed": cfg.seed,
         "episodes": cfg.episodes,

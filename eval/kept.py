@@ -27,8 +27,8 @@ SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
 SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2 kB an episode
 # What decides what happens in an episode; a change elsewhere (training, reports) does not.
 _DECIDING = (
-    "sim/**/*.py", "tasks/**/*.py", "tasks/**/*.json.gz", "skills/**/*.py", "planner/**/*.py",
-    "planner/**/*.pddl", "eval/runner.py",
+    "sim/**/*.py", "sim/**/*.json.gz", "tasks/**/*.py", "tasks/**/*.json.gz", "skills/**/*.py",
+    "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py",
 )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ def settings_of(world: WorldCfg, versions: dict[str, str]) -> dict[str, Any]:
         "agent": world.agent,
         "split": world.split,
         "seed": world.seed,
+        "homes": world.homes,
         "episodes": world.episodes and _digest(Path(world.episodes)),
         **chain,
         "trained_skills": {name: _digest(Path(path)) for name, path in trained.items()},

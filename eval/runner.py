@@ -26,6 +26,7 @@ class WorldCfg:
     agent: str
     split: str
     seed: int
+    homes: str = "hab"
     episodes: str | None = None  # a file to take them from; an index is then a place in it
     record: int = 0  # films the episodes with a lower index
     video_dir: str = ""
@@ -54,6 +55,7 @@ def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
         agent=cfg.agent,
         split=cfg.split,
         seed=cfg.seed,
+        homes=cfg.homes,
         checkpoint=expand(cfg.checkpoint),
         chain=chain,
         **more,
@@ -176,25 +178,26 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
             import torch
 
             torch.set_num_threads(1)
-    env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, **options)
+    env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, homes=cfg.homes, **options)
     return env, make_agent(cfg.agent, env, skill, cfg.chain.is_sampling, skills, cfg.chain)
 
 
-def check_names(task: str, agent: str, split: str) -> None:
-    """Raises UserError for a task, agent or split that does not exist."""
+def check_names(task: str, agent: str, split: str, homes: str) -> None:
+    """Raises UserError for a task, agent, split or set of homes that does not exist."""
     from rearrange.planner.agents.agent import AGENTS
     from rearrange.tasks.rules.definition import TASKS
 
     TASKS.find(task)
     AGENTS.find(agent)
-    check_split(split)
+    check_split(split, homes)
 
 
-def check_split(split: str) -> None:
-    """Raises UserError for a split that does not exist."""
-    from rearrange.sim.home.layout import SPLITS
+def check_split(split: str, homes: str = "hab") -> None:
+    """Raises UserError for a split or a set of homes that does not exist."""
+    from rearrange.sim.home.layout import HOMES, SPLITS
 
     check_name("split", split, SPLITS)
+    check_name("homes", homes, HOMES)
 
 
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:

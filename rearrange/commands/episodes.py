@@ -20,20 +20,23 @@ def _generate(cfg: EpisodesCfg) -> int:
     from rearrange.tasks.episodes.files import write_episodes
     from rearrange.tasks.episodes.generate import generate_episode
 
-    check_split(cfg.split)
+    check_split(cfg.split, cfg.homes)
     path = Path(cfg.output).expanduser()
     if not path.name.endswith(".json.gz"):
         raise UserError(f"output must end in .json.gz, got {cfg.output}")
     prepare_folder(path.parent)
     indices = tqdm(range(cfg.num_episodes), unit="episode", disable=None, file=sys.stderr)
     task = cfg.task.name
-    episodes = [generate_episode(task, cfg.split, cfg.seed, index) for index in indices]
+    episodes = [
+        generate_episode(task, cfg.split, cfg.seed, index, homes=cfg.homes) for index in indices
+    ]
     write_episodes(path, episodes)
     print(f"{len(episodes)} episodes of {task}, {cfg.split}, seed {cfg.seed}: {path}")
     return 0
 
 
 def _check(cfg: EpisodesCfg) -> int:
+    from rearrange.sim.home.layout import homes_of
     from rearrange.tasks.episodes.files import read_episodes
     from rearrange.tasks.episodes.generate import generate_episode
 
@@ -41,7 +44,8 @@ def _check(cfg: EpisodesCfg) -> int:
     episodes = read_episodes(path)
     changed = []
     for spec in tqdm(episodes, unit="episode", disable=None, file=sys.stderr):
-        if generate_episode(spec.task, spec.split, spec.seed, spec.index) != spec:
+        homes = homes_of(spec.scene.layout_id)
+        if generate_episode(spec.task, spec.split, spec.seed, spec.index, homes=homes) != spec:
             changed.append(spec.index)
     kinds = sorted({(spec.task, spec.split, spec.seed) for spec in episodes})
     layouts = {spec.scene.layout_id for spec in episodes}

@@ -16,7 +16,7 @@ from rearrange.system.outputs import expand, prepare_folder
 
 def run(cfg: RecordCfg) -> int:
     """Films the episode and says how it went."""
-    check_names(cfg.task.name, cfg.agent, cfg.split)
+    check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
     world = world_of(cfg, episodes=expand(cfg.episodes))
     path = Path(cfg.output).expanduser()
     prepare_folder(path.parent)

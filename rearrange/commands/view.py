@@ -72,10 +72,12 @@ class KeyboardAgent:
 
 def run(cfg: ViewCfg) -> int:
     """Serves until Ctrl-C."""
-    check_split(cfg.split)
+    check_split(cfg.split, cfg.homes)
     agent = None
     if cfg.agent == "you":
-        env = make_env(task=cfg.task.name, split=cfg.split, seed=cfg.seed, depth=False)
+        env = make_env(
+            task=cfg.task.name, split=cfg.split, seed=cfg.seed, homes=cfg.homes, depth=False
+        )
     else:
         if ":" not in cfg.agent:
             check_name("agent", cfg.agent, ["you", *AGENTS])

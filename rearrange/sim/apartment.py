@@ -15,9 +15,12 @@ import mujoco
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.layout import Layout
+from rearrange.sim.home.house import Layout
+from rearrange.sim.home.kinds import NUM_EXTRAS
 from rearrange.sim.home.objects import NUM_SLOTS, ObjectKind
-from rearrange.sim.model import NUM_WALLS, PARKED_Z, WALL_HEIGHT, object_body
+from rearrange.sim.home.rooms import NUM_WALLS
+from rearrange.sim.house_numbers import HouseWriter
+from rearrange.sim.model import PARKED_Z, WALL_HEIGHT, extra_body, object_body
 
 
 class ApartmentWriter:
@@ -26,13 +29,16 @@ class ApartmentWriter:
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
         self._wall_bodies = [model.body(f"wall_{i:02d}").id for i in range(NUM_WALLS)]
-        self._pieces = {name: model.body(name).id for name in fur.PIECES}
+        names = [*fur.PIECES, *(extra_body(i) for i in range(NUM_EXTRAS))]
+        self._pieces = {name: model.body(name).id for name in names}
+        self._house = HouseWriter(model)
         self._objects = np.array([model.body(object_body(slot)).id for slot in range(NUM_SLOTS)])
         self._parked_wall = model.geom_size[model.body_geomadr[self._wall_bodies[0]]].copy()
 
     def write_layout(self, layout: Layout) -> None:
         """Furniture and walls of `layout`; spare walls are parked below the floor."""
         model = self._model
+        self._house.write(layout)
         for name, (x, y, yaw) in layout.pieces.items():
             body = self._pieces[name]
             model.body_pos[body] = (x, y, 0.0)

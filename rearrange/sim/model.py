@@ -19,14 +19,16 @@ import mujoco
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.kinds import EXTRA_BOXES, NUM_EXTRAS
 from rearrange.sim.home.objects import NUM_SLOTS, SLOT_SHAPES
+from rearrange.sim.home.rooms import NUM_WALLS
 from rearrange.sim.robot import fetch
 
 PHYSICS_DT = 1.0 / 120.0  # s, hab-spec 1.7
 SUBSTEPS = 4  # 30 Hz control
 HOUSE, OBJECT, ROBOT, DISTAL = 1, 2, 4, 8
 GROUP_HOUSE, GROUP_ARTICULATED, GROUP_OBJECT, GROUP_ROBOT = 0, 1, 2, 3
-NUM_WALLS = 12
+NUM_HAB_WALLS = 12
 WALL_HEIGHT = 2.4  # m
 PARKED_Z = -10.0  # m, where unused things wait
 HOUSE_FRICTION = (0.7, 0.005, 0.0005)
@@ -44,6 +46,11 @@ _SHAPES = {
 def object_body(slot: int) -> str:
     """Name of the body of object slot `slot`."""
     return f"object_{slot:02d}"
+
+
+def extra_body(number: int) -> str:
+    """Name of the body of a piece of furniture that only procedural homes have."""
+    return f"extra_{number:02d}"
 
 
 def build_spec() -> mujoco.MjSpec:
@@ -68,16 +75,28 @@ def build_spec() -> mujoco.MjSpec:
         group=GROUP_HOUSE, friction=HOUSE_FRICTION,
     )  # fmt: skip
     world.add_light(pos=[4, 3, 6], dir=[0.2, 0.1, -1], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL)
-    for i in range(NUM_WALLS):
-        wall = world.add_body(name=f"wall_{i:02d}", pos=[2.0 * i, 0, PARKED_Z])
-        _add_box(wall, f"wall_{i:02d}", (0, 0, 0), (0.5, 0.05, WALL_HEIGHT / 2), (0.85, 0.83, 0.79))
+    for i in range(NUM_HAB_WALLS):
+        _add_wall(world, i)
     for i, piece in enumerate(fur.PIECES.values()):
         _add_piece(world.add_body(name=piece.name, pos=[3.0 * i, 10, PARKED_Z]), piece)
     for slot, shape in enumerate(SLOT_SHAPES):
         _add_object(world, slot, shape)
     _add_fetch(spec)
+    # What only procedural homes use comes last: all else keeps its number.
+    for i in range(NUM_HAB_WALLS, NUM_WALLS):
+        _add_wall(world, i)
+    for i in range(NUM_EXTRAS):
+        extra = world.add_body(name=extra_body(i), pos=[2.0 * i, -10, PARKED_Z])
+        for k in range(EXTRA_BOXES):
+            _add_box(extra, f"{extra_body(i)}_{k:02d}", (0, 0, 0.1 * k), (0.2, 0.2, 0.05), fur.WOOD)
     _add_grasp_constraints(spec)
     return spec
+
+
+def _add_wall(world, number: int) -> None:
+    name = f"wall_{number:02d}"
+    wall = world.add_body(name=name, pos=[2.0 * number, 0, PARKED_Z])
+    _add_box(wall, name, (0, 0, 0), (0.5, 0.05, WALL_HEIGHT / 2), (0.85, 0.83, 0.79))
 
 
 def _add_box(body, name, pos, half, rgb, group=GROUP_HOUSE, mass=0.0):
@@ -109,23 +128,12 @@ def _add_drawer(counter, name: str) -> None:
         name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[1, 0, 0], range=[0, fur.DRAWER_TRAVEL],
         limited=mujoco.mjtLimited.mjLIMITED_TRUE, damping=[8.0, 0, 0], frictionloss=2.0,
     )  # fmt: skip
-    half_height = (top - bottom) / 2
-    wall = min(0.07, half_height - 0.01)  # half height of the side walls
-    floor = -half_height + fur.DRAWER_FLOOR - 0.01
-    x = (fur.DRAWER_BACK + fur.DRAWER_FRONT) / 2
-    hx, hy = (fur.DRAWER_FRONT - fur.DRAWER_BACK) / 2, fur.DRAWER_HALF_WIDTH
-    side_z = -half_height + wall + 0.01
-    parts = (
-        ("front", (0.31, 0, 0), (0.01, 0.395, half_height)),
-        ("floor", (x, 0, floor), (hx, hy, 0.01)),
-        ("back", (fur.DRAWER_BACK - 0.01, 0, side_z), (0.01, hy, wall)),
-        ("left", (x, -hy + 0.005, side_z), (hx, 0.005, wall)),
-        ("right", (x, hy - 0.005, side_z), (hx, 0.005, wall)),
-    )
-    for part, pos, half in parts:
+    boxes = fur.drawer_boxes(bottom, top, fur.DRAWER_HALF_WIDTH)
+    handle = boxes.pop("handle")
+    for part, (pos, half) in boxes.items():
         rgb = fur.WHITE if part == "front" else fur.WOOD
         _add_box(drawer, f"{name}_{part}", pos, half, rgb, GROUP_ARTICULATED, fur.DRAWER_MASS / 6)
-    _add_handle(drawer, name, (fur.DRAWER_HANDLE_X, 0, 0), (0.015, 0.12, 0.02))
+    _add_handle(drawer, name, *handle)
 
 
 def _add_door(fridge, name: str) -> None:
@@ -139,16 +147,17 @@ def _add_door(fridge, name: str) -> None:
         range=[0, fur.FRIDGE_DOOR_RANGE], limited=mujoco.mjtLimited.mjLIMITED_TRUE,
         damping=[1.0, 0, 0], frictionloss=0.5,
     )  # fmt: skip
-    half = (fur.FRIDGE_DOOR_THICKNESS / 2, fur.FRIDGE_DOOR_WIDTH / 2, (top - bottom) / 2 - 0.005)
-    pos = (half[0], -half[1], 0)
-    _add_box(door, f"{name}_panel", pos, half, fur.WHITE, GROUP_ARTICULATED, mass)
-    if name == "fridge_top_door":  # the bottom door is never used, as in HAB
-        _add_handle(door, name, (0.10, -0.61, fur.FRIDGE_HANDLE_Z - middle), (0.035, 0.02, 0.03))
+    boxes = fur.door_boxes(name, fur.FRIDGE)
+    _add_box(door, f"{name}_panel", *boxes["panel"], fur.WHITE, GROUP_ARTICULATED, mass)
+    if "handle" in boxes:
+        _add_handle(door, name, *boxes["handle"])
 
 
 def _add_handle(body, name: str, pos, half) -> None:
     """A bar that suction can grip; `marker` in HAB's words, at the bar's middle."""
-    _add_box(body, f"{name}_handle", pos, half, (0.25, 0.25, 0.27), GROUP_ARTICULATED, 0.1)
+    _add_box(
+        body, f"{name}_handle", pos, half, (0.25, 0.25, 0.27), GROUP_ARTICULATED, fur.HANDLE_MASS
+    )
     body.add_site(name=f"{name}_marker", pos=pos, size=[0.01], group=5)
 
 

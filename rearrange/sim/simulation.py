@@ -17,7 +17,8 @@ from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.layout import Layout, floor_plan, make_layout
+from rearrange.sim.home.house import Layout, floor_plan
+from rearrange.sim.home.layout import make_layout
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body

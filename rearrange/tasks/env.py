@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.sim.home.layout import SPLITS
+from rearrange.sim.home.layout import HAB, HOMES, SPLITS
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
@@ -58,6 +58,7 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: instead of the task's own limit.
         starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
             of them begin within reach: for training, see `generate`.
+        homes: "hab" for HAB's apartments, "procedural" for those of `sim.home.procedural`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, no episode goes to two.
         render_mode: None or "rgb_array".
@@ -80,6 +81,7 @@ class RearrangeEnv(gymnasium.Env):
         action_space: str = "full",
         max_episode_steps: int | None = None,
         starts: str = "task",
+        homes: str = HAB,
         index_offset: int = 0,
         index_stride: int = 1,
         render_mode: str | None = None,
@@ -100,7 +102,9 @@ class RearrangeEnv(gymnasium.Env):
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
-        self.seed, self._starts = _whole("seed", seed, 0), starts
+        if homes not in HOMES:
+            raise UserError(f"homes must be one of {', '.join(HOMES)}; got {homes!r}")
+        self.seed, self._starts, self.homes = _whole("seed", seed, 0), starts, homes
         self._offset = _whole("index_offset", index_offset, 0)
         self._stride = _whole("index_stride", index_stride, 1)
         self._max_steps = self.task.rules.max_episode_steps
@@ -146,7 +150,9 @@ class RearrangeEnv(gymnasium.Env):
             episode = options["episode"]
         else:
             index = _whole("index", options.get("index", self._next_index), 0)
-            episode = load_episode(self.task.name, self.split, self.seed, index, self._starts)
+            episode = load_episode(
+                self.task.name, self.split, self.seed, index, self._starts, self.homes
+            )
             self._next_index = index + self._stride
         self._check(episode)
         sim = self.sim

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rearrange.sim.home.layout import SPLITS
+from rearrange.sim.home.layout import HOMES, SPLITS
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
 from rearrange.tasks.env import MAX_CAMERA_SIZE, MAX_WHOLE
@@ -35,6 +35,7 @@ def recorded_options(value: Any, where: str) -> dict[str, Any]:
             None if node.value is None else node.integer(1, MAX_WHOLE)
         ),
         "starts": lambda node: node.text(STARTS),
+        "homes": lambda node: node.text(HOMES),
     }
     options = {}
     for name, node in Node(value, where, "env_kwargs").items():

@@ -59,7 +59,8 @@ def carried(sim: Simulation, joint: str, point: np.ndarray, value: float) -> np.
     change = value - sim.joint_position(joint)
     if kind_of(joint) == "drawer":
         return point + change * np.array([np.cos(pose[2]), np.sin(pose[2]), 0.0])
-    hx, hy = piece_to_world(pose, *fur.FRIDGE_HINGE)
+    hx, hy = piece_to_world(pose, *sim.layout.fridge.hinge)
+    change *= sim.layout.fridge.side
     c, s = np.cos(change), np.sin(change)
     dx, dy = point[0] - hx, point[1] - hy
     return np.array([hx + c * dx - s * dy, hy + s * dx + c * dy, point[2]])
@@ -69,7 +70,7 @@ def outward_of(sim: Simulation, joint: str) -> np.ndarray:
     """Outer normal of the front, [3] world."""
     yaw = _pose(sim, joint)[2]
     if kind_of(joint) == "fridge":
-        yaw += sim.joint_position(joint)
+        yaw += sim.layout.fridge.side * sim.joint_position(joint)
     return np.array([np.cos(yaw), np.sin(yaw), 0.0])
 
 
@@ -180,7 +181,7 @@ def _drag(body: Body, joint: str, wanted: float) -> Program:
     body.phase = "opening"
     plan = sim.floor_plan(0.28)
     is_drawer = kind_of(joint) == "drawer"
-    radius = 1.0 if is_drawer else fur.FRIDGE_DOOR_WIDTH
+    radius = 1.0 if is_drawer else sim.layout.fridge.door_width
     best, stalled = sim.joint_position(joint), 0
     for _ in range(160):
         value = sim.joint_position(joint)
@@ -275,8 +276,10 @@ def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Ite
             yield HandPose(point, _direction(heading, pitch), penalty=0.05 * number)
         return
     # The hand points down, as at rest, and hooks around the door's free edge like a finger.
-    hinge = piece_to_world(_pose(sim, joint), *fur.FRIDGE_HINGE)
-    along = np.array([outward[1], -outward[0], 0.0])  # from hinge to free edge
+    fridge = sim.layout.fridge
+    hinge = piece_to_world(_pose(sim, joint), *fridge.hinge)
+    # From hinge to free edge.
+    along = fridge.side * np.array([outward[1], -outward[0], 0.0])
     for pitch in (1.35, 1.0):
         for number, (radius, gap) in enumerate(HOOKS):
             point = np.array([*hinge, HOOK_HEIGHT]) + radius * along
@@ -296,7 +299,7 @@ def _push(body: Body, joint: str) -> Program:
     body.phase = "closing"
     plan = sim.floor_plan(0.28)
     is_drawer = kind_of(joint) == "drawer"
-    hinge = np.array(piece_to_world(_pose(sim, joint), *fur.FRIDGE_HINGE))
+    hinge = np.array(piece_to_world(_pose(sim, joint), *sim.layout.fridge.hinge))
     virtual = sim.joint_position(joint)  # where the hand is along the path, in the joint's measure
     hand = sim.ee_pos_w
     radius = 1.0 if is_drawer else float(np.linalg.norm(hand[:2] - hinge))

@@ -43,7 +43,7 @@ JOINT = "fridge_top_door"
 # The hand at (0.6, 0, 1.0) in the base frame, pointing down, ahead of wrist and elbow; near
 # ARM_START.
 HOOK = np.array([-0.255, -1.211, 0.327, 0.865, 0.034, 1.839, 0.005])  # rad
-HANDLE_R, HANDLE_D = 0.61, 0.135  # m, the handle's middle along the door, its front out of the door
+HANDLE_D = 0.135  # m, the front of the handle out of the door
 OPEN_ANGLE = 1.1708  # rad, counts as open
 SHUT_ANGLE = 0.03  # rad
 END_SPEED, SLOWING = (
@@ -117,14 +117,7 @@ def plan_tow(body: Body, marker: str) -> Tow | None:
 
 def door_axes(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hinge, unit vectors along the door from the hinge and out of its front: [2] each, world."""
-    pose = sim.layout.pieces["fridge"]
-    angle = pose[2] + sim.joint_position(JOINT)
-    hinge = np.array(piece_to_world(pose, *fur.FRIDGE_HINGE))
-    return (
-        hinge,
-        np.array([np.sin(angle), -np.cos(angle)]),
-        np.array([np.cos(angle), np.sin(angle)]),
-    )
+    return sim.layout.door_frame(sim.joint_position(JOINT))
 
 
 def sweep_shut(body: Body, way: Sweep) -> Program:
@@ -132,6 +125,7 @@ def sweep_shut(body: Body, way: Sweep) -> Program:
     sim, hook = body.sim, Posture(body, HOOK)
     clear = fur.FRIDGE_DOOR_THICKNESS + HAND_HALF
     over = HANDLE_D + HAND_HALF  # clear of the handle, too
+    fridge = sim.layout.fridge
     body.phase = "around the door"
     hinge, _, out = door_axes(sim)
     if way.back and float((sim.ee_pos_w[:2] - hinge) @ out) < clear:
@@ -140,14 +134,14 @@ def sweep_shut(body: Body, way: Sweep) -> Program:
         hinge, along, out = door_axes(sim)
         hand = sim.ee_pos_w[:2] - hinge
         r, d = float(hand @ along), float(hand @ out)
-        if d > clear - 0.01 and r < HANDLE_R + 0.01:
+        if d > clear - 0.01 and r < fridge.handle_r + 0.01:
             break
         if d > over:  # outside: over the handle to where it pushes
             wanted = (way.radius, over + 0.04)
-        elif r < fur.FRIDGE_DOOR_WIDTH + 0.6 * way.gap:  # inside: out along the door
-            wanted = (fur.FRIDGE_DOOR_WIDTH + 1.3 * way.gap, min(d, -HAND_HALF))
+        elif r < fridge.door_width + 0.6 * way.gap:  # inside: out along the door
+            wanted = (fridge.door_width + 1.3 * way.gap, min(d, -HAND_HALF))
         else:  # past the edge
-            wanted = (fur.FRIDGE_DOOR_WIDTH + way.gap, over + 0.1)
+            wanted = (fridge.door_width + way.gap, over + 0.1)
         error = (wanted[0] - r) * along + (wanted[1] - d) * out
         error *= min(1.0, FAST / max(float(np.linalg.norm(error)), 1e-6))
         yield hook.action(lead_hand(sim, LEAD_GAIN * error))
@@ -193,7 +187,7 @@ def tow_open(body: Body, marker: str, way: Tow) -> Program:
             return "the handle slipped"
         handle = sim.marker_pos_w(marker)[:2] - hinge
         hand = np.array(sim.base_pose[:2]) + turned(hitch, sim.base_pose[2]) - hinge
-        tangent = np.array([-handle[1], handle[0]]) / radius
+        tangent = sim.layout.fridge.side * np.array([-handle[1], handle[0]]) / radius
         off = radius - float(np.linalg.norm(hand))  # the hand keeps to the arc as well
         velocity = way.speed * tangent + LEAD_GAIN * off * hand / np.linalg.norm(hand)
         base = lead(sim, hitch, velocity)
@@ -210,7 +204,9 @@ def tow_open(body: Body, marker: str, way: Tow) -> Program:
 
 def _stage(sim: Simulation, hook: Posture, marker: str, place: tuple[float, float]) -> Program:
     """Drives to a place before the fridge and faces the handle."""
-    stage = np.array(piece_to_world(sim.layout.pieces["fridge"], *place))
+    ahead, aside = place
+    aside *= sim.layout.fridge.side
+    stage = np.array(piece_to_world(sim.layout.pieces["fridge"], ahead, aside))
     to_handle = sim.marker_pos_w(marker)[:2] - stage
     follower = PathFollower(stage[None], float(np.arctan2(to_handle[1], to_handle[0])))
     for _ in range(MAX_PHASE):

@@ -52,4 +52,5 @@ def close_fridge(body: Body, episode: EpisodeSpec) -> Servo:
 
 def _shelf(body: Body, container: str | None) -> Shelf | None:
     """The fridge's, for what is in it."""
-    return Shelf(body.sim.layout.pieces["fridge"]) if container == FRIDGE else None
+    layout = body.sim.layout
+    return Shelf(layout.pieces["fridge"], layout.fridge) if container == FRIDGE else None

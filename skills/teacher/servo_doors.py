@@ -103,7 +103,7 @@ class OpenServo(Servo):
 
     def _pull(self, value: float) -> np.ndarray:
         sim = self.sim
-        radius = 1.0 if self._kind == "drawer" else fur.FRIDGE_DOOR_WIDTH
+        radius = 1.0 if self._kind == "drawer" else sim.layout.fridge.door_width
         ahead = value + doors.HAND_SPEED / radius * 1.6
         step_w = doors.carried(sim, self._joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
         return doors.hand_action(self.body, sim.floor_plan(0.28), step_w, self._kind == "drawer")
@@ -166,17 +166,17 @@ class CloseFridgeServo(Servo):
     def _is_outside(self) -> bool:
         r, d, _, _ = self._hand()
         clear = fur.FRIDGE_DOOR_THICKNESS + fridge.HAND_HALF
-        return d > clear - 0.04 and r < fridge.HANDLE_R + 0.01
+        return d > clear - 0.04 and r < self.sim.layout.fridge.handle_r + 0.01
 
     def _go_around(self) -> np.ndarray:
         r, d, along, out = self._hand()
-        over = fridge.HANDLE_D + fridge.HAND_HALF
+        over, width = fridge.HANDLE_D + fridge.HAND_HALF, self.sim.layout.fridge.door_width
         if d > over:
             wanted = (self.RADIUS, over + 0.04)
-        elif r < fur.FRIDGE_DOOR_WIDTH + 0.6 * self.GAP:
-            wanted = (fur.FRIDGE_DOOR_WIDTH + 1.3 * self.GAP, min(d, -fridge.HAND_HALF))
+        elif r < width + 0.6 * self.GAP:
+            wanted = (width + 1.3 * self.GAP, min(d, -fridge.HAND_HALF))
         else:
-            wanted = (fur.FRIDGE_DOOR_WIDTH + self.GAP, over + 0.1)
+            wanted = (width + self.GAP, over + 0.1)
         error = (wanted[0] - r) * along + (wanted[1] - d) * out
         error *= min(1.0, fridge.FAST / max(float(np.linalg.norm(error)), 1e-6))
         return fridge.lead_hand(self.sim, fridge.LEAD_GAIN * error)

@@ -30,6 +30,7 @@ class Shelf:
     """The fridge's shelf, which is reached into from its front, past its open door."""
 
     pose: tuple[float, float, float]  # x, y, yaw of the fridge: m, rad, world
+    fridge: fur.Fridge = fur.FRIDGE
 
     @property
     def outward(self) -> np.ndarray:
@@ -71,7 +72,7 @@ class Shelf:
     def is_beside(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, is at the outside of one of its walls."""
         x, y = self._from_it(hand_w)
-        return bool(x < FRONT and INSIDE[1] <= abs(y) < fur.FRIDGE_HALF[1] + BESIDE_WALL)
+        return bool(x < FRONT and INSIDE[1] <= abs(y) < self.fridge.half[1] + BESIDE_WALL)
 
     def before(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
         """Where the base has to go before the arm reaches in to a point, [2] m, world.
@@ -84,10 +85,10 @@ class Shelf:
             # Gradually, for where the way out is not free it would turn to and fro at a limit.
             around = np.clip((ahead - AROUND_DOOR) / 0.3 + 1.0, 0.0, 1.0)
             beyond = (1.0 - around) * side - around * BESIDE_DOOR
-            return np.array(piece_to_world(self.pose, AROUND_DOOR + 0.2, float(beyond)))
+            return self._to_world(AROUND_DOOR + 0.2, float(beyond))
         _, offset = self._from_it(point)
         beside = BEFORE_SIDE + BEFORE_SHARE * float(offset)
-        return np.array(piece_to_world(self.pose, BEFORE, beside))
+        return self._to_world(BEFORE, beside)
 
     def behind_door(self, hand_w: np.ndarray, angle: float) -> float:
         """How much a hand is where a turn or a step ahead would push the open door shut, 0 to 1.
@@ -96,14 +97,20 @@ class Shelf:
             hand_w: [3] m, world.
             angle: of the door, rad.
         """
-        hand = self._from_it(hand_w) - fur.FRIDGE_HINGE
+        hand = self._from_it(hand_w) - (self.fridge.hinge[0], abs(self.fridge.hinge[1]))
         along = float(hand @ (np.sin(angle), -np.cos(angle)))
         outside = float(hand @ (np.cos(angle), np.sin(angle)))
-        beyond = fur.FRIDGE_DOOR_WIDTH + BEYOND_TIP - along
+        beyond = self.fridge.door_width + BEYOND_TIP - along
         share = min(beyond, outside + GRADUAL, BESIDE_PANEL - outside) / GRADUAL
         return float(np.clip(share, 0.0, 1.0))
 
     def _from_it(self, point) -> np.ndarray:
-        """Where a point of the world lies in the fridge's frame, [2] m; heights are left out."""
+        """Where a point of the world lies in the fridge's frame, [2] m; heights are left out.
+
+        Of a fridge with its hinge on the other side: in the mirror image's.
+        """
         turn = world_to_base_axes(self.pose[2])[:2, :2]
-        return turn @ (np.asarray(point[:2]) - self.pose[:2])
+        return turn @ (np.asarray(point[:2]) - self.pose[:2]) * (1.0, self.fridge.side)
+
+    def _to_world(self, ahead: float, side: float) -> np.ndarray:
+        return np.array(piece_to_world(self.pose, ahead, self.fridge.side * side))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.layout import floor_plan, layout_ids, make_layout
+from rearrange.sim.home.house import floor_plan
+from rearrange.sim.home.layout import layout_ids, make_layout
 from rearrange.sim.robot import fetch
 
 STILL = np.zeros(7)

@@ -7,6 +7,7 @@ HAB uses them; the measures are ours (usual furniture sizes within the reach of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,12 +99,58 @@ DRAWERS: dict[str, tuple[float, float, float]] = {
 DRAWER_TRAVEL = 0.50  # m, hab-spec 2.3
 DRAWER_HALF_WIDTH = 0.38
 DRAWER_MASS = 3.0  # kg
+HANDLE_MASS = 0.1  # kg
 DRAWER_FLOOR = 0.02  # m, surface of the drawer's floor above its bottom edge
 # Inside of the drawer along x when closed, m. It is short: what lies in it cannot slide back under
 # the counter when the drawer is pulled open, where no arm could reach it.
 DRAWER_BACK, DRAWER_FRONT = 0.0, 0.28
 DRAWER_HANDLE_X = 0.375  # m, bar of the handle in front of the counter, closed
 SINK_DEPTH = 0.10
+
+
+@dataclass(frozen=True)
+class Counter:
+    """What hands and routes go by at a kitchen counter; its boxes are its piece's.
+
+    A drawer that is not named is not there.
+    """
+
+    drawers: Mapping[str, tuple[float, float, float]]
+    """Column's centre y, bottom z, top z of the front of each, m, in the piece's frame."""
+    half_widths: Mapping[str, float]
+    """Inside, m."""
+    rgb: tuple[float, float, float] = WHITE
+    """Of the fronts."""
+    fronts: tuple[Box, ...] = ()
+    """Plain ones, where there is no drawer, in the piece's frame."""
+
+
+COUNTER = Counter(DRAWERS, dict.fromkeys(DRAWERS, DRAWER_HALF_WIDTH))
+
+
+def drawer_boxes(
+    bottom: float, top: float, hy: float
+) -> dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]:
+    """Boxes of a drawer around its middle: centre and half sizes by part.
+
+    Args:
+        bottom, top: of its front, m.
+        hy: half its width inside, m.
+    """
+    half_height = (top - bottom) / 2
+    wall = min(0.07, half_height - 0.01)  # half height of the side walls
+    floor = -half_height + DRAWER_FLOOR - 0.01
+    x, hx = (DRAWER_BACK + DRAWER_FRONT) / 2, (DRAWER_FRONT - DRAWER_BACK) / 2
+    side_z = -half_height + wall + 0.01
+    return {
+        "front": ((0.31, 0, 0), (0.01, hy + 0.015, half_height)),
+        "floor": ((x, 0, floor), (hx, hy, 0.01)),
+        "back": ((DRAWER_BACK - 0.01, 0, side_z), (0.01, hy, wall)),
+        "left": ((x, -hy + 0.005, side_z), (hx, 0.005, wall)),
+        "right": ((x, hy - 0.005, side_z), (hx, 0.005, wall)),
+        "handle": ((DRAWER_HANDLE_X, 0, 0), (0.015, 0.12, 0.02)),
+    }
+
 
 _TOP = COUNTER_HEIGHT - 0.02
 _COUNTER_BOXES = (
@@ -127,14 +174,16 @@ _COUNTER_BOXES = (
 )
 
 
-def _drawer_surface(joint: str) -> Surface:
-    y, bottom, top = DRAWERS[joint]
+def drawer_surface(joint: str, counter: Counter = COUNTER) -> Surface:
+    """The receptacle in a drawer."""
+    y, bottom, top = counter.drawers[joint]
     # Only the front half holds objects: the back half stays under the counter's top when the drawer
     # is open.
     x = (0.02 + DRAWER_FRONT) / 2
     return Surface(
         f"receptacle_aabb_{joint}_frl_apartment_kitchen_counter",
-        (x, y, bottom + DRAWER_FLOOR), ((DRAWER_FRONT - 0.02) / 2, DRAWER_HALF_WIDTH - 0.02),
+        (x, y, bottom + DRAWER_FLOOR),
+        ((DRAWER_FRONT - 0.02) / 2, counter.half_widths[joint] - 0.02),
         top - bottom - DRAWER_FLOOR - 0.01, "drawer", joint, 3,
     )  # fmt: skip
 
@@ -156,6 +205,45 @@ FRIDGE_DOOR_WIDTH = 0.68
 FRIDGE_DOOR_THICKNESS = 0.06
 FRIDGE_DOOR_RANGE = 2.3  # rad, the fridge in habitat-sim's test assets
 FRIDGE_HANDLE_Z = 1.05  # m, a knob: a hand that holds it can pivot while the door turns
+FRIDGE_HANDLE_R = 0.61  # m from the hinge along the door
+
+
+@dataclass(frozen=True)
+class Fridge:
+    """What hands and routes go by at a fridge; its boxes are its piece's."""
+
+    half: tuple[float, float]
+    """Of its footprint, m."""
+    hinge: tuple[float, float]
+    """Of both doors, m, in the piece's frame."""
+    doors: Mapping[str, tuple[float, float, float]]
+    """Bottom z, top z, m, and mass, kg, of each."""
+    door_width: float
+    """m"""
+    handle_r: float
+    """m from the hinge along the door."""
+    side: float = 1.0
+    """1: the hinge is at +y and the doors turn to the left; -1: the mirror image."""
+    rgb: tuple[float, float, float] = WHITE
+    """Of the doors."""
+
+
+FRIDGE = Fridge(FRIDGE_HALF, FRIDGE_HINGE, FRIDGE_DOORS, FRIDGE_DOOR_WIDTH, FRIDGE_HANDLE_R)
+
+
+def door_boxes(
+    name: str, fridge: Fridge
+) -> dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]:
+    """Boxes of a fridge's door in its frame, hinge at the origin: centre and half sizes by part."""
+    bottom, top, _ = fridge.doors[name]
+    half = (FRIDGE_DOOR_THICKNESS / 2, fridge.door_width / 2, (top - bottom) / 2 - 0.005)
+    boxes = {"panel": ((half[0], -fridge.side * half[1], 0), half)}
+    if name == "fridge_top_door":  # the bottom door is never used, as in HAB
+        z = FRIDGE_HANDLE_Z - (bottom + top) / 2
+        boxes["handle"] = ((0.10, -fridge.side * fridge.handle_r, z), (0.035, 0.02, 0.03))
+    return boxes
+
+
 _FRIDGE_BOXES = (
     Box((-0.305, 0, 0.92), (0.015, 0.35, 0.92), STEEL),
     Box((0, 0.335, 0.92), (0.32, 0.015, 0.92), STEEL),
@@ -214,7 +302,7 @@ PIECES: dict[str, Piece] = {
                      (0.19, 0.30), 1.0, capacity=2),
              Surface("receptacle_aabb_counter_right_kitchen_counter", (0, 0.80, COUNTER_HEIGHT),
                      (0.30, 0.40), 1.0),
-             *(_drawer_surface(joint) for joint in DRAWERS)),
+             *(drawer_surface(joint) for joint in DRAWERS)),
             front=DRAWER_HANDLE_X + 0.015 - COUNTER_HALF[0],
         ),
         Piece(

@@ -22,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rearrange.errors import UserError, one_line
+from rearrange.sim.home.layout import HAB
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import write_whole_file
 from rearrange.tasks.episodes.generate import generate_episode
@@ -96,16 +97,19 @@ def committed_path(task: str, split: str) -> Path:
     return _FOLDER / split / f"{task}.json.gz"
 
 
-def load_episode(task: str, split: str, seed: int, index: int, starts: str = "task") -> EpisodeSpec:
+def load_episode(
+    task: str, split: str, seed: int, index: int, starts: str = "task", homes: str = HAB
+) -> EpisodeSpec:
     """The episode: of the committed set if that holds it, otherwise generated.
 
     Raises UserError as `generate_episode`, and if the committed file is damaged.
     """
-    if seed == COMMITTED_SEED and split in COMMITTED_SPLITS and task in COMMITTED_TASKS:
+    is_committed = seed == COMMITTED_SEED and split in COMMITTED_SPLITS and task in COMMITTED_TASKS
+    if is_committed and homes == HAB:
         found = _committed(task, split).get(index)
         if found is not None:
             return found
-    return generate_episode(task, split, seed, index, starts)
+    return generate_episode(task, split, seed, index, starts, homes)
 
 
 @lru_cache(maxsize=8)

@@ -26,8 +26,10 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
+from rearrange.sim.home.house import Receptacle
 from rearrange.sim.home.layout import (
-    Receptacle,
+    HAB,
+    homes_of,
     layout_ids,
     make_layout,
     varied_layout_ids,
@@ -59,6 +61,7 @@ FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it cou
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
+_PROCEDURAL_STREAM = 22
 MIN_CARRY = 1.0  # m between a target's start and goal
 NUM_OBJECTS = 30
 MAX_TRIES = 60
@@ -66,6 +69,8 @@ MAX_TRIES = 60
 # m/s, so the way around the furniture is bounded too, else the time limit of Pick and Place would
 # decide.
 MAX_WAY = 2.6  # m
+# For the same reason, in homes of many rooms: Navigate's 400 steps are 13 s, some of them turning.
+MAX_NAVIGATE_WAY = 8.0  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
 STARTS = ("task", "chain", "varied", "reach")
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
@@ -91,25 +96,29 @@ class Episodes:
 
 
 def generate_episode(
-    task: str, split: str, seed: int, index: int, starts: str = "task"
+    task: str, split: str, seed: int, index: int, starts: str = "task", homes: str = HAB
 ) -> EpisodeSpec:
     """The episode; equal arguments give equal episodes.
 
     Args:
         starts: one of `STARTS`.
+        homes: one of `layout.HOMES`.
 
-    Raises UserError for an unknown task, split or kind of starts or a negative seed or index.
+    Raises UserError for an unknown task, split, kind of starts or set of homes, or a negative seed
+    or index.
     """
     if starts not in STARTS:
         raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
     definition = TASKS[task]
-    ids = layout_ids(split)
+    ids = layout_ids(split, homes)
     if seed < 0 or index < 0:
         raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
     episodes: Episodes = resolved(definition.episodes)
     numbers = [definition.stream_number, SPLIT_NUMBERS[split], seed, index]
     make = episodes.curricula.get(starts, episodes.make)
-    if starts == "varied" and split == "train":
+    if homes != HAB:
+        numbers.append(_PROCEDURAL_STREAM)
+    elif starts == "varied" and split == "train":
         ids += varied_layout_ids()
     if starts == "varied" or make is not episodes.make:
         numbers.append(STREAM_NUMBERS[starts])
@@ -142,6 +151,7 @@ class _Draft:
 
     def __init__(self, layout_id: str, rng: np.random.Generator, opening: dict[str, float]) -> None:
         self.layout = make_layout(layout_id)
+        self.is_hab = homes_of(layout_id) == HAB
         self.rng, self.opening = rng, opening
         self.placer = Placer(self.layout, rng, opening)
         self.objects: list[ObjectPlacement] = []
@@ -294,10 +304,17 @@ def _object_skill(
     point = target.goal if holding else target.start
 
     def far() -> tuple[float, float, float] | None:
+        if not draft.is_hab:
+            x, y = places[rng.integers(len(places))]
+            return float(x), float(y), float(rng.uniform(-np.pi, np.pi))
         base = start_anywhere(plan, rng)
         distance = np.linalg.norm(np.subtract(point, (base[0], base[1], 0.0)))
         return base if distance > 3.0 else None
 
+    if task == "navigate" and not draft.is_hab:
+        places = cells_within_way(plan, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
+        if not len(places):
+            raise _Retry
     cells = cells_within_way(plan, point, 2.0, MAX_WAY)
     if reach_share and rng.random() < reach_share:
         away = np.hypot(*(cells - np.asarray(point)[:2]).T)
@@ -352,7 +369,7 @@ def _articulated_skill(
     draft.add_clutter(NUM_OBJECTS - 1, _open_receptacles(layout))
     piece = "counter" if is_drawer else "fridge"
     pose = layout.pieces[piece]
-    y0 = fur.DRAWERS[joint][0] if is_drawer else 0.0
+    y0 = layout.counter.drawers[joint][0] if is_drawer else 0.0
     front = 0.0
     if is_drawer:  # distances from the handle
         front = fur.DRAWER_HANDLE_X + opening.get(joint, 0.0)

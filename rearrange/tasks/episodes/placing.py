@@ -14,14 +14,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from rearrange.sim.home.layout import (
+from rearrange.sim.home.house import (
     REACH_MAX,
     Layout,
     Receptacle,
     floor_cells_near,
     floor_plan,
-    layout_spots,
 )
+from rearrange.sim.home.layout import layout_spots
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, SLOTS, ObjectKind
 from rearrange.sim.robot import fetch
@@ -115,17 +115,19 @@ def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, fl
     return float(x), float(y), float(rng.uniform(-np.pi, np.pi))
 
 
-def cells_within_way(plan: FloorPlan, point, radius: float, way: float) -> np.ndarray:
-    """Free cells [N, 2] within `radius` of `point`.
+def cells_within_way(
+    plan: FloorPlan, point, radius: float, way: float, nearest: float = 0.0
+) -> np.ndarray:
+    """Free cells [N, 2] from `nearest` to `radius` from `point`.
 
     At most `way`, m, to drive from where the point is reached.
     """
     stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
     if not len(stands):
         return stands
-    nearest = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]
-    field = plan.geodesic_field(float(nearest[0]), float(nearest[1]))
-    cells = plan.free_cells_near(point[0], point[1], 0.0, radius)
+    stand = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]
+    field = plan.geodesic_field(float(stand[0]), float(stand[1]))
+    cells = plan.free_cells_near(point[0], point[1], nearest, radius)
     ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
     iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
     return cells[field[iy, ix] <= way]

@@ -18,7 +18,8 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.sim.home.layout import SPLITS, Layout, layout_ids, make_layout
+from rearrange.sim.home.house import Layout
+from rearrange.sim.home.layout import SPLITS, homes_of, layout_ids, make_layout
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
@@ -40,18 +41,12 @@ LINKS: dict[str, tuple[str, int, str]] = {
     "fridge_top_door": (FRIDGE, 2, "top_door"),
 }
 """Our joint -> HAB's articulated object, link index and link name (hab-spec 2.3)."""
-_DOOR_MIDDLE = sum(fur.FRIDGE_DOORS["fridge_top_door"][:2]) / 2
-MARKER_OFFSETS = dict.fromkeys(fur.MARKERS, (fur.DRAWER_HANDLE_X, 0.0, 0.0)) | {
-    "fridge_push_point": (0.10, -0.61, round(fur.FRIDGE_HANDLE_Z - _DOOR_MIDDLE, 6))
-}
-"""Middle of each handle in its link's frame, m; links' own frames are z up, as in their URDFs."""
 
 _SCENE_ID = "data/replica_cad/configs/scenes/{}.scene_instance.json"
 _DATASET = "data/replica_cad/replicaCAD.scene_dataset_config.json"
 _OBJECT_PATHS = ["data/objects/ycb/configs/"]
 _OBJECT_FILE = ".object_config.json"
 _JOINT_OF_LINK = {(handle, str(link)): joint for joint, (handle, link, _) in LINKS.items()}
-_RECEPTACLES = frozenset(s.name for piece in fur.PIECES.values() for s in piece.surfaces)
 _TO_Y_UP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
 _TURN_DIGITS = 7  # of a matrix; exact turns are in `rearrange`
 _TURN_TOLERANCE = 1e-6
@@ -87,7 +82,7 @@ def episode_to_json(spec: EpisodeSpec) -> dict[str, Any]:
         "ao_states": states,
         "rigid_objs": [[p.kind + _OBJECT_FILE, _matrix(p.pos, p.quat)] for p in scene.objects],
         "targets": targets,
-        "markers": [_marker(name) for name in fur.MARKERS],
+        "markers": [_marker(layout, name) for name in fur.MARKERS],
         "target_receptacles": [_place(layout, t.start_receptacle) for t in spec.targets],
         "goal_receptacles": [_place(layout, t.goal_receptacle) for t in spec.targets],
         "name_to_receptacle": _standing_on(layout, scene, handles),
@@ -153,9 +148,18 @@ def rotation_matrix(quat) -> np.ndarray:
     )
 
 
-def _marker(name: str) -> dict[str, Any]:
+def marker_offset(layout: Layout, name: str) -> tuple[float, float, float]:
+    """Middle of a handle in its link's frame, m; links' own frames are z up, as in their URDFs."""
+    joint = fur.MARKERS[name]
+    if joint in fur.DRAWERS:
+        return (fur.DRAWER_HANDLE_X, 0.0, 0.0)
+    x, y, z = fur.door_boxes(joint, layout.fridge)["handle"][0]
+    return (x, y, round(z, 6))
+
+
+def _marker(layout: Layout, name: str) -> dict[str, Any]:
     handle, _, link = LINKS[fur.MARKERS[name]]
-    params = {"offset": list(MARKER_OFFSETS[name]), "link": link, "object": handle}
+    params = {"offset": list(marker_offset(layout, name)), "link": link, "object": handle}
     return {"name": name, "type": "articulated_object", "params": params}
 
 
@@ -198,7 +202,8 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     ours["format"].equal(FORMAT)
     task = ours["task"].text(TASKS)
     split = ours["split"].text(SPLITS)
-    layout_id = ours["layout"].text(layout_ids(split))
+    layout_id = ours["layout"].text()
+    ours["layout"].text(layout_ids(split, homes_of(layout_id)))
     layout = make_layout(layout_id)
     node["episode_id"].text()
     node["scene_id"].equal(_SCENE_ID.format(layout_id))
@@ -214,8 +219,8 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
         _read_joints(node["ao_states"]),
     )  # fmt: skip
     targets = _read_targets(node, ours, layout, handles)
-    _check_markers(node["markers"])
-    _check_standing(node["name_to_receptacle"], handles)
+    _check_markers(node["markers"], layout)
+    _check_standing(node["name_to_receptacle"], handles, layout)
     return EpisodeSpec(
         task, split, ours["seed"].integer(0, _MOST_COUNT), ours["index"].integer(0, _MOST_COUNT),
         scene, targets, ours["target_index"].integer(0, len(targets) - 1),
@@ -327,8 +332,9 @@ def _read_targets(node: Node, ours: Node, layout: Layout, handles: list[str]) ->
         _check_inside(element["start"], start, layout)
         name = labels[handle].text()
         element["name"].equal(name)
-        start_name = element["start_receptacle"].text(_RECEPTACLES)
-        goal_name = element["goal_receptacle"].text(_RECEPTACLES)
+        known = {receptacle.name for receptacle in layout.receptacles}
+        start_name = element["start_receptacle"].text(known)
+        goal_name = element["goal_receptacle"].text(known)
         starts[i].equal(_place(layout, start_name))
         ends[i].equal(_place(layout, goal_name))
         targets.append(
@@ -341,20 +347,21 @@ def _read_targets(node: Node, ours: Node, layout: Layout, handles: list[str]) ->
     return tuple(targets)
 
 
-def _check_markers(node: Node) -> None:
+def _check_markers(node: Node, layout: Layout) -> None:
     for marker in node.list(len(fur.MARKERS)):
         name = marker["name"].text(fur.MARKERS)
-        expected = _marker(name)
+        expected = _marker(layout, name)
         marker["type"].equal(expected["type"])
         marker["params"]["offset"].numbers(3)
         for key in ("link", "object"):
             marker["params"][key].equal(expected["params"][key])
 
 
-def _check_standing(node: Node, handles: list[str]) -> None:
+def _check_standing(node: Node, handles: list[str], layout: Layout) -> None:
+    known = {(receptacle.parent, receptacle.name) for receptacle in layout.receptacles}
     for handle, place in node.items():
         if handle not in handles:
             place.fail("belong to an object of rigid_objs", "another name")
         furniture, _, receptacle = place.text().partition("|")
-        if furniture not in fur.PARENTS.values() or receptacle not in _RECEPTACLES:
+        if (furniture, receptacle) not in known:
             place.fail("be <furniture handle>|<receptacle>")

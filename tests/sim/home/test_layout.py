@@ -11,14 +11,8 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.layout import (
-    SPLITS,
-    floor_plan,
-    layout_ids,
-    make_layout,
-    reachable_spots,
-    varied_layout_ids,
-)
+from rearrange.sim.home.house import floor_plan, reachable_spots
+from rearrange.sim.home.layout import SPLITS, layout_ids, make_layout, varied_layout_ids
 
 ALL = [name for split in SPLITS for name in layout_ids(split)]
 VARIED = varied_layout_ids()[::15]

@@ -17,6 +17,7 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.layout import make_layout
 from rearrange.sim.home.objects import KINDS
 from rearrange.sim.model import build_spec
 from rearrange.tasks.episodes import files as episode_files
@@ -31,7 +32,7 @@ from rearrange.tasks.episodes.files import (
     write_episodes,
 )
 from rearrange.tasks.episodes.generate import generate_episode
-from rearrange.tasks.episodes.schema import LINKS, MARKER_OFFSETS, rotation_matrix
+from rearrange.tasks.episodes.schema import LINKS, marker_offset, rotation_matrix
 from rearrange.tasks.rules.definition import TASKS
 
 
@@ -140,10 +141,10 @@ def test_objects_of_a_kind_are_numbered_in_order(content):
 
 
 def test_markers_are_where_the_handles_of_the_model_are():
-    model = build_spec().compile()
+    model, layout = build_spec().compile(), make_layout("v3_sc0_staging_00")
     for marker, joint in fur.MARKERS.items():
         position = model.site(f"{joint}_marker").pos
-        assert MARKER_OFFSETS[marker] == pytest.approx(tuple(position), abs=1e-6)
+        assert marker_offset(layout, marker) == pytest.approx(tuple(position), abs=1e-6)
         assert joint in LINKS
 
 

@@ -1,0 +1,174 @@
+"""Homes without end: 1,000 of training, 100 of validation and 100 of test, each another.
+
+    (split, number, attempt) -> seed -> floor plan -> furniture -> checks -> Layout, or next attempt
+
+`procedural_{split}_{number}` names a home; splits differ by home. Checked of every home before it
+is one: doors and drawers open with the robot before them, nothing stands in anything else, every
+room and every receptacle is reached from one island of free floor. What a home has beyond HAB's
+receptacles (desks, sideboards, worktops) and no arm reaches is none.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home import kitchens
+from rearrange.sim.home.furnishing import Furnished, Furnisher
+from rearrange.sim.home.house import MIN_SPOTS, Layout, receptacles_of, workable_spots
+from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.home.rooms import Plan, Unfit, draw_plan, draw_wish
+
+NUM_HOMES = {"train": 1_000, "val": 100, "test": 100}
+_STREAM = 22  # tells these homes' numbers from those of other draws
+_SPLITS = tuple(NUM_HOMES)
+MAX_ATTEMPTS, PATIENCE = 500, 60
+# Half a millimetre beyond the base's radius: cells lie at whole millimetres, so no cell is just as
+# far from a wall, where rounding would decide.
+CHECK_RADIUS = 0.3005
+_ATTEMPTS = Path(__file__).parent / "data" / "attempts.json.gz"
+ROOM_SHARE = 0.08  # of a room's floor that the robot's middle gets to, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """One home with what it was drawn from."""
+
+    layout: Layout
+    plan: Plan
+    furnished: Furnished
+    spots: dict[str, np.ndarray]
+    """Reachable spots by receptacle."""
+    attempt: int
+
+
+def home_ids(split: str) -> tuple[str, ...]:
+    """Names of a split's homes."""
+    return tuple(f"procedural_{split}_{i:04d}" for i in range(NUM_HOMES[split]))
+
+
+def is_home_id(layout_id: str) -> bool:
+    """Whether there is a home of that name."""
+    parts = layout_id.split("_")
+    return (
+        len(parts) == 3
+        and parts[0] == "procedural"
+        and parts[1] in NUM_HOMES
+        and parts[2].isdecimal()
+        and len(parts[2]) == 4
+        and int(parts[2]) < NUM_HOMES[parts[1]]
+    )
+
+
+@lru_cache(maxsize=64)
+def make_home(home_id: str) -> Home:
+    """The home of that name; the same numbers at every call, on every machine."""
+    _, split, number = home_id.split("_")
+    return search_home(home_id, known_attempts()[split][int(number)])
+
+
+def search_home(home_id: str, first: int = 0) -> Home:
+    """The home of the first attempt from `first` on that gives a workable one."""
+    _, split, number = home_id.split("_")
+    numbers = [_STREAM, _SPLITS.index(split), int(number)]
+    for attempt in range(first, MAX_ATTEMPTS):
+        home = draw_home(home_id, numbers, attempt)
+        if home is not None:
+            return home
+    raise RuntimeError(f"no workable home found for {home_id}")
+
+
+@lru_cache(maxsize=1)
+def known_attempts() -> dict[str, list[int]]:
+    """Which attempt each home is, so that nobody has to search: an attempt takes milliseconds.
+
+    Written by `python -m rearrange.sim.home.procedural`; a test searches some of them again.
+    """
+    if not _ATTEMPTS.exists():
+        return {split: [0] * count for split, count in NUM_HOMES.items()}
+    return json.loads(gzip.decompress(_ATTEMPTS.read_bytes()))
+
+
+def draw_home(home_id: str, numbers: list[int], attempt: int = 0) -> Home | None:
+    """The home drawn from a seed at an attempt, None if that is not workable.
+
+    All attempts are for the same area, number of rooms and kind of kitchen, so that hard ones are
+    not rarer; one room less is tried for every `PATIENCE` attempts.
+    """
+    wishes = np.random.default_rng(numbers)
+    area, count = draw_wish(wishes)
+    kitchen = kitchens.KINDS[int(wishes.integers(len(kitchens.KINDS)))]
+    rng = np.random.default_rng([*numbers, attempt])
+    try:
+        plan = draw_plan(area, max(count - attempt // PATIENCE, 2), rng)
+        furnished = Furnisher(plan, kitchen, rng).furnish()
+    except Unfit:
+        return None
+    layout = _layout(home_id, plan, furnished)
+    floor = FloorPlan(layout.bounds, layout.obstacles, CHECK_RADIUS)
+    if not _rooms_reached(plan, floor):
+        return None
+    spots = workable_spots(layout, floor, needed=_is_needed)
+    if spots is None:
+        return None
+    reached = tuple(r for r in layout.receptacles if len(spots[r.name]) >= MIN_SPOTS)
+    spots = {r.name: spots[r.name] for r in reached}
+    return Home(replace(layout, receptacles=reached), plan, furnished, spots, attempt)
+
+
+def _is_needed(piece: str) -> bool:
+    """Whether every home has this piece's receptacles."""
+    return piece in fur.PIECES
+
+
+def _layout(home_id: str, plan: Plan, furnished: Furnished) -> Layout:
+    width, depth = plan.size
+    poses = {
+        name: (x / 1000, y / 1000, float(np.deg2rad(yaw)))
+        for name, (x, y, yaw) in furnished.poses.items()
+    }
+    walls = [
+        ((x0 + x1) / 2000, (y0 + y1) / 2000, (x1 - x0) / 2000, (y1 - y0) / 2000, 0.0)
+        for x0, y0, x1, y1 in plan.walls
+    ]
+    parents = {
+        name: fur.PARENTS.get(name, f"{kind.replace(' ', '_')}_{name}_:0000")
+        for name, kind in furnished.kinds.items()
+    }
+    shapes = {name: furnished.shapes[name] for name in poses}
+    return Layout(
+        home_id, (0.0, 0.0, width / 1000, depth / 1000), poses, np.array(walls),
+        receptacles_of(poses, shapes, parents), shapes, furnished.counter, furnished.fridge,
+    )  # fmt: skip
+
+
+def _rooms_reached(plan: Plan, floor: FloorPlan) -> bool:
+    """Whether the robot's middle gets to a share of every room."""
+    island = floor.labels == floor.largest
+    cell = round(1000 * floor.cell)
+    for room in plan.rooms:
+        x0, y0, x1, y1 = (value // cell for value in room.rect)
+        part = island[y0:y1, x0:x1]
+        if not part.size or part.mean() < ROOM_SHARE:
+            return False
+    return True
+
+
+def main() -> None:
+    """Searches all homes, some minutes long, and writes which attempts they are."""
+    found = {split: [search_home(name).attempt for name in home_ids(split)] for split in NUM_HOMES}
+    text = json.dumps(found, separators=(",", ":"))
+    _ATTEMPTS.parent.mkdir(exist_ok=True)
+    _ATTEMPTS.write_bytes(gzip.compress(text.encode(), mtime=0))
+    counts = [attempt + 1 for attempts in found.values() for attempt in attempts]
+    print(f"{len(counts)} homes, {sum(counts)} attempts, {max(counts)} at most: {_ATTEMPTS}")
+
+
+if __name__ == "__main__":
+    main()
