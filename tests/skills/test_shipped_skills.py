@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from rearrange.skills.deployed.learned import LearnedPolicy
 from rearrange.skills.deployed.skill_files import read_skill
@@ -36,10 +37,24 @@ def test_a_shipped_skill_is_small_says_where_it_comes_from_and_works(name):
     assert path.stat().st_size <= MAX_BYTES
     skill = read_skill(path)
     assert skill.origin["steps"] > 0 and skill.env_id == SKILL_TASKS[name]
+    assert num_solved(name, skill) >= MIN_SUCCESSES
+
+
+@pytest.mark.parametrize("name", ["close_fridge", "pick"])
+def test_the_check_of_what_a_skill_does_finds_weights_that_learned_nothing(name):
+    skill = read_skill(skill_path(name))
+    generator = torch.Generator().manual_seed(0)
+    for key, weights in skill.weights.items():  # the same numbers, each in another's place
+        order = torch.randperm(weights.numel(), generator=generator)
+        skill.weights[key] = weights.flatten()[order].view(weights.shape)
+    assert num_solved(name, skill) == 0
+
+
+def num_solved(name, skill):
+    """How many of the skill's four episodes end well."""
     policy = LearnedPolicy(skill)
     env = make_gym(0, skill.env_id, 1, {**skill.env_kwargs, "split": "val"})
-    successes = [succeeds(env, policy, index) for index in EPISODES[name]]
-    assert sum(successes) >= MIN_SUCCESSES, f"{sum(successes)} of {len(successes)} succeed"
+    return sum(succeeds(env, policy, index) for index in EPISODES[name])
 
 
 def succeeds(env, policy, index):
