@@ -385,18 +385,25 @@ class EpisodesCfg:
 @dataclass(kw_only=True)
 class ExportSkillCfg:
     run: str = MISSING
-    """The folder of a `train-skill` run; its newest whole checkpoint is taken. Or one of them,
-    RUN/checkpoints/000000524288.json."""
+    """The folder of a training run, of whichever environment; its newest whole checkpoint is taken.
+    Or one of them, RUN/checkpoints/000000524288.json, or a skill file."""
     output: str = MISSING
-    """The file, ending in .safetensors; `skills=FOLDER` finds it by its name, NAME.safetensors."""
+    """The file, ending in .safetensors or .onnx; `skills=FOLDER` finds a skill of the home by its
+    name, NAME.safetensors."""
+    format: str = "safetensors"  # noqa: A003
+    """safetensors, a skill file; or onnx, a model that acts without noise, with the memory among
+    its inputs and outputs."""
     average: list[str] = field(default_factory=list)
     """Further runs or skill files of the same skill whose weights are averaged with the run's."""
     max_megabytes: float = 6.0
     """A larger file is refused: skills are to be shipped with the package."""
 
     def __post_init__(self) -> None:
-        output, limit = self.output, self.max_megabytes
-        _check(output.endswith(".safetensors"), f"output must end in .safetensors, got {output}")
+        output, limit, known = self.output, self.max_megabytes, ("safetensors", "onnx")
+        is_known = self.format in known
+        _check(is_known, f"format must be one of {', '.join(known)}, got {self.format}")
+        is_right = output.endswith(f".{self.format}")
+        _check(is_right, f"with format={self.format} output must end in .{self.format}: {output}")
         _check(limit > 0.0, f"max_megabytes must be positive, got {limit}")
 
 

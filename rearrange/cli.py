@@ -113,9 +113,14 @@ VERBS: dict[str, Verb] = {
     ),
     "export-skill": Verb(
         "rearrange.commands.training.export",
-        "write a training run's skill into one small file",
-        ("export-skill run=runs/pick output=skills_of_mine/pick.safetensors",),
-        "Weights in half precision. `evaluate agent=tp_srl skills=skills_of_mine` uses the file.",
+        "write what a training run has learned into one small file",
+        (
+            "export-skill run=runs/pick output=skills_of_mine/pick.safetensors",
+            "export-skill run=runs/pick format=onnx output=pick.onnx",
+        ),
+        "Skill files have weights in half precision; `evaluate agent=tp_srl skills=DIR` finds\n"
+        "them. ONNX models (the extra `onnx`) act without noise; the memory is among\n"
+        "their inputs and outputs.",
     ),
     "plot": Verb(
         "rearrange.commands.plot",

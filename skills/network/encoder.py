@@ -192,7 +192,7 @@ class DepthEncoder(nn.Module):
             self._straight = None  # a fused optimiser may follow, whose steps torch does not count
         # A view: in memory the channels stay last, as the layers want them.
         x = self.sized(picture).permute(0, 3, 1, 2)
-        is_large = x.device.type == "cpu" and len(x) > CHUNK
+        is_large = x.device.type == "cpu" and x.shape[0] > CHUNK
         straight = None if is_large else self._straightened()
         if straight is not None:
             return straight(_padded(x, PATCH))
@@ -201,7 +201,7 @@ class DepthEncoder(nn.Module):
         else:
             x = self._fine_features(x)
         x = F.relu(self.compress_norm(self.compress(self.coarse(x))), inplace=True)
-        x = x.permute(0, 2, 3, 1).reshape(len(x), -1)
+        x = x.permute(0, 2, 3, 1).flatten(1)
         return F.relu(self.linear(x.float()), inplace=True)
 
     def _straightened(self) -> StraightEncoder | None:

@@ -1,4 +1,6 @@
-"""`rearrange export-skill`: the newest checkpoint of a training run as one small skill file.
+"""`rearrange export-skill`: the newest checkpoint of a training run as one small file.
+
+Of any environment: a skill file, which `load_skill` reads, or an ONNX model for other programs.
 
 With `average` the mean of its weights and those of trainings that went on from it, or that it went
 on from: among the minima around one another the mean is often better than each (Wortsman et al.,
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from rearrange.configs.schema import ExportSkillCfg
 from rearrange.errors import UserError
+from rearrange.skills.deployed.onnx_export import onnx_bytes
 from rearrange.skills.deployed.skill_files import (
     SkillFile,
     find_skill,
@@ -27,26 +30,26 @@ MEGABYTE = 1_000_000
 def run(cfg: ExportSkillCfg) -> int:
     """Writes the file, reads it back and says what it holds.
 
-    Raises UserError for a folder without a skill of the home, for skills that cannot be averaged,
-    and for a file that gets too large.
+    Raises UserError for a folder without a checkpoint, for skills that cannot be averaged, and for
+    a file that gets too large.
     """
     run_dir, output = Path(cfg.run).expanduser(), Path(cfg.output).expanduser()
-    if not is_of_run(run_dir):
-        raise UserError(f"there is no folder {run_dir} of a training run")
+    if not is_of_run(run_dir) and not run_dir.is_file():
+        raise UserError(f"there is no folder {run_dir} of a training run, nor a skill file")
     skill = find_skill(run_dir)
-    names = {gym_id: name for name, gym_id in SKILL_TASKS.items()}
-    if skill.env_id not in names:
-        raise UserError(f"{run_dir} holds no skill of the home, it was trained in {skill.env_id}")
     others = [find_skill(Path(path).expanduser()) for path in cfg.average]
-    content = skill_bytes(mean_of([skill, *others]) if others else skill)
+    skill = mean_of([skill, *others]) if others else skill
+    content = onnx_bytes(skill) if cfg.format == "onnx" else skill_bytes(skill)
     size = len(content) / MEGABYTE
     if size > cfg.max_megabytes:
         raise UserError(
             f"the skill would take {size:.1f} MB, more than max_megabytes={cfg.max_megabytes:g}"
         )
     atomic_write_bytes(output, content)
-    back = read_skill(output)
-    print(f"{names[back.env_id]} after {back.origin['steps']} steps: {output}, {size:.1f} MB")
+    back = skill if cfg.format == "onnx" else read_skill(output)
+    names = {gym_id: name for name, gym_id in SKILL_TASKS.items()}
+    name = names.get(back.env_id, back.env_id)
+    print(f"{name} after {back.origin['steps']} steps: {output}, {size:.1f} MB")
     return 0
 
 
