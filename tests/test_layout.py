@@ -17,7 +17,8 @@ LINKED = ("skills", "planner", "eval", "configs")  # folders beside the package,
 # begins with a room's name belongs to the longest such name.
 ROOMS = (
     "rearrange.errors", "rearrange.system", "rearrange.workloads",
-    "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.pictures", "rearrange.sim",
+    "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.homes", "rearrange.sim.pictures",
+    "rearrange.sim",
     "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks",
     "rearrange.ver.ranks", "rearrange.ver.workers", "rearrange.ver.rollout",
     "rearrange.ver.update", "rearrange.ver.run", "rearrange.ver",

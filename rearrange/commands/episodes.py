@@ -36,7 +36,7 @@ def _generate(cfg: EpisodesCfg) -> int:
 
 
 def _check(cfg: EpisodesCfg) -> int:
-    from rearrange.sim.home.layout import homes_of
+    from rearrange.sim.homes.layout import homes_of
     from rearrange.tasks.episodes.files import read_episodes
     from rearrange.tasks.episodes.generate import generate_episode
 

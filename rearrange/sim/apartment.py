@@ -16,9 +16,9 @@ import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout
-from rearrange.sim.home.kinds import NUM_EXTRAS
 from rearrange.sim.home.objects import NUM_SLOTS, ObjectKind
-from rearrange.sim.home.rooms import NUM_WALLS
+from rearrange.sim.homes.kinds import NUM_EXTRAS
+from rearrange.sim.homes.rooms import NUM_WALLS
 from rearrange.sim.house_numbers import HouseWriter
 from rearrange.sim.model import PARKED_Z, WALL_HEIGHT, extra_body, object_body
 

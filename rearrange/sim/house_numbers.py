@@ -15,7 +15,7 @@ import numpy as np
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Box
 from rearrange.sim.home.house import Layout
-from rearrange.sim.home.kinds import NUM_EXTRAS
+from rearrange.sim.homes.kinds import NUM_EXTRAS
 from rearrange.sim.model import PARKED_Z, extra_body
 
 _BURIED = (0.0, 0.0, PARKED_Z), (0.01, 0.01, 0.01)  # a box that a piece does not need

@@ -19,9 +19,9 @@ import mujoco
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.kinds import EXTRA_BOXES, NUM_EXTRAS
 from rearrange.sim.home.objects import NUM_SLOTS, SLOT_SHAPES
-from rearrange.sim.home.rooms import NUM_WALLS
+from rearrange.sim.homes.kinds import EXTRA_BOXES, NUM_EXTRAS
+from rearrange.sim.homes.rooms import NUM_WALLS
 from rearrange.sim.robot import fetch
 
 PHYSICS_DT = 1.0 / 120.0  # s, hab-spec 1.7

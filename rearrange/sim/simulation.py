@@ -18,9 +18,9 @@ from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout, floor_plan
-from rearrange.sim.home.layout import make_layout
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
+from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene

@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.sim.home.layout import HAB, HOMES, SPLITS
+from rearrange.sim.homes.layout import HAB, HOMES, SPLITS
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
@@ -58,7 +58,7 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: instead of the task's own limit.
         starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
             of them begin within reach: for training, see `generate`.
-        homes: "hab" for HAB's apartments, "procedural" for those of `sim.home.procedural`.
+        homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, no episode goes to two.
         render_mode: None or "rgb_array".

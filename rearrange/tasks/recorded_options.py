@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rearrange.sim.home.layout import HOMES, SPLITS
+from rearrange.sim.homes.layout import HOMES, SPLITS
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
 from rearrange.tasks.env import MAX_CAMERA_SIZE, MAX_WHOLE

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rearrange.sim.home.house import floor_plan
-from rearrange.sim.home.layout import make_layout
 from rearrange.sim.home.objects import KINDS
+from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation

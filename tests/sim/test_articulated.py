@@ -9,7 +9,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.sim.home.layout import make_layout
+from rearrange.sim.homes.layout import make_layout
 
 LAYOUT = "v3_sc0_staging_00"
 # Level ahead, 0.745 m and 1.05 m high: the upper drawers' and the fridge's handle.

@@ -7,7 +7,7 @@ import pytest
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import floor_plan
-from rearrange.sim.home.layout import layout_ids, make_layout
+from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.robot import fetch
 
 STILL = np.zeros(7)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rearrange.sim.contacts import ForceMeter
-from rearrange.sim.home.layout import make_layout
 from rearrange.sim.home.objects import KINDS
+from rearrange.sim.homes.layout import make_layout
 
 STILL = np.zeros(7)
 ARM_IN = (-1.5, -1.1, 0.0, 2.2, 0.0, 1.3, 0.0)  # folded at the robot's side

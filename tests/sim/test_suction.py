@@ -8,7 +8,7 @@ import pytest
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.sim.home.layout import make_layout
+from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.robot import fetch
 from rearrange.sim.suction import HOLD_THRESHOLD
 

@@ -1,1 +1,1 @@
-"""The home as numbers: furniture, objects, apartments, the floor plan."""
+"""A home as numbers: furniture, objects, the floor plan."""

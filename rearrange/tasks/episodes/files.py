@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rearrange.errors import UserError, one_line
-from rearrange.sim.home.layout import HAB
+from rearrange.sim.homes.layout import HAB
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import write_whole_file
 from rearrange.tasks.episodes.generate import generate_episode

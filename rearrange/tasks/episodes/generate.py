@@ -27,14 +27,14 @@ from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Receptacle
-from rearrange.sim.home.layout import (
+from rearrange.sim.home.objects import HAB2_KINDS, KINDS
+from rearrange.sim.homes.layout import (
     HAB,
     homes_of,
     layout_ids,
     make_layout,
     varied_layout_ids,
 )
-from rearrange.sim.home.objects import HAB2_KINDS, KINDS
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.system.registry import resolved

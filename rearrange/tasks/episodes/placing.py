@@ -21,9 +21,9 @@ from rearrange.sim.home.house import (
     floor_cells_near,
     floor_plan,
 )
-from rearrange.sim.home.layout import layout_spots
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, SLOTS, ObjectKind
+from rearrange.sim.homes.layout import layout_spots
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation

@@ -19,8 +19,8 @@ from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Layout
-from rearrange.sim.home.layout import SPLITS, homes_of, layout_ids, make_layout
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
+from rearrange.sim.homes.layout import SPLITS, homes_of, layout_ids, make_layout
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.system.checked_json import Node, quoted

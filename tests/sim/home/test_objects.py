@@ -8,7 +8,6 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
-from rearrange.sim.home.layout import make_layout
 from rearrange.sim.home.objects import (
     HAB2_KINDS,
     KINDS,
@@ -18,6 +17,7 @@ from rearrange.sim.home.objects import (
     deal_slots,
     object_kind,
 )
+from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.model import build_spec, object_body
 
 # YCB's published masses (kg) and calliper sizes (mm): diameter x height, or the three edges sorted.

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rearrange.eval.benchmarks.homes.bench_depth import bench_depth, pixel_rays
-from rearrange.sim.home.layout import layout_ids, make_layout
 from rearrange.sim.home.objects import HAB2_KINDS
+from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.robot.depth import DepthCamera, padded
 from rearrange.sim.robot.depth_kernel import PARKED_Z
 from rearrange.sim.robot.fetch import ARM_START

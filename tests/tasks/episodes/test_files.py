@@ -17,8 +17,8 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.layout import make_layout
 from rearrange.sim.home.objects import KINDS
+from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.model import build_spec
 from rearrange.tasks.episodes import files as episode_files
 from rearrange.tasks.episodes.files import (

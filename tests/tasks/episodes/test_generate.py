@@ -12,8 +12,8 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import floor_plan
-from rearrange.sim.home.layout import layout_ids, make_layout
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS
+from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.generate import (

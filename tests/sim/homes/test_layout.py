@@ -12,7 +12,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import floor_plan, reachable_spots
-from rearrange.sim.home.layout import SPLITS, layout_ids, make_layout, varied_layout_ids
+from rearrange.sim.homes.layout import SPLITS, layout_ids, make_layout, varied_layout_ids
 
 ALL = [name for split in SPLITS for name in layout_ids(split)]
 VARIED = varied_layout_ids()[::15]
@@ -59,7 +59,7 @@ def test_no_two_apartments_are_the_same():
 def test_another_process_makes_the_same_apartments():
     code = """
 import hashlib
-from rearrange.sim.home.layout import SPLITS, layout_ids, make_layout
+from rearrange.sim.homes.layout import SPLITS, layout_ids, make_layout
 digest = hashlib.sha256()
 for split in SPLITS:
     for name in layout_ids(split):

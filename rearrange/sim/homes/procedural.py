@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home import kitchens
-from rearrange.sim.home.furnishing import Furnished, Furnisher
 from rearrange.sim.home.house import MIN_SPOTS, Layout, receptacles_of, workable_spots
 from rearrange.sim.home.navigation import FloorPlan
-from rearrange.sim.home.rooms import Plan, Unfit, draw_plan, draw_wish
+from rearrange.sim.homes import kitchens
+from rearrange.sim.homes.furnishing import Furnished, Furnisher
+from rearrange.sim.homes.rooms import Plan, Unfit, draw_plan, draw_wish
 
 NUM_HOMES = {"train": 1_000, "val": 100, "test": 100}
 _STREAM = 22  # tells these homes' numbers from those of other draws
@@ -88,7 +88,7 @@ def search_home(home_id: str, first: int = 0) -> Home:
 def known_attempts() -> dict[str, list[int]]:
     """Which attempt each home is, so that nobody has to search: an attempt takes milliseconds.
 
-    Written by `python -m rearrange.sim.home.procedural`; a test searches some of them again.
+    Written by `python -m rearrange.sim.homes.procedural`; a test searches some of them again.
     """
     if not _ATTEMPTS.exists():
         return {split: [0] * count for split, count in NUM_HOMES.items()}

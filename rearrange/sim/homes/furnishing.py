@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rearrange.sim.home import kinds, kitchens
 from rearrange.sim.home.furniture import Counter, Fridge, Piece
-from rearrange.sim.home.kinds import NUM_EXTRAS
-from rearrange.sim.home.rooms import HALF_WALL, Plan, Rect, Unfit
+from rearrange.sim.homes import kinds, kitchens
+from rearrange.sim.homes.kinds import NUM_EXTRAS
+from rearrange.sim.homes.rooms import HALF_WALL, Plan, Rect, Unfit
 
 GAP = 30  # mm between pieces
 WALL_GAP = (20, 60)  # mm behind a piece at a wall

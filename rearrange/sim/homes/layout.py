@@ -7,8 +7,8 @@ room to open with the robot in front of them, and every receptacle can be reache
 
 For training there are more, M of the train split: `v3_sc{M}_varied_{NN}`, whose furniture is moved
 and turned several times as far, and `v3_sc{M}_arranged_{NN}`, where all but the kitchen stands
-anywhere (`sim/home/arrangement.py`). Three macro layouts are few to learn from what stands around a
-chair or a table.
+anywhere (`arrangement`). Three macro layouts are few to learn from what stands around a chair or a
+table. Beside all these there are procedural homes (`procedural`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.arrangement import KITCHEN, arranged
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Layout, receptacles_of, workable_spots
-from rearrange.sim.home.procedural import home_ids, is_home_id, make_home
+from rearrange.sim.homes.arrangement import KITCHEN, arranged
+from rearrange.sim.homes.procedural import home_ids, is_home_id, make_home
 
 SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
 HAB, PROCEDURAL = "hab", "procedural"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.arrangement import GAP, KITCHEN, arranged
 from rearrange.sim.home.furniture import footprint
-from rearrange.sim.home.layout import BOUNDS, layout_ids, make_layout, varied_layout_ids
+from rearrange.sim.homes.arrangement import GAP, KITCHEN, arranged
+from rearrange.sim.homes.layout import BOUNDS, layout_ids, make_layout, varied_layout_ids
 
 ARRANGED = [name for name in varied_layout_ids() if "_arranged_" in name]
 

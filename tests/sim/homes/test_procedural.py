@@ -13,8 +13,8 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.layout import layout_ids, make_layout
-from rearrange.sim.home.procedural import NUM_HOMES, home_ids, make_home, search_home
+from rearrange.sim.homes.layout import layout_ids, make_layout
+from rearrange.sim.homes.procedural import NUM_HOMES, home_ids, make_home, search_home
 from rearrange.sim.model import build_spec
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.episodes.schema import episode_from_json, episode_to_json

@@ -18,7 +18,7 @@ import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Counter, Fridge, Piece, Surface
-from rearrange.sim.home.kinds import PLAIN, WOODS, Colour, box, colour, drawn
+from rearrange.sim.homes.kinds import PLAIN, WOODS, Colour, box, colour, drawn
 
 COLUMNS = ("left", "middle", "right")  # the middle one has the sink, wherever it stands
 DROPPABLE = ("drawer_left_bottom", "drawer_middle_middle", "drawer_middle_bottom")

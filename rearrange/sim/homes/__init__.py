@@ -1,0 +1,1 @@
+"""Which homes there are: HAB's apartments, procedural homes, and those of files."""
