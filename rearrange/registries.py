@@ -2,6 +2,7 @@
 
     TASKS     what is asked of the robot: rules, episodes, Gymnasium id    TaskDefinition
     SKILLS    what the robot can learn: task, teacher, deployment, recipe  SkillDefinition
+    DOMAINS   what tasks of several skills are planned in                  PlannerDomain
     AGENTS    who acts in an episode: called with the environment          a class or function
 
 `rearrange.system.registry` says how names are found, and how a module of your own adds some. This
@@ -14,6 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rearrange.planner.agents.agent import AGENTS
+from rearrange.planner.home.domain import DOMAINS, PlannerDomain
 from rearrange.skills.definition import SKILLS, Operator, SkillDefinition
 from rearrange.tasks import actions
 from rearrange.tasks.rules.definition import TASKS, TaskDefinition
@@ -31,6 +33,7 @@ def add_all() -> None:
         TASKS.add(task.name, task)
     for skill in _skills():
         SKILLS.add(skill.name, skill)
+    DOMAINS.add("home", _home_domain())
     for name, where in _AGENTS.items():
         AGENTS.add(name, where)
 
@@ -122,6 +125,12 @@ def _skills() -> tuple[SkillDefinition, ...]:
         skill("open_fridge", opening, opening, "OPEN", handle, door("open_fridge"), 300),
         skill("close_fridge", closing, "close_fridge", "CLOSE", None, door("close_fridge")),
     )
+
+
+def _home_domain() -> PlannerDomain:
+    facts = "rearrange.planner.home.facts"
+    pddl = Path(__file__).with_name("planner") / "home" / "domain.pddl"
+    return PlannerDomain(pddl=pddl, problem=f"{facts}:problem_left", entities=f"{facts}:entities")
 
 
 _AGENTS = {

@@ -62,6 +62,10 @@ class SkillDefinition:
     """What ends it in a chain once trained, and what of its output is held back."""
     operators: Mapping[str, Operator] = field(default_factory=dict)
     """Actions of the planner's domain that it carries out."""
+    predicates: str = ""
+    """What it adds to the predicates of the domain of a task that has it, PDDL: "(pressed ?c)"."""
+    actions: str = ""
+    """The same of actions: "(:action press_button ...)"."""
     trained_steps: int | None = None
     """Control steps that the trained skill may take in a chain; None: an episode's of its task."""
     oracle_steps: int = 700

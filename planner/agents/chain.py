@@ -20,15 +20,15 @@ from typing import Protocol
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.looks import Privileged, Source, has_worked, problem
 from rearrange.planner.home.calls import Call, call_of
-from rearrange.planner.home.facts import entities, problem_left
+from rearrange.planner.home.domain import entity_table, problem_text, task_domain
 from rearrange.planner.home.plan import solve_home
-from rearrange.planner.home.problems import home_domain
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.planner.strips.search import NoPlanError
 from rearrange.planner.strips.validate import PlanError, validate
 from rearrange.skills.motion.body import Body
 from rearrange.skills.skill import Program
 from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.task import Task
 
 RECOVERY_LIMIT = 300  # control steps
 SETTLE_STEPS = 10  # before the last look: what was let go comes to rest
@@ -67,6 +67,7 @@ class ChainProgram:
 
     Args:
         source: where facts come from after the first plan; None: the simulator's state.
+        task: its rules, which know more than the simulator shows.
     """
 
     def __init__(
@@ -76,12 +77,13 @@ class ChainProgram:
         skills: SkillMaker,
         cfg: ChainCfg | None = None,
         source: Source | None = None,
+        task: Task | None = None,
     ) -> None:
         self._body, self._episode, self._skills = body, episode, skills
         self._cfg = cfg or ChainCfg()
-        self._truth = Privileged(body.sim, episode)
+        self._truth = Privileged(body.sim, episode, task)
         self._source = source or self._truth
-        self._entities = entities(episode)
+        self._entities = entity_table(episode)
         self._robot_at: str | None = None
         self._plan: list[GroundAction] = []
         self._past: list[str] = []  # lines of steps carried out or given up, with their marks
@@ -106,7 +108,7 @@ class ChainProgram:
         """Goes on until the goals hold or too many skills have failed."""
         while True:
             try:
-                self._plan = solve_home(self._problem_text())
+                self._plan = solve_home(self._problem_text(), self._episode.task)
             except NoPlanError:
                 return "no plan"
             if not self._plan:
@@ -135,7 +137,7 @@ class ChainProgram:
         In the end it returns the first thing that went wrong, None if nothing was noticed.
         """
         try:
-            self._plan = solve_home(self._problem_text())
+            self._plan = solve_home(self._problem_text(), self._episode.task)
         except NoPlanError:
             return "no plan"
         while self._plan:
@@ -161,7 +163,7 @@ class ChainProgram:
             yield from self._skills.prepare(call)
             program = self._skills.program(call, following)
             failure = yield from limited(program, self._skills.limit(call.skill))
-            self._source.end(call, failure)
+            self._source.end(call, failure, step.add_effects)
             noticed = failure
             if failure is None and self._cfg.looks != "none" and not self._holds(step, call):
                 noticed = NOT_DONE
@@ -189,13 +191,13 @@ class ChainProgram:
         """Whether the rest of the plan leads from what is known now to the goals."""
         left = problem(self._source, self._episode, self._robot_at)
         try:
-            validate(home_domain(), left, self._plan)
+            validate(task_domain(self._episode.task), left, self._plan)
         except PlanError:
             return False
         return True
 
     def _problem_text(self) -> str:
-        return problem_left(self._episode, self._source.facts(), self._robot_at)
+        return problem_text(self._episode, self._source.facts(), self._robot_at)
 
     def _call(self, step: GroundAction) -> Call:
         return call_of(step, self._entities)

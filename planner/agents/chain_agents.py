@@ -86,7 +86,7 @@ class OracleAgent(ProgramAgent):
         if self._skill:
             return skill_program(self._body, episode)
         maker = OracleSkills(self._body, episode)
-        self._chain = ChainProgram(self._body, episode, maker, self._cfg)
+        self._chain = ChainProgram(self._body, episode, maker, self._cfg, task=self._env.task)
         return self._chain.run()
 
     @property
@@ -142,7 +142,7 @@ class TpSrlAgent(ProgramAgent):
         maker = LearnedSkills(
             self._body, episode, self._senses, self._skills, self._cfg, self._beliefs
         )
-        self._chain = ChainProgram(self._body, episode, maker, self._cfg, source)
+        self._chain = ChainProgram(self._body, episode, maker, self._cfg, source, self._env.task)
         return self._chain.run()
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:

@@ -12,12 +12,14 @@ from typing import Protocol
 
 from rearrange.planner.agents.memory import Memory
 from rearrange.planner.home.calls import Call, place_of
-from rearrange.planner.home.facts import HomeFacts, goal_name, problem_left, read_facts
+from rearrange.planner.home.domain import problem_text, task_domain
+from rearrange.planner.home.facts import HomeFacts, goal_name, read_facts
 from rearrange.planner.home.problems import home_domain
-from rearrange.planner.strips.pddl import GroundAction, Problem, parse_problem
+from rearrange.planner.strips.pddl import GroundAction, Problem, State, parse_problem
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.predicates import object_at, robot_at
+from rearrange.tasks.rules.task import Task
 
 
 class Source(Protocol):
@@ -35,20 +37,20 @@ class Source(Protocol):
         """Whether every target is where it should be."""
         ...
 
-    def end(self, call: Call, failure: str | None) -> None:
-        """A skill has ended, of itself or because of `failure`."""
+    def end(self, call: Call, failure: str | None, effects: State) -> None:
+        """A skill has ended, of itself or because of `failure`; `effects`: what it is there for."""
         ...
 
 
 class Privileged:
     """The simulator's state."""
 
-    def __init__(self, sim: Simulation, episode: EpisodeSpec) -> None:
-        self._sim, self._episode = sim, episode
+    def __init__(self, sim: Simulation, episode: EpisodeSpec, task: Task | None = None) -> None:
+        self._sim, self._episode, self._task = sim, episode, task
 
     def facts(self) -> HomeFacts:
-        """HAB's predicates."""
-        return read_facts(self._sim, self._episode)
+        """HAB's predicates, and what the task's rules know beside."""
+        return read_facts(self._sim, self._episode, self._task)
 
     def is_at(self, entity: str) -> bool:
         """Judged where the entity is, not where the skill believes it to be."""
@@ -58,7 +60,7 @@ class Privileged:
         """Each object within HAB's distance of its goal."""
         return all(object_at(self._sim, target) for target in self._episode.targets)
 
-    def end(self, call: Call, failure: str | None) -> None:
+    def end(self, call: Call, failure: str | None, effects: State) -> None:
         """Nothing has to be remembered."""
 
 
@@ -81,9 +83,12 @@ class Own:
         placed = self._memory.facts.placed
         return all(placed.get(t.name) == goal_name(t.name) for t in self._episode.targets)
 
-    def end(self, call: Call, failure: str | None) -> None:
-        """To be remembered."""
+    def end(self, call: Call, failure: str | None, effects: State) -> None:
+        """To be remembered. What the home's own domain has no word for is as the skill says."""
         self._memory.end(call, failure)
+        if failure is None:
+            known = home_domain().predicates
+            self._memory.facts.more |= {fact for fact in effects if fact[0] not in known}
 
 
 def has_worked(source: Source, episode: EpisodeSpec, step: GroundAction, call: Call) -> bool:
@@ -95,4 +100,4 @@ def has_worked(source: Source, episode: EpisodeSpec, step: GroundAction, call: C
 
 def problem(source: Source, episode: EpisodeSpec, at: str | None) -> Problem:
     """What is left to do, by a source's facts; `at`: the entity that the robot is at."""
-    return parse_problem(problem_left(episode, source.facts(), at), home_domain())
+    return parse_problem(problem_text(episode, source.facts(), at), task_domain(episode.task))

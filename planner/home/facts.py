@@ -8,8 +8,9 @@ from elsewhere too: from what the robot remembers (`planner.agents.memory`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from rearrange.planner.home.domain import entity_table, problem_text
 from rearrange.planner.home.plan import format_plan, length_text, solve_home
 from rearrange.planner.home.problems import entity_names, task_problem
 from rearrange.planner.strips.pddl import GroundAction
@@ -19,6 +20,7 @@ from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import closed, contained, object_at, opened
+from rearrange.tasks.rules.task import Task
 
 MARKERS_IN_USE = ("cab_push_point_5", "cab_push_point_7", "fridge_push_point")
 
@@ -46,10 +48,12 @@ class HomeFacts:
     """Handle -> open, closed or between."""
     held: str | None = None
     """The target in the hand."""
+    more: set[tuple[str, ...]] = field(default_factory=set)
+    """Facts of predicates that skills have brought into the domain."""
 
 
-def read_facts(sim: Simulation, episode: EpisodeSpec) -> HomeFacts:
-    """What holds now: privileged, from the simulator's state."""
+def read_facts(sim: Simulation, episode: EpisodeSpec, task: Task | None = None) -> HomeFacts:
+    """What holds now: privileged, from the simulator's state, and what the task's rules know."""
     joints = {marker: fur.MARKERS[marker] for marker in MARKERS_IN_USE}
     facts = HomeFacts(containers={}, placed={}, states={})
     for target in episode.targets:
@@ -63,6 +67,8 @@ def read_facts(sim: Simulation, episode: EpisodeSpec) -> HomeFacts:
         marker: "open" if opened(sim, joint) else "closed" if closed(sim, joint) else "between"
         for marker, joint in joints.items()
     }
+    if task is not None:
+        facts.more = set(task.planner_facts())
     return facts
 
 
@@ -79,6 +85,7 @@ def problem_left(episode: EpisodeSpec, facts: HomeFacts, robot_at: str | None = 
     return task_problem(
         f"{episode.task}_{episode.split}_{episode.index}", facts.containers, goals, pairs,
         facts.states, held=facts.held, robot_at=robot_at, placed=facts.placed,
+        more_facts=sorted(facts.more), more_goals=TASKS[episode.task].goals,
     )  # fmt: skip
 
 
@@ -100,7 +107,7 @@ def plan_episode(
     sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None
 ) -> list[GroundAction]:
     """The plan from what holds now; empty when nothing is left to do. Raises NoPlanError."""
-    return solve_home(observe(sim, episode, robot_at))
+    return solve_home(observe(sim, episode, robot_at), episode.task)
 
 
 def plan_for_episode(task: str, split: str, seed: int, index: int) -> tuple[str, list[str]]:
@@ -108,7 +115,7 @@ def plan_for_episode(task: str, split: str, seed: int, index: int) -> tuple[str,
     episode = load_episode(TASKS.find(task).name, split, seed, index)
     sim = Simulation()
     sim.reset(episode.scene)
-    problem = observe(sim, episode)
-    plan = solve_home(problem)
-    text = format_plan(plan, entities(episode), is_home=True)
+    problem = problem_text(episode, read_facts(sim, episode))
+    plan = solve_home(problem, episode.task)
+    text = format_plan(plan, entity_table(episode), is_home=True)
     return problem, [*text.splitlines(), length_text(plan)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from rearrange.errors import UserError
+from rearrange.planner.home.domain import task_domain
 from rearrange.planner.home.problems import home_domain, skill_call
 from rearrange.planner.strips.budget import Plan
 from rearrange.planner.strips.grounding import ground
@@ -39,9 +40,15 @@ def solve(
     return _plan(parse_domain(domain_text), problem_text, "problem", algorithm, max_nodes)
 
 
-def solve_home(problem_text: str, max_nodes: int | None = None) -> Plan:
-    """A validated plan for a problem of the home's own domain, which is parsed only once."""
-    return _plan(home_domain(), problem_text, "problem", "astar", max_nodes)
+def solve_home(
+    problem_text: str, task: str | None = None, max_nodes: int | None = None
+) -> Plan:  # fmt: skip
+    """A validated plan for a problem of a task's domain, None: the home's own.
+
+    It is parsed only once.
+    """
+    domain = home_domain() if task is None else task_domain(task)
+    return _plan(domain, problem_text, "problem", "astar", max_nodes)
 
 
 def format_plan(

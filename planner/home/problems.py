@@ -105,6 +105,8 @@ def task_problem(
     robot_at: str | None = None,
     placed: Mapping[str, str] | None = None,
     final_states: Mapping[str, str] | None = None,
+    more_facts: Iterable[Fact] = (),
+    more_goals: Iterable[Fact] = (),
     robot: str = ROBOT,
 ) -> str:
     """The home's problem as PDDL text, from entity names.
@@ -116,6 +118,7 @@ def task_problem(
     these. `placed`: movable -> the goal it lies at now, the right one or not; it lies in whatever
     receptacle the goal is in.
     `final_states`: marker -> "open" or "closed", wanted at the end besides the pairs.
+    `more_facts`, `more_goals`: of predicates that skills bring, about entities of the above.
     Raises UserError when a name is unknown or a movable is at two places.
     """
     placed = placed or {}
@@ -158,12 +161,14 @@ def task_problem(
             )
         if state != "between":
             facts.append(_state_fact(marker, state))
+    facts += more_facts
     wanted: list[Fact] = [("object_at", movable, goal) for movable, goal in pairs]
     wanted.append(("not_holding", robot))
     for marker, state in final_states.items():
         if state not in ("open", "closed"):
             raise UserError(f"{marker} can be wanted open or closed, got {state}")
         wanted.append(_state_fact(marker, state))
+    wanted += more_goals
     return problem_text(
         name,
         {pddl_name(entity): kind for entity, kind in kinds.items()},

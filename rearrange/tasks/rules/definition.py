@@ -34,6 +34,8 @@ class TaskDefinition:
     """Action space -> the slots that it has in this task, where these are not all."""
     domain: str | None = None
     """Of `registries.DOMAINS`: the planner's, for what takes several skills; None: it is one."""
+    goals: tuple[tuple[str, ...], ...] = ()
+    """What its plans bring about, predicate and entities each, beside objects at their goals."""
     skills: tuple[str, ...] = ()
     """Skills that its plans always have."""
     more_skills: tuple[str, ...] = ()

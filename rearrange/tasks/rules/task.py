@@ -9,6 +9,7 @@ control step; the only thing it does to it is to let go of a broken hold.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -83,6 +84,13 @@ class Task:
     def grip_command(self, sim: Simulation, grip: float | None) -> float | None:
         """The grip command that is carried out; None leaves the hold as it is."""
         return grip
+
+    def planner_facts(self) -> Sequence[tuple[str, ...]]:
+        """What holds that the world does not show, for the planner: predicate and entities each.
+
+        Such as ("pressed", "cab_push_point_5").
+        """
+        return ()
 
     # --- shared --------------------------------------------------------------------------------
 

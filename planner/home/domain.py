@@ -1,0 +1,76 @@
+"""How the episodes of a task become planning problems, and in which domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rearrange.errors import UserError
+from rearrange.skills.definition import SKILLS
+from rearrange.system.registry import Registry, resolved
+from rearrange.tasks.rules.definition import TASKS
+
+if TYPE_CHECKING:
+    from rearrange.planner.strips.pddl import Domain
+    from rearrange.tasks.rules.episode import EpisodeSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerDomain:
+    """A domain that tasks are planned in. "module:Name" of a function does as well."""
+
+    pddl: Path
+    """Its file: what all tasks have. Skills of a task may bring more, see `SkillDefinition`."""
+    problem: Callable[..., str] | str
+    """Of episode, `HomeFacts` and what the robot stands at or None: what is left to do, as PDDL."""
+    entities: Callable[[EpisodeSpec], dict[str, str]] | str
+    """PDDL name -> entity's name, for everything that a plan of the episode can mention."""
+
+
+DOMAINS: Registry[PlannerDomain] = Registry(
+    "planner domain", lambda thing: isinstance(thing, PlannerDomain)
+)
+"""What tasks of several skills are planned in."""
+
+
+def problem_text(episode: EpisodeSpec, facts: Any, robot_at: str | None = None) -> str:
+    """What is left to do of an episode, as PDDL; `facts`: `planner.home.facts.HomeFacts`."""
+    return resolved(domain_of(episode.task).problem)(episode, facts, robot_at)
+
+
+def entity_table(episode: EpisodeSpec) -> dict[str, str]:
+    """PDDL name -> entity's name, for everything that a plan of an episode can mention."""
+    return resolved(domain_of(episode.task).entities)(episode)
+
+
+def domain_of(task: str) -> PlannerDomain:
+    """The domain that a task names. Raises UserError for a task of one skill."""
+    name = TASKS[task].domain
+    if name is None:
+        raise UserError(f"task '{task}' is one skill and has no plan: try tidy_house")
+    return DOMAINS[name]
+
+
+@cache
+def task_domain(task: str) -> Domain:
+    """A task's domain with the predicates and actions that its skills bring, parsed.
+
+    Raises UserError as `domain_of`, and for PDDL that is none.
+    """
+    path = domain_of(task).pddl
+    skills = [SKILLS[name] for name in TASKS[task].skills]
+    predicates = " ".join(skill.predicates for skill in skills)
+    actions = " ".join(skill.actions for skill in skills)
+    text = path.read_text(encoding="utf-8").rstrip().removesuffix(")")
+    text = text.replace("(:predicates", f"(:predicates {predicates}", 1)
+    return _parsed(f"{text} {actions})", path.name)
+
+
+@cache
+def _parsed(text: str, source: str) -> Domain:
+    from rearrange.planner.strips.pddl import parse_domain  # its parser takes a while to import
+
+    return parse_domain(text, source)
