@@ -75,9 +75,8 @@ def test_help_with_a_skill_shows_what_its_run_will_use(capsys, words):
 
     assert cli.main(["train-skill", *words, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    shown = dict(
-        line.strip().split("=", 1) for line in lines if line.startswith("  ") and "=" in line
-    )
+    keys = [line[2:] for line in lines if line.startswith("  ") and line[2:3].strip()]
+    shown = dict(line.split("=", 1) for line in keys if "=" in line)
     settings = asdict(load_training("train-skill", words))
     del settings["given"], settings["skill"]
     settings["policy"].pop("name"), settings["scheme"].pop("name")
