@@ -459,6 +459,42 @@ class LaunchCfg:
 
 
 @dataclass(kw_only=True)
+class TrainSkillsCfg:
+    skills: list[str] = field(default_factory=list)
+    """Train these, with commas; none: all seven."""
+    preset: str = "laptop"
+    """Whose stages: laptop, for two cores, or paper, for a GPU."""
+    seed: int = 0
+    """Of every stage."""
+    output: str | None = None
+    """Folder of the skills and their runs; none: runs/skills-PRESET-SEED."""
+    stop_after: str | None = None
+    """Leave out the stages after this one."""
+    jobs: int = 1
+    """So many stages at a time, of different skills; they share the cores."""
+    max_hours: float = 0.0
+    """Save and stop after so many hours, with exit code 75; the same command goes on. 0: never."""
+    evaluate_episodes: int = 0
+    """Evaluate each skill's file in so many validation episodes. 0: none."""
+    evaluate_stages: bool = False
+    """Evaluate in the same episodes what each stage has made, too."""
+    passed_on: list[str] = field(default_factory=list)
+    """All other words: settings of each stage's training."""
+
+    def __post_init__(self) -> None:
+        known = ("laptop", "paper")
+        _check(self.preset in known, f"preset must be one of {', '.join(known)}, got {self.preset}")
+        _check(self.jobs >= 1, f"jobs must be at least 1, got {self.jobs}")
+        is_right = len({*self.skills}) == len(self.skills)
+        _check(is_right, "skills must not name anything twice")
+        for name in ("seed", "max_hours", "evaluate_episodes"):
+            value = getattr(self, name)
+            _check(value >= 0, f"{name} must not be negative, got {value}")
+        is_right = self.evaluate_episodes > 0 or not self.evaluate_stages
+        _check(is_right, "evaluate_stages=true needs evaluate_episodes, such as 200")
+
+
+@dataclass(kw_only=True)
 class ChaosCfg:
     output: str | None = None
     """Also write the findings to this JSON file."""

@@ -16,6 +16,7 @@ from rearrange.configs.schema import (
     PlanCfg,
     PlotCfg,
     RecordCfg,
+    TrainSkillsCfg,
     ViewCfg,
 )
 
@@ -28,6 +29,7 @@ _CONFIGS: dict[str, type] = {
     "plan": PlanCfg,
     "episodes": EpisodesCfg,
     "export-skill": ExportSkillCfg,
+    "train-skills": TrainSkillsCfg,
     "launch": LaunchCfg,
     "plot": PlotCfg,
     "bench": BenchCfg,

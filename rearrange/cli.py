@@ -81,10 +81,26 @@ VERBS: dict[str, Verb] = {
             "train-skill pick policy=paper num_envs=16 seed=1",
             "train-skill open_fridge scheme=serial num_envs=4 ppo.learning_rate=3e-4",
             "train-skill pick scheme=ranks scheme.world_size=8",
+            "train-skill pick stage=cells preset=laptop",
         ),
         "The learning settings are the VER paper's. Writes config.yaml, metrics.jsonl,\n"
         "summary.json, checkpoints/ and tensorboard/ into run_dir. Ctrl-C and SIGTERM save; the\n"
         "same words and resume=auto go on. The command `train-skill` is the same.",
+    ),
+    "train-skills": Verb(
+        "rearrange.commands.skills.train_skills",
+        "train skills from nothing, all stages of each, and report",
+        (
+            "train-skills",
+            "train-skills skills=pick,place evaluate_episodes=200",
+            "train-skills preset=paper skills=pick scheme=ranks scheme.world_size=8",
+            "train-skills jobs=2 max_hours=8 output=runs/mine",
+        ),
+        "The stages stand in configs/skill/NAME.yaml. Prints the hours that they should take,\n"
+        "trains them one after another (Ctrl-C saves, the same command goes on), and writes\n"
+        "NAME.safetensors for each skill and report.html. All other words are settings of each\n"
+        "stage's training, see `rearrange train-skill --help`; `train-skill NAME stage=STAGE` is\n"
+        "one stage alone. Exit code 1 if a stage failed.",
     ),
     "train": Verb(
         "rearrange.commands.training.train",

@@ -40,7 +40,7 @@ def test_every_task_file_composes_and_bears_its_name(task):
 def test_every_yaml_file_belongs_to_a_group_or_is_read_as_a_whole():
     files = {path.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.rglob("*.yaml")}
     options = {f"{group}/{name}.yaml" for group in GROUPS for name in group_options(group)}
-    assert files == {"verbs.yaml", "stages.yaml", "suiting.yaml"} | options
+    assert files == {"verbs.yaml", "stages.yaml", "suiting.yaml", "speeds.yaml"} | options
     for verb, values in yaml_file("verbs.yaml").items():
         known = setting_kinds(config_class(verb))
         assert all(verb_defaults(verb)[name] == value for name, value in values.items())

@@ -7,9 +7,10 @@ on from: among the minima around one another the mean is often better than each 
 2022, model soups). Of trainings from different fresh weights it is worth nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rearrange.configs.schema import ExportSkillCfg
 from rearrange.errors import UserError
@@ -36,21 +37,39 @@ def run(cfg: ExportSkillCfg) -> int:
     run_dir, output = Path(cfg.run).expanduser(), Path(cfg.output).expanduser()
     if not is_of_run(run_dir) and not run_dir.is_file():
         raise UserError(f"there is no folder {run_dir} of a training run, nor a skill file")
-    skill = find_skill(run_dir)
-    others = [find_skill(Path(path).expanduser()) for path in cfg.average]
-    skill = mean_of([skill, *others]) if others else skill
-    content = onnx_bytes(skill) if cfg.format == "onnx" else skill_bytes(skill)
+    paths = [run_dir, *(Path(path).expanduser() for path in cfg.average)]
+    print(export(paths, output, cfg.max_megabytes, is_onnx=cfg.format == "onnx"))
+    return 0
+
+
+def export(
+    paths: Sequence[Path],
+    output: Path,
+    max_megabytes: float,
+    origin: Mapping[str, Any] | None = None,
+    is_onnx: bool = False,
+) -> str:
+    """Writes the skill that runs or files hold, of several their mean; returns what to say of it.
+
+    Args:
+        origin: what the file is to say of where it comes from, beside what the first one says.
+
+    Raises as `run`.
+    """
+    skills = [find_skill(path) for path in paths]
+    skill = mean_of(skills) if len(skills) > 1 else skills[0]
+    skill = replace(skill, origin=skill.origin | dict(origin or {}))
+    content = onnx_bytes(skill) if is_onnx else skill_bytes(skill)
     size = len(content) / MEGABYTE
-    if size > cfg.max_megabytes:
+    if size > max_megabytes:
         raise UserError(
-            f"the skill would take {size:.1f} MB, more than max_megabytes={cfg.max_megabytes:g}"
+            f"the skill would take {size:.1f} MB, more than max_megabytes={max_megabytes:g}"
         )
     atomic_write_bytes(output, content)
-    back = skill if cfg.format == "onnx" else read_skill(output)
+    back = skill if is_onnx else read_skill(output)
     names = {gym_id: name for name, gym_id in SKILL_TASKS.items()}
     name = names.get(back.env_id, back.env_id)
-    print(f"{name} after {back.origin['steps']} steps: {output}, {size:.1f} MB")
-    return 0
+    return f"{name} after {back.origin['steps']} steps: {output}, {size:.1f} MB"
 
 
 def mean_of(skills: Sequence[SkillFile]) -> SkillFile:

@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,13 @@ from typing import Any
 from rearrange.cluster.ray_session import connected
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.commands.training.resolve import load_training
-from rearrange.commands.training.subject import check_run_folder, what_to_train
+from rearrange.commands.training.subject import check_run_folder, newest_metrics, what_to_train
 from rearrange.configs.schema import LaunchCfg
 from rearrange.errors import UserError
-from rearrange.system.checked_json import strict_json
 from rearrange.system.stop_signals import StopSignals
-from rearrange.ver.run.metrics import METRICS_FILE
 from rearrange.ver.run.progress import duration
 
 OWN = ("seed", "run_dir", "resume", "skill", "env")  # settings of a training that are chosen here
-TAIL_BYTES = 65536  # of metrics.jsonl, whose lines have some 2 kB
 TABLE_EVERY_S = 60.0  # in a log file
 REDRAW_EVERY_S = 2.0  # on a terminal
 HEADINGS = ("run", "state", "steps", "done", "steps/s", "return", "success", "restarts", "where")
@@ -123,17 +119,6 @@ class Board:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         )
-
-
-def newest_metrics(run_dir: Path) -> dict[str, Any]:
-    """The last whole line of a run's metrics; empty if there is none yet."""
-    with suppress(OSError, ValueError):
-        with open(run_dir / METRICS_FILE, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            lines = file.read().split(b"\n")[:-1]
-        line = strict_json(lines[-1].decode()) if lines else {}
-        return line if isinstance(line, dict) else {}
-    return {}
 
 
 def _figures(job: Job) -> tuple[str, ...]:

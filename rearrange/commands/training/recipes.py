@@ -21,6 +21,7 @@ from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError, nearest
 
 SHARED_FILE = "stages.yaml"
+AVERAGE_FILE = "mean.safetensors"
 STAGE_OWN = ("method", "warm_start", "total_steps", "env_kwargs", "stage", "preset", "run_dir")
 """Settings that a stage says by fields of its own, or that are not for it to say."""
 
@@ -85,6 +86,11 @@ def begins_with(stages: Sequence[Stage], stage: Stage) -> str | None:
     if stage.warm_start == BEFORE:
         return stages[place - 1].name if place else None
     return None if stage.warm_start == "none" else stage.warm_start
+
+
+def weights_of(stage: Stage, folder: Path) -> Path:
+    """What holds the weights that a stage made in its folder: a run, or a mean's file."""
+    return folder / AVERAGE_FILE if stage.method == "average" else folder
 
 
 def merged_values(*parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.commands.settings import Layer, compose, merged, yaml_file
-from rearrange.commands.training.recipes import begins_with, recipes_of
+from rearrange.commands.training.recipes import begins_with, recipes_of, weights_of
 from rearrange.commands.training.subject import (
     Subject,
     run_folder,
@@ -154,7 +154,9 @@ def stage_layer(stage: Stage, stages: list[Stage], given: Given) -> Layer:
         run_dir = folder / given.choices["skill"] / stage.name
     layer = dict(recipe_layer(stage)) | {"method": stage.method, "run_dir": str(run_dir)}
     if (first := begins_with(stages, stage)) is not None:
-        layer["warm_start"] = str(Path(run_dir).expanduser().parent / first)
+        earlier = next(other for other in stages if other.name == first)
+        folder = Path(run_dir).expanduser().parent / first
+        layer["warm_start"] = str(weights_of(earlier, folder))
     return layer
 
 

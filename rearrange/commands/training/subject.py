@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
+from rearrange.system.checked_json import strict_json
 from rearrange.system.files import write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
 from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE
+
+TAIL_BYTES = 65536  # of metrics.jsonl, whose lines have some 2 kB
 
 
 class Subject(NamedTuple):
@@ -69,6 +73,17 @@ def check_run_folder(run_dir: Path, resume: str) -> None:
             f"{run_dir} is not empty: resume=auto goes on with the run in it, another run_dir "
             "begins a new one"
         )
+
+
+def newest_metrics(run_dir: Path) -> dict[str, Any]:
+    """The last whole line of a run's metrics; empty if there is none yet."""
+    with suppress(OSError, ValueError):
+        with open(run_dir / METRICS_FILE, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            lines = file.read().split(b"\n")[:-1]
+        line = strict_json(lines[-1].decode()) if lines else {}
+        return line if isinstance(line, dict) else {}
+    return {}
 
 
 def save_config(settings: RunCfg, subject: Subject, run_dir: Path) -> None:

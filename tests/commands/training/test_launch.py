@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from rearrange.commands.settings import load
-from rearrange.commands.training.launch import Board, newest_metrics, plan
+from rearrange.commands.training.launch import Board, plan
+from rearrange.commands.training.subject import newest_metrics
 from rearrange.errors import UserError
 
 

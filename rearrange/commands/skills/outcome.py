@@ -1,0 +1,172 @@
+"""What comes of the stages: means of weights, each skill's file, and how good it is.
+
+OUT/pick.safetensors                  metadata: recipe, stages with steps and time, commits, seed
+OUT/evaluation/pick-ver-802816/       what `evaluate` writes
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rearrange import __version__
+from rearrange.commands.skills.plan import Step, output_folder
+from rearrange.commands.skills.runner import Task
+from rearrange.commands.training.export import export
+from rearrange.configs.schema import TrainSkillsCfg
+from rearrange.errors import UserError
+from rearrange.skills.deployed.skill_files import read_skill
+from rearrange.system.checked_json import strict_json
+from rearrange.system.outputs import atomic_write_json, prepare_folder
+from rearrange.ver.run.metrics import SUMMARY_FILE
+
+PLAN_FILE = "plan.json"
+MAX_MEGABYTES = {"laptop": 6.0, "paper": 64.0}  # of a skill's file; the network `paper` has 30
+SPLIT, SEED = "val", 0  # of the episodes
+
+
+def tasks(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> list[Task]:
+    """All that is done for one skill, in order."""
+    found = []
+    for step in steps:
+        found.append(_training(step, steps))
+        if cfg.evaluate_stages and step is not steps[-1]:
+            found.append(_evaluation(cfg, step, step.weights))
+    file = skill_file(cfg, steps)
+    name = f"{steps[0].skill} file"
+    is_written_now = partial(is_written, cfg, steps)
+    found.append(Task(name, is_written_now, work=partial(write_file, cfg, steps)))
+    if cfg.evaluate_episodes:
+        found.append(_evaluation(cfg, steps[-1], file))
+    return found
+
+
+def skill_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> Path:
+    """Where `skills=OUT` looks for it."""
+    return output_folder(cfg) / f"{steps[0].skill}.safetensors"
+
+
+def write_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> None:
+    """Exports what the last stage made."""
+    most = MAX_MEGABYTES[cfg.preset]
+    export([steps[-1].weights], skill_file(cfg, steps), most, origin_of(cfg, steps))
+
+
+def is_written(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> bool:
+    """Whether the file is there and of these stages."""
+    with suppress(UserError):
+        origin = read_skill(skill_file(cfg, steps)).origin
+        return origin.get("stages") == origin_of(cfg, steps)["stages"]
+    return False
+
+
+def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
+    """How a skill came about, for its file."""
+    stages = []
+    for step in steps:
+        summary = step.summary() or {}
+        method = step.settings.method if step.settings is not None else step.stage.method
+        stages.append(
+            {
+                "name": step.stage.name,
+                "method": method,
+                "steps": summary.get("total_steps"),
+                "wall_time_s": summary.get("wall_time_s"),
+            }
+        )
+    return {
+        "recipe": f"train-skills preset={cfg.preset}",
+        "words": list(cfg.passed_on),
+        "seed": cfg.seed,
+        "stages": stages,
+        "version": __version__,
+        "commits": _plan_of(cfg).get("commits", []),
+    }
+
+
+def begin(cfg: TrainSkillsCfg) -> None:
+    """Writes down what the folder is for, and the commit of the code that goes on in it.
+
+    Raises UserError if the folder is for something else.
+    """
+    path = output_folder(cfg) / PLAN_FILE
+    own = {"preset": cfg.preset, "seed": cfg.seed}
+    plan = _plan_of(cfg)
+    found = {name: plan[name] for name in own if name in plan}
+    if found and found != own:
+        raise UserError(
+            f"{path.parent} holds skills of {found}, not of {own}: choose another output, or the "
+            "same preset and seed"
+        )
+    commits = plan.get("commits", [])
+    if (now := commit()) is not None and now not in commits[-1:]:
+        commits = [*commits, now]
+    atomic_write_json(path, own | {"commits": commits})
+
+
+def _plan_of(cfg: TrainSkillsCfg) -> dict[str, Any]:
+    path = output_folder(cfg) / PLAN_FILE
+    try:
+        return strict_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: remove it, or choose another output") from error
+
+
+def commit() -> str | None:
+    """Of the checkout that runs, as `git describe` says it; None if it is none."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        return done.stdout.strip() or None
+    return None
+
+
+def evaluation_folder(cfg: TrainSkillsCfg, step: Step) -> Path:
+    """Named by the weights, so that those of a longer training are evaluated anew."""
+    name = f"{step.skill}-{step.stage.name}-{step.total_steps}"
+    return output_folder(cfg) / "evaluation" / name
+
+
+def evaluated(cfg: TrainSkillsCfg, step: Step) -> dict[str, Any] | None:
+    """The summary of a step's evaluation; None if there is none of so many episodes."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        text = (evaluation_folder(cfg, step) / SUMMARY_FILE).read_text(encoding="utf-8")
+        summary = strict_json(text)
+        return summary if summary["num_episodes"] == cfg.evaluate_episodes else None
+    return None
+
+
+def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> Task:
+    folder = evaluation_folder(cfg, step)
+    words = (
+        "evaluate", f"task={step.skill}", "agent=learned", f"checkpoint={weights}",
+        f"split={SPLIT}", f"seed={SEED}", f"num_episodes={cfg.evaluate_episodes}",
+        f"output_dir={folder}",
+    )  # fmt: skip
+    name = f"{step.name} evaluation"
+    log = folder.with_name(f"{folder.name}.log")
+    return Task(name, lambda: evaluated(cfg, step) is not None, words, log)
+
+
+def _training(step: Step, steps: Sequence[Step]) -> Task:
+    if step.settings is not None:
+        return Task(step.name, lambda: step.summary() is not None, step.words, step.log)
+    return Task(step.name, lambda: False, work=partial(write_mean, step, steps))
+
+
+def write_mean(step: Step, steps: Sequence[Step]) -> None:
+    """The mean of the weights of the stages that it names."""
+    averaged = [other for other in steps if other.stage.name in step.stage.average]
+    prepare_folder(step.folder)
+    export([other.weights for other in averaged], step.weights, max(MAX_MEGABYTES.values()))
+    summary = {"total_steps": 0, "wall_time_s": 0.0, "stopped_by": None}
+    atomic_write_json(step.folder / SUMMARY_FILE, summary)

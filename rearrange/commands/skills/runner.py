@@ -1,0 +1,142 @@
+"""Runs tasks of several queues as processes of their own, some side by side, until all are over.
+
+    queue of pick: cells --> look --> ver --> file --> evaluation
+    queue of place: ...                                             at most `jobs` queues at a time
+
+Processes end with this one, get signals only from it, and write what they say into log files. A
+signal is handed on once, and each saves its work before it leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rearrange.errors import UserError, one_line
+from rearrange.system.outputs import why_not
+from rearrange.system.stop_signals import EXIT_CODES, StopSignals
+
+POLL_S = 0.25
+TAIL_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Task:
+    name: str
+    is_over: Callable[[], bool]
+    """Whether there is nothing left to do, asked when its turn comes."""
+    words: tuple[str, ...] = ()
+    """What follows `rearrange` in a process of its own."""
+    log: Path | None = None
+    work: Callable[[], None] | None = None
+    """What is done here, at once, instead. Raises UserError."""
+
+
+@dataclass
+class Outcome:
+    failures: dict[str, str] = field(default_factory=dict)
+    """Task -> why it failed."""
+    is_stopped: bool = False
+
+
+def run_queues(
+    queues: Mapping[str, Sequence[Task]],
+    jobs: int,
+    stop: StopSignals,
+    look: Callable[[list[str]], None] = lambda names: None,
+    poll_s: float = POLL_S,
+) -> Outcome:
+    """Runs each queue's tasks in order. A queue whose task fails ends there, the others go on.
+
+    Args:
+        look: called over and over with the names of the tasks that run.
+    """
+    waiting = {name: deque(tasks) for name, tasks in queues.items()}
+    running: dict[str, tuple[Task, subprocess.Popen[bytes]]] = {}
+    outcome, is_told = Outcome(), False
+    try:
+        while True:
+            for name, (task, process) in list(running.items()):
+                if (code := process.poll()) is None:
+                    continue
+                del running[name]
+                if code != 0 and not stop.is_set():
+                    outcome.failures[task.name] = _reason(task, code)
+                    del waiting[name]
+            _begin(waiting, running, jobs, stop, outcome)
+            if stop.is_set() and not is_told:
+                is_told = True
+                for _, process in running.values():
+                    process.send_signal(stop.signum)
+            if not running and (stop.is_set() or not waiting):
+                outcome.is_stopped = stop.is_set()
+                return outcome
+            look([task.name for task, _ in running.values()])
+            time.sleep(poll_s)
+    finally:
+        for _, process in running.values():  # nobody waits for their last words any more
+            process.kill()
+            process.wait()
+
+
+def _begin(
+    waiting: dict[str, deque[Task]],
+    running: dict[str, tuple[Task, subprocess.Popen[bytes]]],
+    jobs: int,
+    stop: StopSignals,
+    outcome: Outcome,
+) -> None:
+    """Starts what may be started; queues that were begun come first, as they stand in front."""
+    for name in list(waiting):
+        if stop.is_set() or len(running) >= jobs:
+            return
+        tasks = waiting[name]
+        while name not in running and tasks:
+            task = tasks.popleft()
+            try:
+                if task.is_over():
+                    continue
+                if task.work is not None:
+                    task.work()
+                else:
+                    running[name] = (task, start(task))
+            except UserError as error:
+                outcome.failures[task.name] = one_line(error)
+                tasks.clear()
+        if name not in running:
+            del waiting[name]
+
+
+def start(task: Task) -> subprocess.Popen[bytes]:
+    """The task's process. Raises UserError if its log cannot be written."""
+    assert task.log is not None, f"{task.name} has no log"
+    options = ["-P"] if sys.flags.safe_path else []
+    # what this module runs gets no Ctrl-C of the terminal, and ends when we do
+    host = ["-m", "rearrange.cluster.rank_host", str(os.getpid())]
+    try:
+        task.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(task.log, "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, *options, *host, *task.words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+    except OSError as error:
+        raise why_not(task.log, error) from error
+
+
+def _reason(task: Task, code: int) -> str:
+    """Why a process ended: the last line that it said."""
+    if code in EXIT_CODES.values() or code < 0:
+        return f"ended by a signal ({code}), see {task.log}; the same command goes on"
+    assert task.log is not None
+    content = task.log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
+    lines = [line for line in content.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error: ")]
+    said = (errors or lines or [f"exit code {code}"])[-1]
+    return f"{said.removeprefix('error: ')} (see {task.log})"

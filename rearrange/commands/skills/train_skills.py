@@ -1,0 +1,100 @@
+"""`rearrange train-skills`: every stage of every skill from fresh weights, then files and a report.
+
+    plan --> stages, each a process --> OUT/NAME.safetensors --> evaluation --> OUT/report.html
+
+What is done stays done: the same command goes on after Ctrl-C, a kill or `max_hours`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rearrange.commands.skills.board import Board
+from rearrange.commands.skills.outcome import begin, evaluated, skill_file, tasks
+from rearrange.commands.skills.plan import Step, all_steps, output_folder, plan
+from rearrange.commands.skills.rates import Rates
+from rearrange.commands.skills.report import write_report
+from rearrange.commands.skills.runner import Outcome, run_queues
+from rearrange.configs.schema import TrainSkillsCfg
+from rearrange.system.console import say
+from rearrange.system.folder_lock import hold_folder
+from rearrange.system.outputs import atomic_write_text, prepare_folder
+from rearrange.system.stop_signals import StopSignals
+from rearrange.ver.run.progress import duration
+
+REPORT_FILE = "report.html"
+
+
+def run(cfg: TrainSkillsCfg) -> int:
+    """Trains them; 0 if all went well, 1 if a stage failed, or the code of a signal.
+
+    Raises UserError, before anything is started, for what is wrong with one of the stages, or a
+    folder that is in use or holds skills of another preset or seed.
+    """
+    skills = plan(cfg)
+    steps, output = all_steps(skills), output_folder(cfg)
+    rates = Rates(steps)
+    board = Board(steps, rates, cfg.jobs)
+    with hold_folder(output, "output"):
+        prepare_folder(output)
+        begin(cfg)
+        say(board.table())
+        stop = StopSignals()
+        queues = {skill: tasks(cfg, own) for skill, own in skills.items()}
+        with stop.listening():
+            look = _with_limit(board.show, stop, cfg.max_hours)
+            try:
+                outcome = run_queues(queues, cfg.jobs, stop, look)
+            finally:
+                board.close()
+        atomic_write_text(output / REPORT_FILE, write_report(cfg, skills, outcome.failures))
+        say(results(cfg, skills))
+        return _end(outcome, stop, output)
+
+
+def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
+    """A line for each skill."""
+    lines = []
+    for skill, steps in skills.items():
+        seconds = sum(step.seconds() for step in steps)
+        num_done = sum(step.summary() is not None for step in steps)
+        parts = [f"{num_done} of {len(steps)} stages in {duration(seconds)}"]
+        if num_done == len(steps):
+            parts.append(str(skill_file(cfg, steps)))
+            if (found := evaluated(cfg, steps[-1])) is not None:
+                success = found["success"]
+                parts.append(
+                    f"{success['mean']:.1%} ({success['low']:.1%} to {success['high']:.1%}) of "
+                    f"{cfg.evaluate_episodes} validation episodes"
+                )
+        lines.append(f"{skill:<14}{', '.join(parts)}")
+    return "\n".join([*lines, f"report        {output_folder(cfg) / REPORT_FILE}"])
+
+
+def _end(outcome: Outcome, stop: StopSignals, output: Path) -> int:
+    """Says what went wrong; the exit code."""
+    with suppress(OSError):
+        for name, reason in outcome.failures.items():
+            print(f"{name}: {reason}", file=sys.stderr)
+        if outcome.is_stopped:
+            print(f"stopped by {stop.name}: saved; the same command goes on", file=sys.stderr)
+    return stop.exit_code or min(1, len(outcome.failures))
+
+
+def _with_limit(
+    show: Callable[[list[str]], None], stop: StopSignals, max_hours: float
+) -> Callable[[list[str]], None]:
+    """`show`, and a stop after so many hours, with the notice "start me again"."""
+    end = time.monotonic() + 3600.0 * max_hours
+
+    def look(names: list[str]) -> None:
+        if max_hours and time.monotonic() > end:
+            stop.request(signal.SIGUSR1)
+        show(names)
+
+    return look

@@ -1,0 +1,169 @@
+"""`rearrange train-skills`: two stages of a skill, interrupted and gone on with; its messages."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from rearrange import cli
+from rearrange.commands.settings import load
+from rearrange.commands.skills.board import Board
+from rearrange.commands.skills.outcome import begin, write_mean
+from rearrange.commands.skills.plan import all_steps, plan
+from rearrange.commands.skills.rates import Rates
+from rearrange.commands.skills.report import curves, runs_of
+from rearrange.configs.stages import Stage
+from rearrange.errors import UserError
+from rearrange.skills.deployed.skill_files import find_skill, read_skill
+
+LIMIT_S = 90.0
+TINY = ["serial=true", "num_envs=2", "num_steps=32", "num_threads=1", "camera_size=16"]
+TINY += ["policy.encoder.base_width=4", "policy.encoder.image_size=16", "policy.lstm_hidden=16"]
+TINY += ["policy.vector_size=8", "policy.hidden_sizes=16"]
+WORDS = ["train-skills", "skills=close_drawer", "stop_after=look", *TINY]
+
+
+def steps_of(path):
+    return [json.loads(line)["step"] for line in path.open()] if path.exists() else []
+
+
+def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys):
+    out, words = tmp_path / "out", [*WORDS, f"output={tmp_path / 'out'}"]
+    command = [sys.executable, "-m", "rearrange", *words, "total_steps=1000000"]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+    metrics = out / "close_drawer/cells/metrics.jsonl"
+    try:
+        end = time.monotonic() + LIMIT_S
+        while not steps_of(metrics):
+            assert time.monotonic() < end and running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        _, errors = running.communicate(timeout=LIMIT_S)
+    finally:
+        running.kill()
+    assert running.returncode == 143, errors
+    assert errors.splitlines()[-1] == "stopped by SIGTERM: saved; the same command goes on"
+    assert json.loads((metrics.parent / "summary.json").read_text())["stopped_by"] == "SIGTERM"
+    assert not (out / "close_drawer/look").exists()
+    before = steps_of(metrics)
+
+    total = before[-1] + 64
+    assert cli.main([*words, f"total_steps={total}"]) == 0
+    assert steps_of(metrics) == [*before, total]  # nothing is trained twice
+    assert steps_of(out / "close_drawer/look/metrics.jsonl")[-1] == total
+    assert "2 of 2 stages in " in capsys.readouterr().out
+    origin = read_skill(out / "close_drawer.safetensors").origin
+    assert [(stage["name"], stage["steps"]) for stage in origin["stages"]] == [
+        ("cells", total), ("look", total)
+    ]  # fmt: skip
+    assert (origin["recipe"], origin["seed"]) == ("train-skills preset=laptop", 0)
+    page = (out / "report.html").read_text()
+    assert "<td>close_drawer<td>look<td>imitation" in page
+
+    modified = (out / "close_drawer/look/summary.json").stat().st_mtime_ns
+    written = (out / "close_drawer.safetensors").stat().st_mtime_ns
+    assert cli.main([*words, f"total_steps={total}"]) == 0  # all of it is done
+    assert (out / "close_drawer/look/summary.json").stat().st_mtime_ns == modified
+    assert (out / "close_drawer.safetensors").stat().st_mtime_ns == written
+    assert cli.main([*words, f"total_steps={total}", "seed=1"]) == 2
+    assert "choose another output" in capsys.readouterr().err
+
+    steps = plan(load("train-skills", [*words[1:], f"total_steps={total}"]))["close_drawer"]
+    mean = replace(steps[-1], stage=Stage(name="mean", method="average", average=["look"]))
+    mean = replace(mean, folder=out / "close_drawer/mean", settings=None)
+    write_mean(mean, [*steps, mean])
+    learned = find_skill(steps[-1].weights).weights
+    for name, tensor in find_skill(mean.weights).weights.items():
+        assert (tensor == learned[name].half()).all() if tensor.is_floating_point() else True
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["skills=pik"], "unknown skill 'pik': did you mean 'pick'?"),
+        (["skills=pick", "stop_after=lok"], "has no stage 'lok': did you mean 'look'?"),
+        (["skills=pick", "stage=look"], "train-skills sets stage itself"),
+        (["skills=pick", "stop_aftr=look"], "train-skill has no setting 'stop_aftr'"),
+        (["skills=pick", "ppo.clip_coef=-1"], "pick, stage cells: clip_coef must lie in"),
+        (["skills=pick,pick"], "skills must not name anything twice"),
+        (["preset=phone"], "preset must be one of laptop, paper, got phone"),
+        (["evaluate_stages=true"], "evaluate_stages=true needs evaluate_episodes"),
+        (["max_hours=-1"], "max_hours must not be negative"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_started(tmp_path, words, message):
+    with pytest.raises(UserError) as caught:
+        plan(load("train-skills", [f"output={tmp_path}", *words]))
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_each_stage_is_a_command_that_anyone_can_type(tmp_path):
+    cfg = load("train-skills", ["skills=pick", f"output={tmp_path}", "seed=3", "num_threads=1"])
+    cells, look, ver = plan(cfg)["pick"]
+    assert look.words == (
+        "train-skill", "pick", "stage=look", "preset=laptop", "seed=3", "num_threads=1",
+        f"run_dir={tmp_path}/pick/look", "resume=auto",
+    )  # fmt: skip
+    assert look.settings.warm_start == str(tmp_path / "pick/cells")
+    assert (cells.place, ver.place, ver.total_steps) == (1, 3, 800_000)
+
+
+def test_a_folder_is_of_one_preset_and_seed(tmp_path):
+    begin(load("train-skills", [f"output={tmp_path}", "seed=3"]))
+    begin(load("train-skills", [f"output={tmp_path}", "seed=3", "skills=pick"]))
+    with pytest.raises(UserError, match="choose another output"):
+        begin(load("train-skills", [f"output={tmp_path}", "seed=3", "preset=paper"]))
+
+
+def of_a_run(folder, step, seconds):
+    folder.mkdir(parents=True)
+    line = {"step": step, "time_s": seconds, "speed/sps": 7.0, "episode/success": 0.5}
+    (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+
+
+TABLE = {"machine": "a machine", "steps_per_second": {"small_imitation_blind": 100.0}}
+
+
+def test_the_hours_left_follow_the_measured_rate(tmp_path):
+    words = ["skills=pick,place", "stop_after=cells", f"output={tmp_path}"]
+    steps = all_steps(plan(load("train-skills", words)))
+    rates = Rates(steps, TABLE)
+    assert [step.total_steps for step in steps] == [400_000, 600_000]
+    assert rates.all_left() == 10_000.0  # 1 M steps, 100 a second
+    assert rates.all_left(jobs=2) == 5_000.0 and rates.all_left(jobs=9) == 5_000.0
+    of_a_run(tmp_path / "pick/cells", 100_000, 500.0)
+    assert rates.rate(steps[1]) == 200.0  # the other's, which was measured
+    assert rates.seconds_left(steps[0]) == 1_500.0 and rates.all_left() == 4_500.0
+    line = Board(steps, rates, 1).line(["pick cells"])
+    assert line == (
+        "pick 1/1 cells: 25% of 400k, 7 steps/s, 25:00 left, success 50% | 2 stages: 1:15:00 left"
+    )
+    assert "expected: 1.25 hours, by steps a second of a machine" in Board(steps, rates, 1).table()
+
+
+def test_the_curves_of_stages_follow_one_another(tmp_path):
+    words = ["skills=pick", "stop_after=look", f"output={tmp_path}", "total_steps=20000"]
+    steps = plan(load("train-skills", words))["pick"]
+    assert curves(steps) is None
+    for step in steps:
+        of_a_run(step.folder, 20_000, 50.0)
+    assert curves(steps).startswith(b"\x89PNG")
+    assert [(run.label, run.lines[-1]["step"]) for run in runs_of(steps)] == [
+        ("1 cells", 20_000), ("2 look", 40_000)
+    ]  # fmt: skip
+
+
+def test_what_nobody_has_measured_is_not_promised(tmp_path):
+    steps = all_steps(plan(load("train-skills", ["skills=pick", f"output={tmp_path}"])))
+    rates = Rates(steps, TABLE)
+    assert rates.all_left() is None
+    assert "time left not known yet" in Board(steps, rates, 1).line(["pick cells"])
+    assert Board(steps, rates, 1).table().splitlines()[-1].startswith("expected: ? hours")
+    assert rates.seconds_left(SimpleNamespace(total_steps=0, steps_done=lambda: 0)) == 0.0
