@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from rearrange.configs.schema import (
+from rearrange.configs.benches import (
     BenchCfg,
     BenchScalingCfg,
     BenchTrainersCfg,
     ChaosCfg,
     DoctorCfg,
+)
+from rearrange.configs.schema import (
     EpisodesCfg,
     EvaluateCfg,
     ExportSkillCfg,

@@ -6,7 +6,8 @@ import pytest
 
 from rearrange.commands.settings import load, verb_defaults, yaml_file
 from rearrange.commands.words import CONFIG_DIR, GROUPS, group_options, setting_kinds
-from rearrange.configs.schema import BenchCfg, EvaluateCfg
+from rearrange.configs.benches import BenchCfg
+from rearrange.configs.schema import EvaluateCfg
 from rearrange.configs.verbs import VERBS, config_class
 from rearrange.errors import UserError
 from rearrange.tasks.rules.names import SKILL_TASKS, TASKS

@@ -27,7 +27,7 @@ from rearrange.eval.benchmarks.soak.soak import soak
 from rearrange.system.outputs import atomic_write_json
 
 if TYPE_CHECKING:
-    from rearrange.configs.schema import ChaosCfg
+    from rearrange.configs.benches import ChaosCfg
 
 _AT_ONCE = 3  # trainings; much of their time is start-up and waiting
 _WIDTHS = {"fault": 22, "what was done": 28, "expected": 34, "what happened": 46}

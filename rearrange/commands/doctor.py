@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 import rearrange
-from rearrange.configs.schema import DoctorCfg
+from rearrange.configs.benches import DoctorCfg
 from rearrange.sim.kernel_cache import remove_damaged
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json

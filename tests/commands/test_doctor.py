@@ -3,7 +3,7 @@
 import json
 
 from rearrange.commands import doctor
-from rearrange.configs.schema import DoctorCfg
+from rearrange.configs.benches import DoctorCfg
 
 
 def test_programs_that_crash_hang_or_fail_are_findings_not_ends():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rearrange.configs.schema import BenchCfg
+from rearrange.configs.benches import BenchCfg
 from rearrange.eval.benchmarks.homes import bench_sim
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.configs.schema import BenchScalingCfg
+from rearrange.configs.benches import BenchScalingCfg
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.scaling import preemption_check
 from rearrange.eval.benchmarks.scaling.calibration import (

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import rearrange
-from rearrange.configs.schema import BenchScalingCfg
+from rearrange.configs.benches import BenchScalingCfg
 from rearrange.errors import UserError
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import num_cores

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rearrange.configs.schema import BenchScalingCfg
+from rearrange.configs.benches import BenchScalingCfg
 from rearrange.eval.benchmarks.scaling.simulation import WAYS
 from rearrange.eval.benchmarks.scaling.workload import workload_of
 from rearrange.eval.benchmarks.trainers.bench_stubs import SleepLearner, SleepPolicyFactory

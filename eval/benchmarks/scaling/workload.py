@@ -12,7 +12,7 @@ on each step does: with slow motion there are so few steps a second that the cor
 
 from __future__ import annotations
 
-from rearrange.configs.schema import BenchScalingCfg
+from rearrange.configs.benches import BenchScalingCfg
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
 from rearrange.workloads.straggler import StragglerCfg
 

@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rearrange.configs.schema import BenchTrainersCfg
+from rearrange.configs.benches import BenchTrainersCfg
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.peers import peers
 from rearrange.eval.benchmarks.trainers import bench_ideal

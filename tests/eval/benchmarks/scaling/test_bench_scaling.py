@@ -9,7 +9,7 @@ import pytest
 
 from rearrange import cli
 from rearrange.commands.settings import load
-from rearrange.configs.schema import BenchScalingCfg
+from rearrange.configs.benches import BenchScalingCfg
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.scaling import bench_scaling
 from rearrange.eval.benchmarks.scaling import rank as scaling_rank

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rearrange.configs.schema import BenchTrainersCfg
+from rearrange.configs.benches import BenchTrainersCfg
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.peers import peers
 from rearrange.eval.benchmarks.trainers import bench_trainers
