@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -90,6 +91,7 @@ def read(verb: str, words: list[str]) -> Given:
     return Given(verb, words, choices, values, passed_on)
 
 
+@cache
 def setting_kinds(cls: type, prefix: str = "") -> dict[str, Any]:
     """Key -> type of all settings of a class, those of its parts with a dot."""
     kinds = {}

@@ -49,6 +49,7 @@ class Board:
 
     def line(self, names: Sequence[str]) -> str:
         """What runs, and how long all of it will take."""
+        self._rates.refresh()
         steps = {step.name: step for step in self._steps}
         parts = [self._stage(steps[name]) if name in steps else name for name in names]
         left = self._rates.all_left(self._jobs)
@@ -57,14 +58,15 @@ class Board:
 
     def table(self) -> str:
         """All stages, with the hours that they are expected to take."""
+        self._rates.refresh()
         rows = [HEADINGS]
         for step in self._steps:
             rate, seconds = self._rates.rate(step), self._rates.seconds_left(step)
             method = step.settings.method if step.settings is not None else step.stage.method
-            done = step.steps_done() / step.total_steps if step.total_steps else 0.0
             rows.append(
                 (
-                    step.skill, step.stage.name, method, f"{step.total_steps:,}", f"{done:.0%}",
+                    step.skill, step.stage.name, method, f"{step.total_steps:,}",
+                    f"{self._rates.share(step):.0%}",
                     "?" if rate is None else f"{rate:.0f}", _hours(seconds),
                 )
             )  # fmt: skip
@@ -81,8 +83,7 @@ class Board:
         number = sum(other.skill == step.skill for other in self._steps)
         begin = f"{step.skill} {step.place}/{number} {step.stage.name}"
         line = newest_metrics(step.folder)
-        done = step.steps_done() / max(1, step.total_steps)
-        parts = [f"{begin}: {done:.0%} of {_short(step.total_steps)}"]
+        parts = [f"{begin}: {self._rates.share(step):.0%} of {_short(step.total_steps)}"]
         if line.get("speed/sps"):
             parts.append(f"{line['speed/sps']:.0f} steps/s")
         if (seconds := self._rates.seconds_left(step)) is not None:

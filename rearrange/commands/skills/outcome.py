@@ -21,6 +21,7 @@ from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import read_skill
 from rearrange.system.checked_json import strict_json
+from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 from rearrange.ver.run.metrics import SUMMARY_FILE
 
@@ -150,7 +151,7 @@ def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> Task:
     words = (
         "evaluate", f"task={step.skill}", "agent=learned", f"checkpoint={weights}",
         f"split={SPLIT}", f"seed={SEED}", f"num_episodes={cfg.evaluate_episodes}",
-        f"output_dir={folder}",
+        f"output_dir={folder}", f"num_workers={max(1, num_cores() // cfg.jobs)}",
     )  # fmt: skip
     name = f"{step.name} evaluation"
     log = folder.with_name(f"{folder.name}.log")

@@ -8,6 +8,7 @@ A stage is over when the summary in its folder says so, and is then not done aga
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,25 +61,20 @@ class Step:
         """What its process says."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
-    def steps_done(self) -> int:
-        if summary := self.summary():
-            return min(self.total_steps, int(summary["total_steps"]))
-        return min(self.total_steps, int(newest_metrics(self.folder).get("step", 0)))
-
-    def seconds(self) -> float:
-        """Of training, as far as it has come."""
-        if summary := self.summary():
-            return float(summary["wall_time_s"])
-        return float(newest_metrics(self.folder).get("time_s", 0.0))
+    def standing(self) -> tuple[int, float]:
+        """Steps that are done, and seconds that they took."""
+        if (summary := self.summary()) is not None:
+            return min(self.total_steps, summary["total_steps"]), summary["wall_time_s"]
+        line = newest_metrics(self.folder)
+        return min(self.total_steps, line.get("step", 0)), line.get("time_s", 0.0)
 
     def summary(self) -> dict[str, Any] | None:
         """Of the stage once it is over, None before that."""
-        try:
-            summary = strict_json((self.folder / SUMMARY_FILE).read_text())
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            summary = strict_json((self.folder / SUMMARY_FILE).read_text(encoding="utf-8"))
             is_over = summary["stopped_by"] is None and summary["total_steps"] >= self.total_steps
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return summary if is_over else None
+            return summary if is_over else None
+        return None
 
 
 def output_folder(cfg: TrainSkillsCfg) -> Path:

@@ -23,46 +23,50 @@ def speed_key(settings: RunCfg) -> str:
 
 
 class Rates:
-    """Steps a second of the stages of a plan."""
+    """Steps a second of the stages of a plan, by where they stood at the last `refresh`."""
 
     def __init__(self, steps: Sequence[Step], table: dict[str, Any] | None = None) -> None:
         table = yaml_file("speeds.yaml") if table is None else table
         self.machine: str = table["machine"]
         self._table: dict[str, float] = table["steps_per_second"]
         self._steps = steps
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Looks at the folders of all stages."""
+        self._done = {step.name: step.standing() for step in self._steps}
+        sums: dict[str, tuple[int, float]] = {}
+        for step in self._steps:
+            count, seconds = self._done[step.name]
+            if step.settings is not None and seconds >= LEAST_S:
+                known = sums.get(speed_key(step.settings), (0, 0.0))
+                sums[speed_key(step.settings)] = (known[0] + count, known[1] + seconds)
+        self._measured = {key: count / seconds for key, (count, seconds) in sums.items()}
 
     def rate(self, step: Step) -> float | None:
         """Steps a second; None if nobody knows."""
         if step.settings is None:
             return None
         key = speed_key(step.settings)
-        return self._measured().get(key, self._table.get(key))
+        return self._measured.get(key, self._table.get(key))
+
+    def share(self, step: Step) -> float:
+        """Of a stage's steps, how many are done."""
+        return self._done[step.name][0] / step.total_steps if step.total_steps else 0.0
 
     def seconds_left(self, step: Step) -> float | None:
         """Of a stage, from where it stands; None if nobody knows."""
-        left = step.total_steps - step.steps_done()
-        if left <= 0:
+        count, seconds = self._done[step.name]
+        if (left := step.total_steps - count) <= 0:
             return 0.0
-        rate = self._own(step) or self.rate(step)
+        rate = count / seconds if seconds >= LEAST_S else self.rate(step)
         return left / rate if rate else None
 
     def all_left(self, jobs: int = 1) -> float | None:
         """Of all stages, with so many at a time; None if nobody knows it of one of them."""
         parts = [self.seconds_left(step) for step in self._steps]
-        if any(part is None for part in parts):
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
             return None
         # a skill's stages wait for one another: no more at a time than there are skills
-        return sum(part or 0.0 for part in parts) / min(jobs, len({s.skill for s in self._steps}))
-
-    def _measured(self) -> dict[str, float]:
-        done: dict[str, tuple[int, float]] = {}
-        for step in self._steps:
-            if step.settings is not None and (seconds := step.seconds()) >= LEAST_S:
-                count, total = done.get(speed_key(step.settings), (0, 0.0))
-                own = (count + step.steps_done(), total + seconds)
-                done[speed_key(step.settings)] = own
-        return {key: count / total for key, (count, total) in done.items()}
-
-    def _own(self, step: Step) -> float | None:
-        seconds = step.seconds()
-        return step.steps_done() / seconds if seconds >= LEAST_S else None
+        return sum(known) / min(jobs, len({step.skill for step in self._steps}))

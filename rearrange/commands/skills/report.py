@@ -93,7 +93,7 @@ def _rows(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> Iterable[tuple[str, ...
         summary = step.summary()
         method = step.settings.method if step.settings is not None else step.stage.method
         if summary is None:
-            done = f"{step.steps_done()} of {step.total_steps}"
+            done = f"{step.standing()[0]} of {step.total_steps}"
             yield (step.skill, step.stage.name, method, done, "", "", "", "", "")
             continue
         rate, success = summary.get("steps_per_second"), summary.get("success")

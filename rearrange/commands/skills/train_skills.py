@@ -61,7 +61,7 @@ def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
     """A line for each skill."""
     lines = []
     for skill, steps in skills.items():
-        seconds = sum(step.seconds() for step in steps)
+        seconds = sum(step.standing()[1] for step in steps)
         num_done = sum(step.summary() is not None for step in steps)
         parts = [f"{num_done} of {len(steps)} stages in {duration(seconds)}"]
         if num_done == len(steps):

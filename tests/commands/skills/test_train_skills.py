@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -139,6 +138,7 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
     assert rates.all_left() == 10_000.0  # 1 M steps, 100 a second
     assert rates.all_left(jobs=2) == 5_000.0 and rates.all_left(jobs=9) == 5_000.0
     of_a_run(tmp_path / "pick/cells", 100_000, 500.0)
+    rates.refresh()
     assert rates.rate(steps[1]) == 200.0  # the other's, which was measured
     assert rates.seconds_left(steps[0]) == 1_500.0 and rates.all_left() == 4_500.0
     line = Board(steps, rates, 1).line(["pick cells"])
@@ -166,4 +166,3 @@ def test_what_nobody_has_measured_is_not_promised(tmp_path):
     assert rates.all_left() is None
     assert "time left not known yet" in Board(steps, rates, 1).line(["pick cells"])
     assert Board(steps, rates, 1).table().splitlines()[-1].startswith("expected: ? hours")
-    assert rates.seconds_left(SimpleNamespace(total_steps=0, steps_done=lambda: 0)) == 0.0

@@ -1,0 +1,185 @@
+"""The settings of the verbs that measure, break and look: `bench ...`, `chaos` and `doctor`."""
+
+from dataclasses import dataclass, field
+
+from rearrange.configs.checks import LONGEST_S, MISSING
+from rearrange.configs.checks import check as _check
+
+_BENCHES = "choose from sim, trainers, scaling"
+
+
+@dataclass(kw_only=True)
+class BenchCfg:
+    what: str = MISSING
+    """What to measure: sim; for others see `rearrange help bench trainers` and `bench scaling`."""
+    output: str | None = None
+    """Also write the figures to this JSON file."""
+    num_steps: int = 10_000
+    """Steps of Pick for env.step."""
+    num_resets: int = 100
+    """Resets of training episodes."""
+    num_images: int = 30
+    """Images for each way to render depth."""
+    seed: int = 0
+    """Seed of the episodes and of the random actions."""
+
+    def __post_init__(self) -> None:
+        _check(self.what == "sim", f"unknown bench '{self.what}': {_BENCHES}")
+        for name in ("num_steps", "num_resets", "num_images"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+
+
+@dataclass(kw_only=True)
+class BenchTrainersCfg:
+    what: str = "trainers"
+    """What to measure: the trainer's modes, in one run."""
+    output: str | None = None
+    """Also write the table to this JSON file."""
+    workloads: str = "straggler,open_fridge,pick"
+    """straggler (environments that sleep) and skills of the home, with commas."""
+    modes: str = "ver,nover,ddppo,htsrl,async"
+    """Ways to collect and learn, with commas."""
+    num_envs: int = 16
+    """Environments of every run."""
+    num_steps: int = 128
+    """Steps of one environment in a rollout; a rollout has num_envs times as many."""
+    num_rollouts: int = 8
+    """Rollouts that are measured with sleeping environments."""
+    home_rollouts: int = 3
+    """Rollouts that are measured in the home."""
+    repeats: int = 1
+    """So often all is measured, in turn, so that what else the machine does falls on all alike."""
+    warmup_rollouts: int = 1
+    """Rollouts before the clock starts."""
+    seed: int = 0
+    """Seed of environments, weights and actions."""
+    device: str = "auto"
+    """Where the network runs: auto, cpu, cuda or cuda:N."""
+    policy: str = "small"
+    """The network's preset in the home."""
+    precision: str = "auto"
+    """Of our encoder in the home: float32, bfloat16, or auto, as the skills are trained: for the
+    small preset bfloat16 where the processor has it."""
+    min_batch: int = 4
+    """collector.min_batch of our trainer in the home, as the skills are trained."""
+    envs_per_worker: int = 0
+    """workers.envs_per_worker of our trainer in the home, as the skills are trained: 0 leaves two
+    processes to each core. An environment that sleeps has a process of its own."""
+    num_inference_workers: int = 2
+    """collector.num_inference_workers with sleeping environments; a batch of DD-PPO's is always of
+    all environments, and one worker's."""
+    camera_size: int = 64
+    """Pixels per side of the depth image in the home."""
+    peers: str = "auto"
+    """Other trainers: auto (those that are installed), none, or sb3,sample_factory."""
+    peers_python: str | None = None
+    """A Python that has the peers installed; none: this one."""
+    keep_dir: str | None = None
+    """Keep the run directories here; none: they are temporary."""
+
+    def __post_init__(self) -> None:
+        _check(self.what == "trainers", f"unknown bench '{self.what}': {_BENCHES}")
+        sizes = ("num_envs", "num_steps", "num_rollouts", "home_rollouts", "camera_size")
+        for name in (*sizes, "repeats", "min_batch", "num_inference_workers"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        known = ("auto", "float32", "bfloat16")
+        is_known = self.precision in known
+        _check(is_known, f"precision must be one of {', '.join(known)}; got {self.precision}")
+        for name in ("warmup_rollouts", "seed", "envs_per_worker"):
+            value = getattr(self, name)
+            _check(value >= 0, f"{name} must not be negative, got {value}")
+
+
+@dataclass(kw_only=True)
+class BenchScalingCfg:
+    what: str = "scaling"
+    """What to measure: how the trainer's speed grows with ranks."""
+    output: str | None = None
+    """Also write the figures to this JSON file, and a plot beside it."""
+    ranks: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 16])
+    """Numbers of ranks to measure, all on this machine; 1 is always among them."""
+    ways: str = "ver,ver_waits,nover,nover_stops,ddppo"
+    """Modes with their rule for stragglers, with commas; ver_waits and nover have none."""
+    num_envs: int = 16
+    """Sleeping environments of a rank."""
+    num_steps: int = 16
+    """Steps of one environment in a rollout."""
+    num_rollouts: int = 8
+    """Rollouts that are measured."""
+    warmup_rollouts: int = 5
+    """Rollouts before the clock starts; preemption begins with the sixth rollout."""
+    slow_motion: float = 8.0
+    """Steps take so many times longer than in R1, lest the ranks keep this machine's cores busy."""
+    rank_spread: float = 0.1
+    """Sigma of the lognormal factor by which each rank is slower than others."""
+    episode_spread: float = 0.2
+    """Sigma of the lognormal factor by which each episode is slower than others."""
+    gradient_size: int = 100_000
+    """Numbers in a gradient; the ranks average it for real, on this machine's cores."""
+    simulated_ranks: list[int] = field(default_factory=lambda: [8, 16, 32, 64, 128, 256, 512, 1024])
+    """Numbers of ranks to simulate; [] for none."""
+    draws: int = 200
+    """Random timings on which the choice of when to stop is compared with the best one."""
+    seed: int = 0
+    """Seed of all times and draws."""
+    keep_dir: str | None = None
+    """Keep what is measured here; the same command then measures only what is missing."""
+
+    def __post_init__(self) -> None:
+        _check(self.what == "scaling", f"unknown bench '{self.what}': {_BENCHES}")
+        counts = ("num_envs", "num_steps", "num_rollouts", "warmup_rollouts", "gradient_size")
+        for name in (*counts, "draws"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        for name in ("rank_spread", "episode_spread", "seed"):
+            value = getattr(self, name)
+            _check(value >= 0, f"{name} must not be negative, got {value}")
+        _check(self.slow_motion > 0, f"slow_motion must be positive, got {self.slow_motion}")
+        _check(bool(self.ranks), "ranks must name at least one number")
+        for name in ("ranks", "simulated_ranks"):
+            for value in getattr(self, name):
+                _check(1 <= value <= 4096, f"{name} must lie in [1, 4096], got {value}")
+        steps = self.num_envs * self.num_steps
+        _check(steps % 2 == 0, f"num_envs x num_steps must be even, got {steps}")
+
+
+@dataclass(kw_only=True)
+class ChaosCfg:
+    output: str | None = None
+    """Also write the findings to this JSON file."""
+    seed: int = 0
+    """Seed of the runs and of the moments at which things are broken."""
+    quick: bool = False
+    """Only the faults that are tried within seconds."""
+    soak_minutes: float = 0.0
+    """Instead of the faults: train for so long and watch memory and open files. 0: the faults."""
+    soak_kills: float = 0.0
+    """In the soak two ranks are killed as it goes on: 1 for a worker every 20 s, a rank every 5
+    minutes and all of them every 20; 4 for four times as often. 0: nobody is."""
+    pairs: int = 0
+    """Instead of the faults: in so many trainings kill a worker and the fork server together."""
+
+    def __post_init__(self) -> None:
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        minutes = self.soak_minutes
+        _check(minutes >= 0.0, f"soak_minutes must not be negative, got {minutes}")
+        kills = self.soak_kills
+        _check(kills >= 0.0, f"soak_kills must not be negative, got {kills}")
+        _check(not kills or minutes > 0.0, f"soak_kills={kills:g} needs soak_minutes, such as 120")
+        _check(self.pairs >= 0, f"pairs must not be negative, got {self.pairs}")
+
+
+@dataclass(kw_only=True)
+class DoctorCfg:
+    output: str | None = None
+    """Also write the findings to this JSON file."""
+    timeout_s: float = 60.0
+    """How long one renderer may take to show that it works."""
+
+    def __post_init__(self) -> None:
+        room = f"(0, {LONGEST_S:g}]"
+        is_right = 0.0 < self.timeout_s <= LONGEST_S
+        _check(is_right, f"timeout_s must lie in {room}, got {self.timeout_s}")

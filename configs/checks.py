@@ -1,0 +1,10 @@
+"""What the classes of settings share."""
+
+MISSING = "???"  # OmegaConf's word for a value that has to be given
+LONGEST_S = 1e6  # that is waited for anything; the system's clocks count no further than 2e6 s
+
+
+def check(is_right: bool, message: str) -> None:
+    """Raises ValueError with the message where it is not right."""
+    if not is_right:
+        raise ValueError(message)
