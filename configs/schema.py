@@ -35,7 +35,8 @@ class AgentSettings:
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
     homes: str = "hab"
-    """hab: HAB's apartments; procedural: 1,200 homes of 2 to 7 rooms, split by home."""
+    """hab: HAB's apartments; procedural: 1,200 homes of 2 to 7 rooms, split by home; FILE.json: a
+    home of your own, see `rearrange homes --help`."""
     checkpoint: str | None = None
     """agent=learned: the folder of a `train-skill` run (its newest checkpoint), one of its
     checkpoints, RUN/checkpoints/000000524288.json, or a skill file; none: the task's own skill from
@@ -205,7 +206,7 @@ class EpisodesCfg:
     split: str = "val"
     """generate: in these apartments: train, val or test."""
     homes: str = "hab"
-    """generate: HAB's apartments, or procedural homes."""
+    """generate: hab, procedural, or FILE.json, a home of your own."""
     num_episodes: int = 100
     """generate: so many episodes, from index 0."""
     seed: int = 0
@@ -224,6 +225,33 @@ class EpisodesCfg:
             _check(self.output is not None, "episodes generate needs output=FILE.json.gz")
         else:
             _check(self.file is not None, "episodes check needs file=FILE.json.gz")
+
+
+@dataclass(kw_only=True)
+class HomesCfg:
+    what: str = MISSING
+    """`check` says what is wrong with a home, `draw` draws floor plans, `generate` writes a
+    procedural home as a file to be changed."""
+    homes: str = "procedural"
+    """check, draw: FILE.json, or procedural for those of a split."""
+    split: str = "test"
+    """procedural: train, val or test."""
+    index: int = 0
+    """procedural: the first home's number."""
+    num_homes: int = 1
+    """check, draw: so many procedural homes."""
+    output: str | None = None
+    """draw: the page to write, ending in .html; generate: the file, ending in .json."""
+
+    def __post_init__(self) -> None:
+        known = ("check", "draw", "generate")
+        _check(self.what in known, f"unknown '{self.what}': choose from {', '.join(known)}")
+        for name, low in (("index", 0), ("num_homes", 1)):
+            value = getattr(self, name)
+            _check(value >= low, f"{name} must be at least {low}, got {value}")
+        for what, ending in (("draw", ".html"), ("generate", ".json")):
+            is_right = self.output is not None and self.output.endswith(ending)
+            _check(self.what != what or is_right, f"homes {what} needs output=FILE{ending}")
 
 
 @dataclass(kw_only=True)

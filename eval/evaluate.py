@@ -86,7 +86,7 @@ def output_folder(cfg: EvaluateCfg) -> Path:
     """Where the results go: of another task, agent, split or set of homes to another folder."""
     if cfg.output_dir is not None:
         return Path(cfg.output_dir).expanduser()
-    homes = "" if cfg.homes == "hab" else f"-{cfg.homes}"
+    homes = "" if cfg.homes == "hab" else f"-{Path(cfg.homes).stem}"
     return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{cfg.split}{homes}"
 
 

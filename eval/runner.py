@@ -194,10 +194,10 @@ def check_names(task: str, agent: str, split: str, homes: str) -> None:
 
 def check_split(split: str, homes: str = "hab") -> None:
     """Raises UserError for a split or a set of homes that does not exist."""
-    from rearrange.sim.homes.layout import HOMES, SPLITS
+    from rearrange.sim.homes.layout import SPLITS, check_homes
 
     check_name("split", split, SPLITS)
-    check_name("homes", homes, HOMES)
+    check_homes(homes)
 
 
 def check_name(kind: str, name: str, known: Iterable[str]) -> None:

@@ -73,6 +73,18 @@ VERBS: dict[str, Verb] = {
             "episodes check file=tidy.json.gz",
         ),
     ),
+    "homes": Verb(
+        "rearrange.commands.homes",
+        "check, draw or write homes",
+        (
+            "homes check homes=my_flat.json",
+            "homes draw homes=procedural split=test num_homes=100 output=outputs/homes.html",
+            "homes generate split=train index=3 output=my_flat.json",
+        ),
+        "A home of your own is a JSON file; examples/README.md says what stands in it. evaluate,\n"
+        "record, view and episodes take it by homes=FILE.json, training by\n"
+        "env_kwargs.homes=FILE.json.",
+    ),
     "train-skill": Verb(
         "rearrange.commands.training.train",
         "teach the robot a skill of the home",

@@ -16,6 +16,7 @@ NEEDED = {
     "bench": ["sim"],
     "episodes": ["check", "file=a.json.gz"],
     "export-skill": ["run=runs/pick", "output=pick.safetensors"],
+    "homes": ["check"],
     "launch": ["skills=pick"],
     "plot": ["runs/a"],
     "train": ["env=CartPole-v1"],

@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.sim.homes.layout import HAB, HOMES, SPLITS
+from rearrange.sim.homes.layout import HAB, SPLITS, check_homes
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
@@ -58,7 +58,8 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: instead of the task's own limit.
         starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
             of them begin within reach: for training, see `generate`.
-        homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`.
+        homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`, or the
+            JSON file of a home, see `sim.homes.own`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, no episode goes to two.
         render_mode: None or "rgb_array".
@@ -102,8 +103,7 @@ class RearrangeEnv(gymnasium.Env):
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
-        if homes not in HOMES:
-            raise UserError(f"homes must be one of {', '.join(HOMES)}; got {homes!r}")
+        check_homes(homes)
         self.seed, self._starts, self.homes = _whole("seed", seed, 0), starts, homes
         self._offset = _whole("index_offset", index_offset, 0)
         self._stride = _whole("index_stride", index_stride, 1)

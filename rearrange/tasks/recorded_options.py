@@ -35,7 +35,7 @@ def recorded_options(value: Any, where: str) -> dict[str, Any]:
             None if node.value is None else node.integer(1, MAX_WHOLE)
         ),
         "starts": lambda node: node.text(STARTS),
-        "homes": lambda node: node.text(HOMES),
+        "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
     }
     options = {}
     for name, node in Node(value, where, "env_kwargs").items():

@@ -182,10 +182,24 @@ def is_workable(layout: Layout) -> bool:
     return workable_spots(layout) is not None
 
 
+class Unworkable(Exception):
+    """What of a home does not work, in words."""
+
+
 def workable_spots(
     layout: Layout, plan: FloorPlan | None = None, needed: Callable[[str], bool] | None = None
 ) -> dict[str, np.ndarray] | None:
-    """The reachable spots of every receptacle, None for a home that is not workable.
+    """`check_workable`, but None for a home that is not workable."""
+    try:
+        return check_workable(layout, plan, needed)
+    except Unworkable:
+        return None
+
+
+def check_workable(
+    layout: Layout, plan: FloorPlan | None = None, needed: Callable[[str], bool] | None = None
+) -> dict[str, np.ndarray]:
+    """The reachable spots of every receptacle. Raises Unworkable for a home that does not work.
 
     Args:
         plan: its floor with all closed; None: for the base's radius.
@@ -201,30 +215,32 @@ def workable_spots(
         [(radii * np.sin(angles)).ravel(), (-side * radii * np.cos(angles)).ravel()]
     )
     if not _points_clear(layout, "fridge", swing):
-        return None
+        raise Unworkable("the fridge's doors must be free to open by 130 degrees")
     # Standing room before the fridge, also outside the open door, from where it is pushed shut.
-    if not _points_clear(
-        layout, "fridge", _grid(front + 0.02, front + 1.75, -0.75, 1.0) * (1.0, side)
-    ):
-        return None
+    room = _grid(front + 0.02, front + 1.75, -0.75, 1.0) * (1.0, side)
+    if not _points_clear(layout, "fridge", room):
+        raise Unworkable(
+            "the floor before the fridge must be free: 1.75 m ahead, 1 m to the side of its hinge, "
+            "0.75 m to the other, from its middle"
+        )
     reach = layout.shapes["counter"].half[1]
     if not _points_clear(layout, "counter", _grid(0.32, 0.30 + 0.56 + 0.72, -reach, reach)):
-        return None
-    for name in layout.pieces:  # no piece stands in another
+        raise Unworkable("the floor before the counter must be free, 1.3 m deep, for its drawers")
+    for name in layout.pieces:
         piece = layout.shapes[name]
         if not _points_clear(
             layout, name, _grid(-piece.half[0], piece.half[0], -piece.half[1], piece.half[1])
         ):
-            return None
+            raise Unworkable(f"no piece may stand in another or in a wall, {name} does")
     plan = plan or FloorPlan(layout.bounds, layout.obstacles)
     if (plan.labels == plan.largest).sum() < MIN_ISLAND * plan.free.sum():
-        return None
+        raise Unworkable("the free floor must hang together: the robot gets to less than 85% of it")
     spots = {}
     for receptacle in layout.receptacles:
         spots[receptacle.name] = reachable_spots(layout, plan, receptacle)
         is_needed = needed is None or needed(receptacle.piece)
         if is_needed and len(spots[receptacle.name]) < MIN_SPOTS:
-            return None
+            raise Unworkable(f"the robot must reach {receptacle.name} of {receptacle.piece}")
     return spots
 
 

@@ -7,6 +7,7 @@ within the height that Fetch's arm works at. A piece's frame is that of `furnitu
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -215,6 +216,19 @@ def toilet(rng: np.random.Generator, slot: str) -> Piece:
         box(80 - hx, 0, 390, 80, hy, 390, CERAMIC),
     ]
     return _piece(slot, hx, hy, boxes)
+
+
+def resized(piece: Piece, sizes: tuple[float, float, float]) -> Piece:
+    """A piece stretched to a depth, width and height, m."""
+    top = max(box.pos[2] + box.half[2] for box in piece.boxes)
+    by = (sizes[0] / (2 * piece.half[0]), sizes[1] / (2 * piece.half[1]), sizes[2] / top)
+
+    def scaled(values):
+        return tuple(round(v * s, 6) for v, s in zip(values, by, strict=False))
+
+    boxes = tuple(Box(scaled(b.pos), scaled(b.half), b.rgb) for b in piece.boxes)
+    surfaces = tuple(replace(s, pos=scaled(s.pos), half=scaled(s.half)) for s in piece.surfaces)
+    return replace(piece, half=scaled(piece.half), boxes=boxes, surfaces=surfaces)
 
 
 Draw = Callable[[np.random.Generator, str], Piece]

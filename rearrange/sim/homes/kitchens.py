@@ -12,6 +12,7 @@ the fridge's handle.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,15 +44,34 @@ def draw_counter(rng: np.random.Generator) -> CounterDraw:
     height = drawn(rng, 860, 940)
     order = [COLUMNS[i] for i in rng.permutation(3)]
     widths = {name: drawn(rng, 600, 900, 50) for name in COLUMNS}
-    total = sum(widths.values())
     top_rgb, front_rgb = colour(rng, STONES), colour(rng, PLAIN + WOODS)
-    middles, at = {}, -total // 2
+    split = drawn(rng, -40, 40, 20)
+    dropped = [name for name in DROPPABLE if rng.integers(100) < 30]
+    return make_counter(height, order, widths, split, dropped, top_rgb, front_rgb)
+
+
+def make_counter(
+    height: int,
+    order: list[str],
+    widths: dict[str, int],
+    split: int = 0,
+    dropped: Sequence[str] = (),
+    top_rgb: Colour = fur.STONE,
+    front_rgb: Colour = fur.WHITE,
+) -> CounterDraw:
+    """A counter of given sizes, mm.
+
+    Args:
+        order: of the columns, along +y.
+        split: how much higher than usual the lowest drawer of the middle column ends.
+        dropped: drawers that it does not have.
+    """
+    middles, at = {}, -sum(widths.values()) // 2
     for name in order:
         middles[name] = at + widths[name] // 2
         at += widths[name]
     drawers, half_widths = {}, {}
     lift = height - 900
-    split = drawn(rng, -40, 40, 20)
     heights = {
         "top": (640 + lift, 850 + lift), "bottom": (100, 620 + lift),
         "middle_top": (620 + lift, 770 + lift), "middle_middle": (370 + split, 600 + lift),
@@ -63,7 +83,6 @@ def draw_counter(rng: np.random.Generator) -> CounterDraw:
         drawers[joint] = (middles[column] / 1000, low / 1000, high / 1000)
         half_widths[joint] = (widths[column] // 2 - 20) / 1000
     fronts = []
-    dropped = [name for name in DROPPABLE if rng.integers(100) < 30]
     for joint in dropped:
         y, low, high = (round(1000 * v) for v in drawers.pop(joint))
         half = round(1000 * half_widths.pop(joint)) + 15
@@ -124,6 +143,17 @@ def draw_fridge(rng: np.random.Generator) -> tuple[Fridge, Piece]:
     shelf, side = drawn(rng, 900, 1000), 1 if rng.integers(2) else -1
     upper = shelf + drawn(rng, 480, 560)
     rgb = colour(rng, (fur.STEEL, fur.WHITE, (0.25, 0.26, 0.28)))
+    return make_fridge(half, high, shelf, side, upper, rgb)
+
+
+def make_fridge(
+    half: int, high: int, shelf: int, side: int, upper: int, rgb: Colour = fur.STEEL
+) -> tuple[Fridge, Piece]:
+    """A fridge of given sizes, mm: half its width, its height, that of its shelf and the next one.
+
+    Args:
+        side: 1: hinged on the left as one looks out of it, at +y; -1: on the other side.
+    """
     middle = high // 2
     boxes = [
         box(-305, 0, middle, 15, half, middle, rgb),

@@ -23,6 +23,7 @@ from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Layout, receptacles_of, workable_spots
 from rearrange.sim.homes.arrangement import KITCHEN, arranged
+from rearrange.sim.homes.own import SUFFIX, own_home
 from rearrange.sim.homes.procedural import home_ids, is_home_id, make_home
 
 SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
@@ -99,8 +100,9 @@ def layout_ids(split: str, homes: str = HAB) -> tuple[str, ...]:
     """Names of the apartments of a split. Raises UserError for an unknown split or set of homes."""
     if split not in SPLITS:
         raise UserError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
-    if homes not in HOMES:
-        raise UserError(f"homes must be one of {', '.join(HOMES)}; got {homes!r}")
+    check_homes(homes)
+    if homes.endswith(SUFFIX):
+        return (homes,)
     if homes == PROCEDURAL:
         return home_ids(split)
     return tuple(
@@ -110,8 +112,22 @@ def layout_ids(split: str, homes: str = HAB) -> tuple[str, ...]:
     )
 
 
+def check_homes(homes: str) -> None:
+    """Raises UserError for what is neither a set of homes nor a file of one, or one that is wrong.
+
+    A file's name ends in .json and is the name of the home in it, in every split.
+    """
+    if isinstance(homes, str) and homes.endswith(SUFFIX):
+        own_home(homes)
+    elif homes not in HOMES:
+        known = ", ".join(HOMES)
+        raise UserError(f"homes must be one of {known}, or a file of a home (.json); got {homes!r}")
+
+
 def homes_of(layout_id: str) -> str:
     """The set of homes that a name belongs to."""
+    if layout_id.endswith(SUFFIX):
+        return layout_id
     return PROCEDURAL if layout_id.startswith(PROCEDURAL) else HAB
 
 
@@ -127,6 +143,8 @@ def varied_layout_ids() -> tuple[str, ...]:
 
 def make_layout(layout_id: str) -> Layout:
     """The apartment called `layout_id`; the same numbers at every call and in every process."""
+    if layout_id.endswith(SUFFIX):
+        return own_home(layout_id).layout
     if is_home_id(layout_id):
         return make_home(layout_id).layout
     return _found(layout_id)[0]
@@ -134,6 +152,8 @@ def make_layout(layout_id: str) -> Layout:
 
 def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
     """`reachable_spots` of every receptacle of an apartment with all closed, by name."""
+    if layout_id.endswith(SUFFIX):
+        return own_home(layout_id).spots
     if is_home_id(layout_id):
         return make_home(layout_id).spots
     return _found(layout_id)[1]

@@ -88,7 +88,12 @@ def draw_plan(area: int, count: int, rng: np.random.Generator) -> Plan:
     rects, lines = cut((0, 0, width, depth), count, rng)
     rooms = _named(rects, has_corridor, rng)
     doorways = _doorways(rooms, lines, rng)
-    walls = _wall_pieces((width, depth), lines, doorways)
+    gaps = []
+    for door in doorways:
+        for number, (is_upright, at, low, high) in enumerate(lines):
+            if (is_upright, at) == (door.is_upright, door.at) and low <= door.start < high:
+                gaps.append((number, door.start, door.width))
+    walls = wall_pieces((width, depth), lines, gaps)
     if len(walls) > NUM_WALLS:
         raise Unfit
     return Plan((width, depth), rooms, doorways, walls)
@@ -230,24 +235,24 @@ def _doorways(
     return tuple(found)
 
 
-def _wall_pieces(
-    size: tuple[int, int], lines: list[Line], doorways: tuple[Doorway, ...]
+def wall_pieces(
+    size: tuple[int, int], lines: list[Line], gaps: list[tuple[int, int, int]]
 ) -> tuple[Rect, ...]:
-    """Outer walls, and what doorways leave of the inner ones."""
+    """Outer walls, and what doorways leave of the inner ones.
+
+    Args:
+        gaps: of each doorway the number of its line, where it begins on it and how wide it is, mm.
+    """
     width, depth = size
     t = 2 * HALF_WALL
     walls = [
         (-t, -t, width + t, 0), (-t, depth, width + t, depth + t), (-t, 0, 0, depth),
         (width, 0, width + t, depth),
     ]  # fmt: skip
-    for is_upright, at, low, high in lines:
-        gaps = sorted(
-            (d.start, d.start + d.width)
-            for d in doorways
-            if (d.is_upright, d.at) == (is_upright, at) and low <= d.start < high
-        )
+    for number, (is_upright, at, low, high) in enumerate(lines):
+        own = sorted((start, start + wide) for line, start, wide in gaps if line == number)
         begin = low
-        for gap in [*gaps, (high, high)]:
+        for gap in [*own, (high, high)]:
             end = gap[0]
             if end > begin:
                 a, b = at - HALF_WALL, at + HALF_WALL

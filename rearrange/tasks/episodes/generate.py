@@ -61,7 +61,7 @@ FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it cou
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
-_PROCEDURAL_STREAM = 22
+_OTHER_HOMES = 22
 MIN_CARRY = 1.0  # m between a target's start and goal
 NUM_OBJECTS = 30
 MAX_TRIES = 60
@@ -69,8 +69,8 @@ MAX_TRIES = 60
 # m/s, so the way around the furniture is bounded too, else the time limit of Pick and Place would
 # decide.
 MAX_WAY = 2.6  # m
-# For the same reason, in homes of many rooms: Navigate's 400 steps are 13 s, some of them turning.
-MAX_NAVIGATE_WAY = 8.0  # m
+# For the same reason, in homes of many rooms: 400 steps are 13 s, with turns at half a metre each.
+MAX_NAVIGATE_WAY = 6.0  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
 STARTS = ("task", "chain", "varied", "reach")
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
@@ -102,7 +102,7 @@ def generate_episode(
 
     Args:
         starts: one of `STARTS`.
-        homes: one of `layout.HOMES`.
+        homes: one of `layout.HOMES`, or the file of a home.
 
     Raises UserError for an unknown task, split, kind of starts or set of homes, or a negative seed
     or index.
@@ -117,7 +117,7 @@ def generate_episode(
     numbers = [definition.stream_number, SPLIT_NUMBERS[split], seed, index]
     make = episodes.curricula.get(starts, episodes.make)
     if homes != HAB:
-        numbers.append(_PROCEDURAL_STREAM)
+        numbers.append(_OTHER_HOMES)
     elif starts == "varied" and split == "train":
         ids += varied_layout_ids()
     if starts == "varied" or make is not episodes.make:

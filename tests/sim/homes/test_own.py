@@ -1,0 +1,118 @@
+"""A home of a file: the example works, what is wrong is one line that names the place."""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rearrange.errors import UserError
+from rearrange.sim.homes.own import MAX_BYTES, OwnHome, from_procedural
+from rearrange.sim.homes.procedural import make_home
+from rearrange.tasks.registry import make_env
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "flat.json"
+
+
+@pytest.fixture
+def flat():
+    return json.loads(EXAMPLE.read_text())
+
+
+def test_the_example_is_a_home_in_which_episodes_are_made(monkeypatch):
+    monkeypatch.chdir(EXAMPLE.parents[1])
+    env = make_env("set_table", "val", 0, depth=False, homes="examples/flat.json")
+    _, info = env.reset()
+    assert info["scene"] == "examples/flat.json"
+    assert len(env.sim.layout.walls) == 4 + 4 + 5  # outer, inner, one more for each doorway
+    counter = env.sim.layout.counter
+    assert "drawer_middle_bottom" not in counter.drawers and len(counter.drawers) == 6
+
+
+def test_a_procedural_home_written_as_a_file_is_that_home(tmp_path):
+    home = make_home("procedural_train_0003")
+    path = tmp_path / "home.json"
+    path.write_text(json.dumps(from_procedural(home)))
+    own = OwnHome(str(path)).layout
+    assert own.bounds == home.layout.bounds
+    assert own.walls == pytest.approx(home.layout.walls)
+    places = [np.array(sorted(one.pieces.values())) for one in (own, home.layout)]
+    assert places[0] == pytest.approx(places[1])
+    assert own.fridge.side == home.layout.fridge.side
+    for joint, place in home.layout.counter.drawers.items():
+        assert own.counter.drawers[joint][0] == pytest.approx(place[0], abs=1e-3)
+    for name in ("sofa", "table_01", "fridge"):
+        assert own.shapes[name].half == pytest.approx(home.layout.shapes[name].half, abs=1e-3)
+
+
+def piece(flat, kind):
+    return next(entry for entry in flat["furniture"] if entry["kind"] == kind)
+
+
+def broken(name, flat):
+    """The example with one thing wrong with it."""
+    if name == "overlap":
+        piece(flat, "sofa")["at"] = piece(flat, "low_table")["at"]
+    elif name == "doorway beyond its wall":
+        flat["doorways"][2]["start"] = 3.5
+    elif name == "doorway too narrow":
+        flat["doorways"][0]["width"] = 0.5
+    elif name == "closed room":
+        del flat["doorways"][3]
+        flat["furniture"].append({"kind": "chair", "at": [3.5, 4.8], "yaw": 0})
+        piece(flat, "sofa")["at"], piece(flat, "bed")["at"] = [2.9, 6.6], [1.4, 3.4]
+    elif name == "unreachable counter":
+        piece(flat, "table")["at"] = [6.9, 1.6]
+    elif name == "negative size":
+        piece(flat, "table")["size"] = [0.8, -1.3, 0.75]
+    elif name == "too many pieces":
+        flat["furniture"] += [{"kind": "plant", "at": [1, 1], "yaw": 0}] * 10_000
+    elif name == "no fridge":
+        flat["furniture"].remove(piece(flat, "fridge"))
+    elif name == "slanted wall":
+        flat["walls"][0] = [0, 4.3, 9.6, 4.4]
+    elif name == "unknown kind":
+        piece(flat, "sofa")["kind"] = "throne"
+    elif name == "outside":
+        piece(flat, "bed")["at"] = [1.1, 64]
+    elif name == "fridge door":
+        piece(flat, "fridge")["hinge"] = "right"
+        piece(flat, "fridge")["at"] = [9.2, 0.36]
+    return flat
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("overlap", r"no piece may stand in another or in a wall; furniture\[\d+\] \(\w+\) does"),
+        ("doorway beyond its wall", r"doorways\[2\]\.start|doorways\[2\] must end on its wall"),
+        ("doorway too narrow", r"doorways\[0\]\.width must lie in"),
+        ("closed room", r"must (reach|hang together|stand|be free)|may stand"),
+        ("unreachable counter", r"the floor before the counter must be free"),
+        ("negative size", r"furniture\[2\]\.size\[1\] must lie in \[0\.1, 4\]"),
+        ("too many pieces", r"furniture must hold 0 to \d+ elements, got 10016"),
+        ("no fridge", r"furniture must have a fridge"),
+        ("slanted wall", r"walls\[0\] must run along x or along y"),
+        ("unknown kind", r"furniture\[6\]\.kind must be one of"),
+        ("outside", r"furniture\[10\]\.at must lie in the home"),
+        ("fridge door", r"the (fridge's doors|floor before the fridge) must be free"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path, flat, name, line):
+    path = tmp_path / "home.json"
+    path.write_text(json.dumps(broken(name, copy.deepcopy(flat))))
+    with pytest.raises(UserError, match=line) as caught:
+        OwnHome(str(path))
+    text = str(caught.value)
+    assert "home.json" in text and "\n" not in text
+
+
+def test_files_that_are_no_homes_are_refused(tmp_path):
+    path = tmp_path / "home.json"
+    for content in (b"", b"[]", b"{}", b"\xff", b'{"format": 2}', b" " * (MAX_BYTES + 1)):
+        path.write_bytes(content)
+        with pytest.raises(UserError):
+            OwnHome(str(path))
+    with pytest.raises(UserError, match="cannot read"):
+        OwnHome(str(tmp_path / "none.json"))
