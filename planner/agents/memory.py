@@ -124,7 +124,7 @@ def turned(way: np.ndarray) -> float:
     Args:
         way: [N, 2] points along the arc, m.
 
-    The fit is Kasa's (1976): |p|^2 = 2 c p + k is linear in the centre c. 0 for less than 5 cm of
+    The fit is Kasa's (1976): p p = 2 c p + k is linear in the centre c. 0 for less than 5 cm of
     way, of which no circle can be told.
     """
     points = way - way.mean(axis=0)
