@@ -63,6 +63,11 @@ class AgentSettings:
 class EvaluateCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
+    run: str | None = None
+    """Instead of a task and an agent: what a training run learned, in the environment that it was
+    trained in, whichever that is. Its folder, one of its checkpoints, or a skill file."""
+    env: str | None = None
+    """run=...: the environment as package.module:Id, if a module of yours makes it known."""
     split: str = "val"
     """Which apartments: train, val or test."""
     num_episodes: int = 100
@@ -113,6 +118,11 @@ class EvaluateCfg(AgentSettings):
 class RecordCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
+    run: str | None = None
+    """Instead of a task and an agent: what a training run learned, in the environment that it was
+    trained in, whichever that is. Its folder, one of its checkpoints, or a skill file."""
+    env: str | None = None
+    """run=...: the environment as package.module:Id, if a module of yours makes it known."""
     split: str = "val"
     """Which apartments: train, val or test."""
     index: int = 0

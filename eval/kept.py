@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -46,11 +47,11 @@ def settings_of(world: WorldCfg, versions: dict[str, str]) -> dict[str, Any]:
         "split": world.split,
         "seed": world.seed,
         "homes": world.homes,
-        "episodes": world.episodes and _digest(Path(world.episodes)),
+        "episodes": world.episodes and digest(Path(world.episodes)),
         **chain,
-        "trained_skills": {name: _digest(Path(path)) for name, path in trained.items()},
+        "trained_skills": {name: digest(Path(path)) for name, path in trained.items()},
         "versions": versions,
-        "code": _code_digest(),
+        "code": code_digest(),
     }
     return json.loads(json.dumps(settings))  # as it will be read back: lists, not tuples
 
@@ -58,21 +59,30 @@ def settings_of(world: WorldCfg, versions: dict[str, str]) -> dict[str, Any]:
 class KeptEpisodes:
     """The records in a folder, by index, and the way to add to them.
 
+    Args:
+        parse: the record of a line, None if it is none; of the home's episodes unless told.
+
     Raises UserError if the folder holds results of other settings, or of more episodes.
     """
 
-    def __init__(self, folder: Path, settings: dict[str, Any], num_episodes: int) -> None:
-        self.records: dict[int, EpisodeRecord] = {}
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, Any],
+        num_episodes: int,
+        parse: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.records: dict[int, Any] = {}
         self.acting: list[dict[str, Any]] = []
         """What trained skills acted with in these episodes, see `rearrange.system.machine`."""
-        self._folder, self._settings = folder, settings
+        self._folder, self._settings, self._parse = folder, settings, parse or _record
         self._file: BinaryIO | None = None
         self._read(num_episodes)
         self.num_before = len(self.records)
         self._write_settings()
         self.write()
 
-    def add(self, record: EpisodeRecord) -> None:
+    def add(self, record: Any) -> None:
         """Keeps an episode, be the process killed in the next moment."""
         self.records[record.index] = record
         path = self._folder / EPISODES_FILE
@@ -104,7 +114,7 @@ class KeptEpisodes:
     def _read(self, num_episodes: int) -> None:
         path = self._folder / EPISODES_FILE
         content = read_whole_file(path, EPISODES_LIMIT) if path.exists() else b""
-        records = [_record(line) for line in content.decode(errors="replace").split("\n")]
+        records = [self._parse(line) for line in content.decode(errors="replace").split("\n")]
         records = [record for record in records if record is not None]
         if not records and not (self._folder / "summary.json").exists():
             return  # nothing that could be mixed up or lost
@@ -136,7 +146,7 @@ class KeptEpisodes:
         atomic_write_json(self._folder / SETTINGS_FILE, content)
 
 
-def _line(record: EpisodeRecord) -> str:
+def _line(record: Any) -> str:
     return json.dumps(record.to_json(), allow_nan=False) + "\n"
 
 
@@ -180,7 +190,7 @@ def _difference(old: Any, new: Any, name: str = "") -> str | None:
     return f"{name} {quoted(old)}, now {quoted(new)}"
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
     """SHA-256 of a file's content; of a training run's folder by its newest checkpoint's manifest,
     which names and checks all else."""
     if path.is_dir():
@@ -192,11 +202,11 @@ def _digest(path: Path) -> str:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _code_digest() -> str:
+def code_digest() -> str:
     """SHA-256 of the modules that decide what happens in an episode."""
-    digest = hashlib.sha256()
+    whole = hashlib.sha256()
     for pattern in _DECIDING:
         for root in map(Path, rearrange.__path__):
             for path in sorted(root.glob(pattern)):
-                digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
+                whole.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return whole.hexdigest()

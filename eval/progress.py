@@ -17,13 +17,16 @@ class Progress:
     Args:
         total: episodes.
         done: how many of them are there already.
+        is_quiet: neither.
     """
 
-    def __init__(self, title: str, total: int, done: int) -> None:
+    def __init__(self, title: str, total: int, done: int, is_quiet: bool = False) -> None:
         self._total, self._done, self._said_at = total, done, time.monotonic()
+        self._is_quiet = is_quiet
         self._bar = tqdm(
-            total=total, initial=done, desc=title, unit="episode", disable=None, file=sys.stderr
-        )
+            total=total, initial=done, desc=title, unit="episode", file=sys.stderr,
+            disable=is_quiet or None,
+        )  # fmt: skip
 
     def __enter__(self) -> Progress:
         return self
@@ -31,13 +34,13 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def step(self, success: float) -> None:
-        """One more episode is done; of all so far this share succeeded."""
+    def step(self, figure: str) -> None:
+        """One more episode is done; `figure` is of all so far."""
         self._done += 1
-        self._bar.set_postfix_str(f"success {success:.1%}", refresh=False)
+        self._bar.set_postfix_str(figure, refresh=False)
         self._bar.update()
         now = time.monotonic()
-        if self._bar.disable and now - self._said_at >= SAY_EVERY_S:
+        if not self._is_quiet and self._bar.disable and now - self._said_at >= SAY_EVERY_S:
             self._said_at = now
             with suppress(OSError):  # nobody listens: no reason to end
-                print(f"{self._done} of {self._total} episodes, success {success:.1%}", flush=True)
+                print(f"{self._done} of {self._total} episodes, {figure}", flush=True)

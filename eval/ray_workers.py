@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rearrange.errors import UserError
-from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg
-from rearrange.eval.workers import EpisodeWorker, note_acting, record_of
+from rearrange.eval.workers import EpisodeWorker, MakeWorld, World, note_acting, record_of
 
 START_LIMIT_S = 120.0  # without any worker, for want of room in the cluster
 
@@ -42,7 +41,7 @@ class RayPool:
 
     def __init__(
         self,
-        cfg: WorldCfg,
+        cfg: World,
         num_workers: int,
         make_world: MakeWorld,
         timeout_s: float,
@@ -59,7 +58,7 @@ class RayPool:
         self._busy: dict[Any, _Worker] = {}  # by what it will answer
         self._idle: list[_Worker] = []
 
-    def run(self, indices: list[int]) -> Iterator[EpisodeRecord]:
+    def run(self, indices: list[int]) -> Iterator[Any]:
         """The records of the episodes, in the order in which they end. Raises as `WorkerPool`."""
         todo, num_open = deque(indices), len(indices)
         limit = time.monotonic() + START_LIMIT_S
@@ -79,7 +78,7 @@ class RayPool:
                     index, worker.index, worker.deadline = worker.index, None, float("inf")
                     self._idle.append(worker)
                     note_acting(message, self.acting)
-                    record = record_of(message, index)
+                    record = record_of(self._cfg, message, index)
                     if record is not None:
                         num_open -= 1
                         yield record

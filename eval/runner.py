@@ -4,6 +4,8 @@ The record holds nothing that depends on the machine, the worker or the clock, s
 command writes the same `episodes.jsonl` whatever `num_workers` is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -34,6 +36,21 @@ class WorldCfg:
     title: str = ""  # of the task, in videos
     checkpoint: str | None = None  # for agent learned: a run's folder or a skill file
     chain: ChainCfg = field(default_factory=ChainCfg)  # for agents that plan; trained skills
+
+    def run_episode(self, env: Any, agent: Agent, index: int) -> EpisodeRecord:
+        return run_episode(env, agent, self, index)
+
+    def read_record(self, values: dict[str, Any]) -> EpisodeRecord:
+        """A record that a worker sent."""
+        return EpisodeRecord(**values)
+
+    def figure(self, records: list[EpisodeRecord]) -> str:
+        """For the progress: how many succeeded."""
+        return f"success {sum(record.success for record in records) / len(records):.1%}"
+
+    def video_path(self, index: int) -> Path:
+        """Where the film of an episode goes."""
+        return film_of(self.video_dir, index)
 
 
 def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
@@ -147,9 +164,6 @@ class EpisodeRecord:
         return asdict(self)
 
 
-MakeWorld = Callable[[WorldCfg], tuple[Any, Agent]]
-
-
 def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
     """The environment and the agent of an evaluation; only what has learned to see gets an image.
 
@@ -230,9 +244,9 @@ def _read_episodes(path: str) -> tuple[Any, ...]:
     return read_episodes(path)
 
 
-def video_path(cfg: WorldCfg, index: int) -> Path:
-    """Where the film of an episode goes."""
-    return Path(cfg.video_dir) / f"episode_{index:04d}.mp4"
+def film_of(folder: str, index: int) -> Path:
+    """The name of an episode's film."""
+    return Path(folder) / f"episode_{index:04d}.mp4"
 
 
 def run_episode(env: Any, agent: Agent, cfg: WorldCfg, index: int) -> EpisodeRecord:
@@ -241,7 +255,7 @@ def run_episode(env: Any, agent: Agent, cfg: WorldCfg, index: int) -> EpisodeRec
         return follow_episode(env, agent, cfg, index, lambda info: None)
     from rearrange.eval.film.film import filming  # imports the renderer, which only films need
 
-    with filming(env, agent, video_path(cfg, index), cfg.renderer, cfg.title) as watch:
+    with filming(env, agent, cfg.video_path(index), cfg.renderer, cfg.title) as watch:
         return follow_episode(env, agent, cfg, index, watch)
 
 

@@ -20,15 +20,39 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from rearrange.errors import UserError
-from rearrange.eval.runner import EpisodeRecord, MakeWorld, WorldCfg, run_episode
 from rearrange.system.machine import acting_facts, one_thread
 from rearrange.system.open_files import make_room
-from rearrange.system.processes import end_with_parent
+from rearrange.system.processes import end_with_parent, main_module_hidden
 
 _FILES_PER_WORKER = 3  # that stay open: its pipe, and what tells that it ended
+
+
+class World(Protocol):
+    """What a worker is sent: how to run an episode of its environment. Can be pickled."""
+
+    def run_episode(self, env: Any, agent: Any, index: int) -> Any:
+        """A record, whose `to_json` gives what `read_record` takes."""
+        ...
+
+    def read_record(self, values: dict[str, Any]) -> Any: ...
+
+    def figure(self, records: list[Any]) -> str:
+        """How it goes so far, for the progress."""
+        ...
+
+    title: str
+    record: int
+    """So many episodes are filmed, the first ones."""
+
+    def video_path(self, index: int) -> Path: ...
+
+
+MakeWorld = Callable[[Any], tuple[Any, Any]]
+"""From a `World` to its environment and who acts there."""
 
 
 class WorkerFailed(RuntimeError):
@@ -43,7 +67,7 @@ class EpisodeWorker:
         folder: where relative paths begin; None: where the process is.
     """
 
-    def __init__(self, cfg: WorldCfg, make_world: MakeWorld, folder: str | None = None) -> None:
+    def __init__(self, cfg: World, make_world: MakeWorld, folder: str | None = None) -> None:
         self._cfg, self._make_world, self._folder = cfg, make_world, folder
         self._world: tuple[Any, Any] | None = None  # environment and agent
 
@@ -54,7 +78,7 @@ class EpisodeWorker:
     def run(self, index: int) -> dict[str, Any]:
         return self._told(
             lambda: {
-                "record": run_episode(*self._open(), self._cfg, index).to_json(),
+                "record": self._cfg.run_episode(*self._open(), index).to_json(),
                 "acting": acting_facts(),
             }
         )
@@ -80,7 +104,7 @@ class EpisodeWorker:
             return {"exception": traceback.format_exc()}
 
 
-def record_of(message: dict[str, Any], index: int | None) -> EpisodeRecord | None:
+def record_of(cfg: World, message: dict[str, Any], index: int | None) -> Any:
     """What a worker's message says of an episode; None for the message that it is open.
 
     Raises UserError or WorkerFailed for what happened to it.
@@ -89,7 +113,7 @@ def record_of(message: dict[str, Any], index: int | None) -> EpisodeRecord | Non
         raise UserError(message["mistake"])
     if "exception" in message:
         raise WorkerFailed(f"episode {index}:\n{message['exception']}")
-    return EpisodeRecord(**message["record"]) if message else None
+    return cfg.read_record(message["record"]) if message else None
 
 
 def note_acting(message: dict[str, Any], known: list[dict[str, Any]]) -> None:
@@ -99,7 +123,7 @@ def note_acting(message: dict[str, Any], known: list[dict[str, Any]]) -> None:
         known.append(facts)
 
 
-def run_episode_worker(connection: Connection, cfg: WorldCfg, make_world: MakeWorld) -> None:
+def run_episode_worker(connection: Connection, cfg: World, make_world: MakeWorld) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -131,7 +155,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        cfg: WorldCfg,
+        cfg: World,
         num_workers: int,
         make_world: MakeWorld,
         timeout_s: float,
@@ -144,7 +168,7 @@ class WorkerPool:
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
 
-    def run(self, indices: list[int]) -> Iterator[EpisodeRecord]:
+    def run(self, indices: list[int]) -> Iterator[Any]:
         """The records of the episodes, in the order in which they end.
 
         Raises:
@@ -199,7 +223,7 @@ class WorkerPool:
             daemon=True,
         )
         try:
-            with one_thread():
+            with main_module_hidden(), one_thread():
                 process.start()
         finally:
             theirs.close()
@@ -218,7 +242,7 @@ class WorkerPool:
         now = time.monotonic()
         return [w for w in busy if w.connection in answered or w.deadline <= now]
 
-    def _receive(self, worker: _Worker) -> EpisodeRecord | None:
+    def _receive(self, worker: _Worker) -> Any:
         """The worker's record, or None if it has died or is over time."""
         try:
             if not worker.connection.poll():
@@ -227,7 +251,7 @@ class WorkerPool:
         except (EOFError, OSError):
             return None
         note_acting(message, self.acting)
-        return record_of(message, worker.index)
+        return record_of(self._cfg, message, worker.index)
 
     def _replace(self, worker: _Worker, todo: deque[int]) -> None:
         """Ends a dead or silent worker and starts another; its episode is to be run again."""

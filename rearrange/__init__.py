@@ -2,6 +2,7 @@
 
     gymnasium.make("rearrange/Pick-v0")    known once this package is imported
     load_skill("pick")                     a trained skill that comes with the package
+    evaluate, plan, train                  what the commands of these names do, see `library.py`
 
 The folders `skills`, `planner`, `eval` and `configs` of the checkout are linked into this package.
 """
@@ -9,7 +10,7 @@ The folders `skills`, `planner`, `eval` and `configs` of the checkout are linked
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -17,6 +18,7 @@ from rearrange import registries  # noqa: E402, where it is, is known by now
 from rearrange.tasks.registry import register_all  # noqa: E402
 
 if TYPE_CHECKING:
+    from rearrange.library import Evaluation, PlanFound, Training
     from rearrange.skills.deployed.learned import TrainedPolicy
 
 registries.add_all()
@@ -38,3 +40,45 @@ def load_skill(
     from rearrange.skills.deployed import learned  # torch: only where it is used
 
     return learned.load_skill(name, folder, is_sampling=is_sampling)
+
+
+def evaluate(**settings: Any) -> Evaluation:
+    """Runs an agent, or what a training run learned (`run=`), through many episodes.
+
+    Args:
+        settings: of the command: `rearrange evaluate --help`. Nothing is written unless
+            `output_dir` is given.
+
+    Raises rearrange.errors.UserError for settings that do not fit.
+    """
+    from rearrange import library
+
+    return library.evaluate(**settings)
+
+
+def plan(**settings: Any) -> PlanFound:
+    """The plan for an episode of the home, or for PDDL files (`domain=`, `problem=`).
+
+    Args:
+        settings: of the command: `rearrange plan --help`.
+
+    Raises rearrange.errors.UserError for settings that do not fit, and where there is no plan.
+    """
+    from rearrange import library
+
+    return library.plan(**settings)
+
+
+def train(**settings: Any) -> Training:
+    """Trains a skill of the home (`skill="pick"`) or in any Gymnasium environment (`env=`).
+
+    Args:
+        settings: of the commands: `rearrange train-skill --help`, `rearrange train --help`; those
+            of parts in a dict, `ppo={"clip_coef": 0.1}`.
+
+    Raises rearrange.errors.UserError for settings that do not fit, and
+    rearrange.library.TrainingFailed for what ends a training early; its work is saved.
+    """
+    from rearrange import library
+
+    return library.train(**settings)

@@ -36,6 +36,7 @@ VERBS: dict[str, Verb] = {
             "evaluate task=pick num_episodes=200 num_workers=2 output_dir=outputs/pick",
             "evaluate task=tidy_house agent=tp_srl skills=runs oracle_skills=navigate,place",
             "evaluate task=set_table num_episodes=1000 scheme=ray address=head:6379",
+            "evaluate run=runs/CartPole-v1-ver-0 num_episodes=100",
         ),
         "Writes summary.json, episodes.jsonl (a line an episode), report.html and stages.png into\n"
         "output_dir, and prints a table. 95% intervals: Wilson's, wider where the\n"
@@ -45,8 +46,12 @@ VERBS: dict[str, Verb] = {
     "record": Verb(
         "rearrange.commands.record",
         "make a video of one episode",
-        ("record task=set_table index=3 output=outputs/set_table.mp4",),
-        "The video shows the robot, its head camera's depth image, a map, and the running plan.",
+        (
+            "record task=set_table index=3 output=outputs/set_table.mp4",
+            "record run=runs/CartPole-v1-ver-0 output=outputs/cartpole.mp4",
+        ),
+        "The video shows the robot, its head camera's depth image, a map, and the running plan.\n"
+        "Other environments paint themselves.",
     ),
     "view": Verb(
         "rearrange.commands.view",

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rearrange.planner.home.domain import entity_table, problem_text
-from rearrange.planner.home.plan import format_plan, length_text, solve_home
+from rearrange.planner.home.plan import solve_home
 from rearrange.planner.home.problems import entity_names, task_problem
+from rearrange.planner.strips.budget import Plan
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.simulation import Simulation
@@ -110,12 +111,12 @@ def plan_episode(
     return solve_home(observe(sim, episode, robot_at), episode.task)
 
 
-def plan_for_episode(task: str, split: str, seed: int, index: int) -> tuple[str, list[str]]:
-    """Problem text and printable plan of an episode at its start, for `rearrange plan`."""
+def plan_of_episode(
+    task: str, split: str, seed: int, index: int
+) -> tuple[str, Plan, dict[str, str]]:
+    """Problem text, plan, and PDDL name -> name of an episode at its start."""
     episode = load_episode(TASKS.find(task).name, split, seed, index)
     sim = Simulation()
     sim.reset(episode.scene)
     problem = problem_text(episode, read_facts(sim, episode))
-    plan = solve_home(problem, episode.task)
-    text = format_plan(plan, entity_table(episode), is_home=True)
-    return problem, [*text.splitlines(), length_text(plan)]
+    return problem, solve_home(problem, episode.task), entity_table(episode)

@@ -58,19 +58,24 @@ def format_plan(
 
     `names`: PDDL name -> the name to print, as of `entity_names`.
     """
-    if not plan:
+    return numbered(home_steps(plan, names) if is_home else [str(action) for action in plan])
+
+
+def numbered(steps: Sequence[str]) -> str:
+    """One numbered line a step."""
+    if not steps:
         return "nothing to do: the goals hold already"
-    names = names or {}
-    width = len(str(len(plan)))
-    lines = []
-    for number, action in enumerate(plan, start=1):
-        if is_home:
-            skill, arguments = skill_call(action)
-            text = f"{skill}({', '.join(names.get(name, name) for name in arguments)})"
-        else:
-            text = str(action)
-        lines.append(f"{number:{width}}  {text}")
-    return "\n".join(lines)
+    width = len(str(len(steps)))
+    return "\n".join(f"{number:{width}}  {text}" for number, text in enumerate(steps, start=1))
+
+
+def home_steps(plan: Sequence[GroundAction], names: Mapping[str, str] | None = None) -> list[str]:
+    """The steps of a plan of the home: `navigate(apple)`. `names` as in `format_plan`."""
+    names, steps = names or {}, []
+    for action in plan:
+        skill, arguments = skill_call(action)
+        steps.append(f"{skill}({', '.join(names.get(name, name) for name in arguments)})")
+    return steps
 
 
 def length_text(plan: Plan) -> str:

@@ -11,11 +11,18 @@ from rearrange.eval.runner import (
     reset_options,
     world_of,
 )
+from rearrange.eval.trained_env import of_the_home, record_run
 from rearrange.system.outputs import expand, prepare_folder
 
 
 def run(cfg: RecordCfg) -> int:
     """Films the episode and says how it went."""
+    cfg = of_the_home(cfg)
+    if cfg.run is not None:
+        episode = record_run(cfg)
+        said = f"a return of {episode.total_return:.5g} after {episode.steps} steps"
+        print(f"{said}\nvideo: {Path(cfg.output).expanduser()}")
+        return 0
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
     world = world_of(cfg, episodes=expand(cfg.episodes))
     path = Path(cfg.output).expanduser()

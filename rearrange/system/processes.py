@@ -6,7 +6,9 @@ import ctypes
 import os
 import signal
 import sys
-from contextlib import suppress
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -31,3 +33,14 @@ def start_of(pid: int) -> int:
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return 0
+
+
+@contextmanager
+def main_module_hidden() -> Iterator[None]:
+    """Processes that Python starts meanwhile do not import the caller's main script again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

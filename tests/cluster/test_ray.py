@@ -14,6 +14,7 @@ from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval import evaluate as evaluation
+from rearrange.eval import running
 from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.eval.workers import WorkerFailed
 from rearrange.system.stop_signals import StopSignals
@@ -60,7 +61,7 @@ def rays_processes(before):
 @pytest.fixture
 def evaluate(session, monkeypatch):
     """evaluate(folder, world, ...), with Ray as it is already connected."""
-    monkeypatch.setattr(evaluation, "connected", lambda address, num_cpus: nullcontext(session))
+    monkeypatch.setattr(running, "connected", lambda address, num_cpus: nullcontext(session))
 
     def run(folder, world, **options):
         cfg = EvaluateCfg(

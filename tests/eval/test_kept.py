@@ -147,7 +147,7 @@ def test_a_folder_is_written_by_one_evaluation_at_a_time(tmp_path, monkeypatch):
 def test_how_far_it_is_is_said_in_a_pipe_too(capsys, monkeypatch):
     monkeypatch.setattr(progress, "SAY_EVERY_S", 0.0)
     with progress.Progress("Fake", 7, 2) as shown:
-        shown.step(0.5)
+        shown.step("success 50.0%")
     out, err = capsys.readouterr()
     assert out == "3 of 7 episodes, success 50.0%\n" and err == ""
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.configs.benches import BenchCfg
-from rearrange.eval.evaluate import versions
+from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json
 

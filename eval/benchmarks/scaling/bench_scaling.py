@@ -37,7 +37,7 @@ from rearrange.eval.benchmarks.scaling.plot import write_plot
 from rearrange.eval.benchmarks.scaling.simulation import WAYS, Costs, StepTable
 from rearrange.eval.benchmarks.scaling.workload import workload_of
 from rearrange.eval.benchmarks.trainers.bench_trainers import Bar, names_of
-from rearrange.eval.evaluate import versions
+from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 

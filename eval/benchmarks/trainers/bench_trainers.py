@@ -27,7 +27,7 @@ from rearrange.errors import UserError
 from rearrange.eval.benchmarks.peers import peers
 from rearrange.eval.benchmarks.trainers import bench_ideal
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
-from rearrange.eval.evaluate import versions
+from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 from rearrange.tasks.rules.names import SKILL_TASKS

@@ -16,16 +16,15 @@ import shutil
 import sys
 import tempfile
 import time
-import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import forkserver, process, resource_tracker, util
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from rearrange.system.machine import one_thread
 from rearrange.system.open_files import TOO_MANY
-from rearrange.system.processes import start_of
+from rearrange.system.processes import main_module_hidden, start_of
 from rearrange.system.stop_signals import signals_blocked
 
 FOLDER_NAME = re.compile(r"rearrange-([0-9a-f]+)-([0-9a-f]+)-([0-9a-f]+)-\w+")
@@ -70,7 +69,7 @@ def fork_worker(
     for attempts_left in reversed(range(_START_ATTEMPTS)):
         reader, writer = context.Pipe(duplex=False)
         try:
-            with _main_module_hidden(), one_thread(), signals_blocked():
+            with main_module_hidden(), one_thread(), signals_blocked():  # main: torch
                 forkserver.ensure_running()
                 server = getattr(forkserver._forkserver, "_forkserver_pid", None)  # not public
                 args = arguments(reader, server)
@@ -106,17 +105,6 @@ def end_process(worker: BaseProcess) -> None:
         log.warning("process %d does not end", worker.pid)
     else:
         worker.close()
-
-
-@contextmanager
-def _main_module_hidden() -> Iterator[None]:
-    """Workers would import the caller's main script again, and with it torch."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def _folder_prefix(pid: int) -> str:

@@ -12,8 +12,9 @@ from rearrange.planner.home.facts import (
     goal_name,
     observe,
     plan_episode,
-    plan_for_episode,
+    plan_of_episode,
 )
+from rearrange.planner.home.plan import format_plan, length_text
 from rearrange.planner.home.problems import home_domain, skill_call
 from rearrange.planner.strips.pddl import parse_problem
 from rearrange.sim.simulation import Simulation
@@ -271,9 +272,10 @@ def test_what_cannot_be_put_into_the_shut_fridge_is_put_aside_and_fetched_again(
 
 
 def test_plans_for_people_are_numbered_and_have_habs_names():
-    problem, lines = plan_for_episode("set_table", "val", 0, 0)
+    problem, plan, names = plan_of_episode("set_table", "val", 0, 0)
     assert parse_problem(problem, home_domain()).goal_pos
-    assert lines[12:] == ["; 12 steps, no plan is shorter"]
+    assert length_text(plan) == "; 12 steps, no plan is shorter"
+    lines = format_plan(plan, names, is_home=True).splitlines()
     assert lines[0].split() == ["1", "navigate(cab_push_point_5)"]
     assert lines[5].split(maxsplit=1) == ["6", "place(bowl_target|0, TARGET_bowl_target|0)"]
 

@@ -1,0 +1,159 @@
+"""Runs the episodes that are missing in an evaluation's folder, on this machine or a Ray cluster.
+
+Of whichever environment: what an episode is, the world says (`workers.World`).
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import rearrange
+from rearrange.cluster.ray_session import connected
+from rearrange.configs.schema import EvaluateCfg
+from rearrange.errors import UserError
+from rearrange.eval.kept import KeptEpisodes
+from rearrange.eval.progress import Progress
+from rearrange.eval.ray_workers import RayPool
+from rearrange.eval.workers import MakeWorld, WorkerPool, World
+from rearrange.system.checked_json import strict_json
+from rearrange.system.files import remove_unfinished
+from rearrange.system.folder_lock import FolderLost, HeldFolder
+from rearrange.system.machine import num_cores
+
+MADE_OF_ALL = ("summary.json", "stages.png", "report.html")
+# In the summary, of the command that ran the last episodes.
+OF_THE_RUN = ("wall_time_s", "steps_per_second", "num_workers", "workers_lost", "kept_episodes")
+Tell = Callable[[str], None]
+
+
+def say(text: str) -> None:
+    """A line or more on stdout, at once."""
+    print(text, flush=True)
+
+
+def nothing(text: str) -> None:
+    """For callers in Python: they get what there is to say as a value."""
+
+
+def run_missing(
+    cfg: EvaluateCfg,
+    world: World,
+    make_world: MakeWorld,
+    kept: KeptEpisodes,
+    held: HeldFolder,
+    tell: Tell,
+) -> dict[str, Any]:
+    """Runs what is not kept, or not filmed as it should be; returns what `OF_THE_RUN` names."""
+    remove_unfinished(held.folder)
+    remove_unfinished(held.folder / "videos")
+    missing = [index for index in range(cfg.num_episodes) if _is_missing(index, world, kept)]
+    if kept.records:
+        which = "all" if not missing else f"{len(kept.records)} of"
+        tell(f"kept {which} {cfg.num_episodes} episodes in {held.folder}")
+    if not missing and (found := _old_run(held.folder)):
+        return found
+    _remove_old_results(held.folder)
+    with _workers(cfg, world, make_world) as pool:
+        start = time.perf_counter()
+        records = _run_all(pool, missing, cfg, world, kept, held, tell) if missing else []
+        wall_time_s = time.perf_counter() - start
+    remove_unfinished(held.folder / "videos")
+    steps = sum(record.steps for record in records)
+    values = (
+        round(wall_time_s, 3), round(steps / max(wall_time_s, 1e-6), 1),
+        min(pool.num_workers, cfg.num_episodes), pool.lost, cfg.num_episodes - len(records),
+    )  # fmt: skip
+    return dict(zip(OF_THE_RUN, values, strict=True))
+
+
+def _is_missing(index: int, world: World, kept: KeptEpisodes) -> bool:
+    is_filmed = index >= world.record or world.video_path(index).is_file()
+    return index not in kept.records or not is_filmed
+
+
+def _old_run(folder: Path) -> dict[str, Any] | None:
+    """What a summary of these same episodes says of their run; None if there is no such summary."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        summary = strict_json((folder / "summary.json").read_text(encoding="utf-8"))
+        return {name: summary[name] for name in OF_THE_RUN}
+    return None
+
+
+@contextmanager
+def _workers(
+    cfg: EvaluateCfg, world: World, make_world: MakeWorld
+) -> Iterator[WorkerPool | RayPool]:
+    """Workers of this machine or of a Ray cluster."""
+    if cfg.scheme == "ray":
+        with connected(cfg.address, cfg.num_workers):
+            yield RayPool(
+                world, cfg.num_workers, make_world, cfg.episode_timeout_s, cfg.max_restarts
+            )
+    else:
+        yield WorkerPool(
+            world, cfg.num_workers or num_cores(), make_world, cfg.episode_timeout_s,
+            cfg.max_restarts,
+        )  # fmt: skip
+
+
+def _run_all(
+    pool: WorkerPool | RayPool,
+    missing: list[int],
+    cfg: EvaluateCfg,
+    world: World,
+    kept: KeptEpisodes,
+    held: HeldFolder,
+    tell: Tell,
+) -> list[Any]:
+    """Runs and keeps these episodes; tells what is kept if it is interrupted."""
+    records: list[Any] = []
+    is_complete = False
+    try:
+        num_done = cfg.num_episodes - len(missing)
+        with Progress(world.title, cfg.num_episodes, num_done, tell is nothing) as progress:
+            for record in pool.run(missing):
+                _check_ours(held)
+                kept.acts_with(pool.acting)
+                kept.add(record)
+                records.append(record)
+                progress.step(world.figure(list(kept.records.values())))
+        is_complete = True
+    finally:
+        if not is_complete:
+            remove_unfinished(held.folder / "videos")
+            kept.write()
+            if kept.records:
+                path = held.folder / "episodes.jsonl"
+                tell(f"kept {len(kept.records)} finished episodes in {path}")
+    return records
+
+
+def _check_ours(held: HeldFolder) -> None:
+    try:
+        held.check()
+    except FolderLost as lost:
+        if lost.is_taken:  # a deleted one is written anew in the end
+            raise UserError(f"{lost}: this evaluation ends") from lost
+
+
+def _remove_old_results(output_dir: Path) -> None:
+    """Takes away what was made of fewer episodes, so that old and new never stand side by side."""
+    try:
+        for name in MADE_OF_ALL:
+            (output_dir / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot replace {error.filename}: {error.strerror}") from error
+
+
+def versions() -> dict[str, str]:
+    """Of everything that can change a result."""
+    found = {"rearrange": rearrange.__version__, "python": platform.python_version()}
+    for name in ("mujoco", "numpy", "numba", "gymnasium", "torch"):
+        found[name] = metadata.version(name)
+    return found
