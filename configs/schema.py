@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
+from rearrange.configs.stages import PRESETS
 
 HIDDEN = (
     "given",
@@ -364,8 +365,8 @@ class TrainSkillsCfg:
     """All other words: settings of each stage's training."""
 
     def __post_init__(self) -> None:
-        known = ("laptop", "paper")
-        _check(self.preset in known, f"preset must be one of {', '.join(known)}, got {self.preset}")
+        is_right = self.preset in PRESETS
+        _check(is_right, f"preset must be one of {', '.join(PRESETS)}, got {self.preset}")
         _check(self.jobs >= 1, f"jobs must be at least 1, got {self.jobs}")
         is_right = len({*self.skills}) == len(self.skills)
         _check(is_right, "skills must not name anything twice")

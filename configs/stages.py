@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rearrange.configs.schema import MISSING
+from rearrange.configs.checks import MISSING
 
 KINDS = ("fresh", "imitation", "blind", "tuning")
 PRESETS = ("laptop", "paper")  # of stages: for two cores, and for a GPU as in the paper

@@ -19,6 +19,7 @@ from rearrange.commands.skills.runner import Task
 from rearrange.commands.training.export import export
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.errors import UserError
+from rearrange.eval.kept import EPISODES_FILE
 from rearrange.skills.deployed.skill_files import read_skill
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import num_cores
@@ -144,6 +145,20 @@ def evaluated(cfg: TrainSkillsCfg, step: Step) -> dict[str, Any] | None:
         summary = strict_json(text)
         return summary if summary["num_episodes"] == cfg.evaluate_episodes else None
     return None
+
+
+def turned(cfg: TrainSkillsCfg, before: Step, after: Step) -> tuple[int, int] | None:
+    """How many of the same episodes a stage won and lost; None if they are not evaluated both."""
+    pair = []
+    for step in (before, after):
+        if evaluated(cfg, step) is None:
+            return None
+        text = (evaluation_folder(cfg, step) / EPISODES_FILE).read_text(encoding="utf-8")
+        records = [strict_json(line) for line in text.splitlines()]
+        pair.append({record["index"]: record["success"] for record in records})
+    old, new = pair
+    won = sum(new[index] and not old[index] for index in new)
+    return won, sum(old[index] and not new[index] for index in new)
 
 
 def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> Task:

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from rearrange.commands.plot import Run, draw
-from rearrange.commands.skills.outcome import SEED, SPLIT, evaluated, origin_of
+from rearrange.commands.skills.outcome import SEED, SPLIT, evaluated, origin_of, turned
 from rearrange.commands.skills.plan import Step
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.eval.report import STYLE
@@ -36,7 +36,7 @@ def write_report(
         "<h2>Skills</h2>",
         _table(
             ("skill", "stage", "method", "steps", "time", "steps/s", "success in training",
-             "success on validation", "95% interval"),
+             "success on validation", "95% interval", "won, lost"),
             (row for steps in skills.values() for row in _rows(cfg, steps)),
         ),
     ]  # fmt: skip
@@ -44,7 +44,7 @@ def write_report(
         parts.append(
             f"<p class=quiet>Success on validation: most likely actions, split {SPLIT}, seed "
             f"{SEED}, {cfg.evaluate_episodes} episodes; intervals are Wilson's, wider where the "
-            "apartments differ.</p>"
+            "apartments differ. Won, lost: of the same episodes, against the stage before.</p>"
         )
     if failures:
         rows = failures.items()
@@ -94,17 +94,20 @@ def _rows(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> Iterable[tuple[str, ...
         method = step.settings.method if step.settings is not None else step.stage.method
         if summary is None:
             done = f"{step.standing()[0]} of {step.total_steps}"
-            yield (step.skill, step.stage.name, method, done, "", "", "", "", "")
+            yield (step.skill, step.stage.name, method, done, "", "", "", "", "", "")
             continue
         rate, success = summary.get("steps_per_second"), summary.get("success")
         found: dict[str, Any] = evaluated(cfg, step) or {}
         mean = found.get("success")
+        before = steps[step.place - 2] if step.place > 1 else None
+        pair = turned(cfg, before, step) if before is not None else None
         yield (
             step.skill, step.stage.name, method, f"{summary['total_steps']}",
             duration(summary["wall_time_s"]), f"{rate:.0f}" if rate else "",
             f"{success['mean']:.1%}" if success else "",
             f"{mean['mean']:.1%}" if mean else "",
             f"{mean['low']:.1%} to {mean['high']:.1%}" if mean else "",
+            f"{pair[0]}, {pair[1]}" if pair is not None else "",
         )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def run(cfg: TrainSkillsCfg) -> int:
         stop = StopSignals()
         queues = {skill: tasks(cfg, own) for skill, own in skills.items()}
         with stop.listening():
-            look = _with_limit(board.show, stop, cfg.max_hours)
+            look = with_limit(board.show, stop, cfg.max_hours)
             try:
                 outcome = run_queues(queues, cfg.jobs, stop, look)
             finally:
@@ -86,7 +86,7 @@ def _end(outcome: Outcome, stop: StopSignals, output: Path) -> int:
     return stop.exit_code or min(1, len(outcome.failures))
 
 
-def _with_limit(
+def with_limit(
     show: Callable[[list[str]], None], stop: StopSignals, max_hours: float
 ) -> Callable[[list[str]], None]:
     """`show`, and a stop after so many hours, with the notice "start me again"."""

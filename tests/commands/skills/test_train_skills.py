@@ -13,13 +13,15 @@ import pytest
 from rearrange import cli
 from rearrange.commands.settings import load
 from rearrange.commands.skills.board import Board
-from rearrange.commands.skills.outcome import begin, write_mean
+from rearrange.commands.skills.outcome import begin, evaluation_folder, turned, write_mean
 from rearrange.commands.skills.plan import all_steps, plan
 from rearrange.commands.skills.rates import Rates
 from rearrange.commands.skills.report import curves, runs_of
+from rearrange.commands.skills.train_skills import with_limit
 from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill, read_skill
+from rearrange.system.stop_signals import StopSignals
 
 LIMIT_S = 90.0
 TINY = ["serial=true", "num_envs=2", "num_steps=32", "num_threads=1", "camera_size=16"]
@@ -158,6 +160,31 @@ def test_the_curves_of_stages_follow_one_another(tmp_path):
     assert [(run.label, run.lines[-1]["step"]) for run in runs_of(steps)] == [
         ("1 cells", 20_000), ("2 look", 40_000)
     ]  # fmt: skip
+
+
+def test_a_stage_is_compared_with_the_one_before_in_the_same_episodes(tmp_path):
+    words = ["skills=pick", "stop_after=look", f"output={tmp_path}", "evaluate_episodes=4"]
+    cfg = load("train-skills", words)
+    cells, look = plan(cfg)["pick"]
+    for step, solved in ((cells, [1, 1, 0, 0]), (look, [0, 1, 1, 1])):
+        assert turned(cfg, cells, look) is None
+        folder = evaluation_folder(cfg, step)
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text('{"num_episodes": 4}')
+        lines = [json.dumps({"index": i, "success": bool(s)}) for i, s in enumerate(solved)]
+        (folder / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+    assert turned(cfg, cells, look) == (2, 1)
+
+
+def test_after_so_many_hours_all_is_saved_and_wants_to_be_started_again():
+    stop, seen = StopSignals(), []
+    look = with_limit(seen.append, stop, max_hours=1e-9)
+    time.sleep(0.001)
+    look(["pick cells"])
+    assert stop.exit_code == 75 and seen == [["pick cells"]]
+    stop = StopSignals()
+    with_limit(seen.append, stop, max_hours=0.0)(["pick cells"])
+    assert not stop.is_set()
 
 
 def test_what_nobody_has_measured_is_not_promised(tmp_path):

@@ -8,9 +8,10 @@ import pytest
 
 from rearrange.commands.settings import flattened, load
 from rearrange.commands.training.recipes import read_recipes, recipes_of
-from rearrange.commands.training.resolve import chain, load_training
+from rearrange.commands.training.resolve import chain, load_training, stage_layer
 from rearrange.commands.training.subject import run_folder, what_to_train
 from rearrange.commands.words import group_options, read
+from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.tasks.rules.names import SKILL_TASKS
@@ -121,6 +122,15 @@ def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(sk
         seen, _ = read_spaces(subject.env_id, subject.kwargs)
         size = {"camera_size": subject.kwargs["camera_size"]}
         assert seen == read_spaces(subject.env_id, size)[0]
+
+
+def test_a_stage_after_a_mean_begins_with_its_file():
+    stages = [Stage(name="a"), Stage(name="b"), Stage(name="m", method="average", average=["a"])]
+    stages.append(Stage(name="c"))
+    given = read("train-skill", ["pick", "run_dir=OUT/c"])
+    assert stage_layer(stages[3], stages, given)["warm_start"] == "OUT/m/mean.safetensors"
+    with pytest.raises(UserError, match="stage m averages weights: `train-skills` does it"):
+        stage_layer(stages[2], stages, given)
 
 
 def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
