@@ -173,7 +173,9 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
     from rearrange.planner.agents.registry import make_agent
     from rearrange.planner.agents.skill_set import load_skill_set, variant_of
     from rearrange.tasks.registry import make_env
+    from rearrange.tasks.rules.definition import TASKS
 
+    TASKS.find(cfg.task)  # imports the module that the user's word names, in a worker too
     options: dict[str, Any] = {"depth": False}
     skill = skills = None
     if cfg.agent == "learned":

@@ -19,6 +19,7 @@ def run(cfg: EpisodesCfg) -> int:
 def _generate(cfg: EpisodesCfg) -> int:
     from rearrange.tasks.episodes.files import write_episodes
     from rearrange.tasks.episodes.generate import generate_episode
+    from rearrange.tasks.rules.definition import TASKS
 
     check_split(cfg.split, cfg.homes)
     path = Path(cfg.output).expanduser()
@@ -26,7 +27,7 @@ def _generate(cfg: EpisodesCfg) -> int:
         raise UserError(f"output must end in .json.gz, got {cfg.output}")
     prepare_folder(path.parent)
     indices = tqdm(range(cfg.num_episodes), unit="episode", disable=None, file=sys.stderr)
-    task = cfg.task.name
+    task = TASKS.find(cfg.task.name).name
     episodes = [
         generate_episode(task, cfg.split, cfg.seed, index, homes=cfg.homes) for index in indices
     ]

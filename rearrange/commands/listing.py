@@ -1,7 +1,7 @@
 """`rearrange list`: the tasks, agents, splits and renderers there are."""
 
-from rearrange.commands.words import CONFIG_DIR, group_options
 from rearrange.configs.schema import ListCfg
+from rearrange.tasks.rules.definition import TASKS
 
 SPLITS = {
     "train": "apartments to learn in",
@@ -18,14 +18,11 @@ RENDERERS = {
 
 def run(cfg: ListCfg) -> int:
     """Prints the lists."""
-    from omegaconf import OmegaConf
-
     from rearrange.planner.agents.agent import AGENTS
 
     lists = {"splits": SPLITS, "renderers": RENDERERS}
     if cfg.what in ("all", "tasks"):
-        files = ((name, CONFIG_DIR / "task" / f"{name}.yaml") for name in group_options("task"))
-        lists = {"tasks": {name: OmegaConf.load(file).title for name, file in files}} | lists
+        lists = {"tasks": {name: task.title for name, task in sorted(TASKS.items())}} | lists
     if cfg.what in ("all", "agents"):
         lists["agents"] = {
             name: (agent.__doc__ or "").split("\n")[0] for name, agent in AGENTS.items()

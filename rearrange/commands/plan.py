@@ -45,8 +45,9 @@ def find_plan(cfg: PlanCfg) -> tuple[Plan, list[str], str | None]:
     from rearrange.eval.runner import check_split
     from rearrange.planner.home.facts import plan_of_episode
     from rearrange.planner.home.plan import home_steps
+    from rearrange.tasks.rules.definition import TASKS
 
-    if not cfg.task.stage_skills:
+    if not TASKS.find(cfg.task.name).is_planned:
         raise UserError(f"task '{cfg.task.name}' is one skill and has no plan: try tidy_house")
     check_split(cfg.split)
     problem, plan, names = plan_of_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)

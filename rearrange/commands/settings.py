@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-from rearrange.commands.words import CONFIG_DIR, GROUPS, Given, read
+from rearrange.commands.words import GROUPS, Given, read
+from rearrange.configs.choices import CONFIG_DIR, option_values, yaml_content
 from rearrange.configs.verbs import config_class
 from rearrange.errors import UserError
 
@@ -78,7 +79,7 @@ def verb_defaults(verb: str) -> dict[str, Any]:
 
 def preset(group: str, option: str, cls: type) -> dict[str, Any]:
     """The values of a group's file. That of a skill holds its recipes and stages too."""
-    values = yaml_file(f"{group}/{option}.yaml")
+    values = option_values(group, option)
     if group != "skill":
         return values
     own = {field.name for field in fields(cls)}
@@ -86,10 +87,8 @@ def preset(group: str, option: str, cls: type) -> dict[str, Any]:
 
 
 def yaml_file(name: str) -> dict[str, Any]:
-    """A YAML file of `configs`. Numbers such as 1e-3 are numbers; a key that comes twice fails."""
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(OmegaConf.load(CONFIG_DIR / name))
+    """A YAML file of `configs`."""
+    return yaml_content(CONFIG_DIR / name)
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,16 +15,14 @@ from collections.abc import Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from rearrange import configs
+from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import HIDDEN
 from rearrange.configs.verbs import config_class
-from rearrange.errors import UserError, nearest
+from rearrange.errors import UserError
 
-CONFIG_DIR = Path(configs.__file__).resolve().parent
 GROUPS = ("task", "skill", "policy", "scheme")
 CLOSED_GROUPS = ("task", "skill")  # chosen as they are
 BARE_KEYS = ("what", "skill", "runs")  # settings whose name need not be written
@@ -51,11 +49,6 @@ class Given:
         """The same with other values, and without some."""
         kept = {key: value for key, value in self.values.items() if key not in without}
         return replace(self, values=kept | dict(values))
-
-
-def group_options(group: str) -> list[str]:
-    """The choices of a config group: the names of its YAML files."""
-    return sorted(path.stem for path in (CONFIG_DIR / group).glob("*.yaml"))
 
 
 def read(verb: str, words: list[str]) -> Given:
@@ -159,9 +152,7 @@ def _kind_of(verb: str, kinds: dict[str, Any], key: str) -> Any:
 
 def _option(group: str, value: str) -> str:
     """The choice of a group."""
-    options = group_options(group)
-    if value not in options:
-        raise UserError(f"unknown {group} '{value}': {nearest(value, options)}")
+    check_option(group, value)
     return value
 
 

@@ -15,7 +15,7 @@ from rearrange.tasks.rules.definition import TASKS
 def test_what_a_definition_names_is_there(name):
     skill = SKILLS[name]
     assert skill.name == name and not TASKS[skill.task].is_planned
-    assert yaml.safe_load(skill.recipe.read_text())["env"] == TASKS[skill.task].env_id
+    assert yaml.safe_load(skill.recipe.read_text())["recipes"]
     for part in (skill.program, skill.teacher, skill.step, skill.reach):
         assert part is None or callable(resolved(part))
     assert rules_of(name).may_stop is not None

@@ -16,9 +16,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from rearrange.commands.settings import flattened, yaml_file
 from rearrange.commands.words import nearest_key, setting_kinds
+from rearrange.configs.choices import option_values
 from rearrange.configs.stages import BEFORE, KINDS, PRESETS, Recipe, Stage
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError, nearest
+from rearrange.skills.definition import SKILLS
 
 SHARED_FILE = "stages.yaml"
 AVERAGE_FILE = "mean.safetensors"
@@ -48,8 +50,10 @@ class SkillRecipes:
 
 @cache
 def recipes_of(skill: str) -> SkillRecipes:
-    """Of a skill in `configs/skill`. Raises UserError for a mistake in the file."""
-    return read_recipes(f"skill/{skill}.yaml", yaml_file(f"skill/{skill}.yaml"), shared_recipes())
+    """Of a skill, by name or `package.module:name`. Raises UserError for a mistake in its file."""
+    path = SKILLS.find(skill).recipe
+    file = f"{path.parent.name}/{path.name}"
+    return read_recipes(file, option_values("skill", skill), shared_recipes())
 
 
 def shared_recipes() -> dict[str, Any]:

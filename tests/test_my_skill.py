@@ -1,0 +1,158 @@
+"""examples/my_skill: task, skill and plan of somebody else's package, none of ours changed."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rearrange.cli import main
+from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.registry import make_agent
+from rearrange.planner.agents.skill_set import load_skill_set
+from rearrange.skills.definition import SKILLS
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.definition import TASKS
+
+EXAMPLE = Path(__file__).parents[1] / "examples/my_skill"
+TASK, PLANNED = "press_button:press_button", "press_button:light_and_tidy"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_path():
+    """The example can be imported, and is forgotten in the end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLE)
+        patch.setenv("PYTHONPATH", f"{EXAMPLE}:{EXAMPLE.parents[1]}")  # of worker processes
+        for registry in (TASKS, SKILLS):
+            patch.setattr(registry, "_things", dict(registry._things))
+        yield
+    sys.modules.pop("press_button", None)
+    for name in [name for name in gymnasium.registry if name.startswith("my_skill/")]:
+        del gymnasium.registry[name]
+
+
+def test_two_files_are_enough():
+    assert sorted(p.name for p in EXAMPLE.iterdir() if p.is_file()) == [
+        "press_button.py", "press_button.yaml",
+    ]  # fmt: skip
+
+
+def test_its_environment_is_sound():
+    import press_button
+
+    env = gymnasium.make("my_skill/PressButton-v0", depth=False, split="val")
+    observation, _ = env.reset(options={"index": 1})
+    world = env.unwrapped
+    assert set(observation) == set(press_button.SENSORS) and env.observation_space.contains(
+        observation
+    )
+    teacher = press_button.teacher(press_button.Body(world.sim), world.episode)
+    rewards, distances, is_over = [], [], False
+    while not is_over:
+        distances.append(float(np.linalg.norm(observation["marker_rel_pos"])))
+        action = np.clip(teacher.act(), -1.0, 1.0).astype(np.float32)
+        observation, reward, is_over, _, info = env.step(action)
+        rewards.append(reward)
+    assert info["success"] and info["is_stop_called"]
+    pressed = int(np.argmax(rewards[:-1]))
+    assert distances[pressed + 2] < press_button.PRESSED + 0.01  # o_t is of a step earlier
+    assert min(distances[:pressed]) > press_button.PRESSED
+    assert rewards[-1] == pytest.approx(10.0, abs=0.2) and max(rewards[:-1]) > 4.9
+    env.close()
+
+
+def test_stop_without_having_pressed_fails():
+    env = gymnasium.make("my_skill/PressButton-v0", depth=False)
+    env.reset(options={"index": 0})
+    action = np.zeros(11, np.float32)
+    action[-1] = 1.0
+    *_, terminated, _, info = env.step(action)
+    assert terminated and info["failure"] == "stop_without_success"
+    env.close()
+
+
+@pytest.fixture(scope="module")
+def run(in_path, tmp_path_factory):
+    """A training of some hundred steps."""
+    folder = tmp_path_factory.mktemp("trained") / "press_button"
+    words = [
+        TASK,
+        "method=imitation",
+        "env_kwargs.depth=false",
+        "scheme=serial",
+        f"run_dir={folder}",
+    ]
+    sizes = [
+        "policy.lstm_hidden=16",
+        "policy.lstm_layers=1",
+        "policy.hidden_sizes=32",
+        f"run_dir={folder}",
+    ]
+    steps = ["total_steps=256", "num_envs=2", "num_steps=64", "ppo.num_epochs=1"]
+    assert main(["train-skill", *words, *sizes, *steps]) == 0
+    return folder
+
+
+def test_it_is_trained_by_its_own_recipe(run):
+    config = (run / "config.yaml").read_text()
+    assert "env: press_button:my_skill/PressButton-v0" in config
+    assert json.loads((run / "summary.json").read_text())["total_steps"] == 256
+
+
+def test_a_trained_one_is_evaluated_in_worker_processes(run, tmp_path):
+    words = ["agent=learned", f"checkpoint={run}", "num_episodes=2", "num_workers=1"]
+    assert main(["evaluate", f"task={TASK}", *words, f"output_dir={tmp_path}"]) == 0
+    records = [json.loads(line) for line in (tmp_path / "episodes.jsonl").open()]
+    assert [record["index"] for record in records] == [0, 1]
+    assert all(record["attempts"][0][0] == "press_button" for record in records)
+
+
+def test_a_plan_has_its_action_and_no_other_task_knows_it(in_path, capsys):
+    assert main(["plan", f"task={PLANNED}", "index=1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("press_button(cab_push_point_5)" in line for line in lines) == 1
+    assert main(["plan", "task=tidy_house_easy", "index=1"]) == 0
+    assert "press_button" not in capsys.readouterr().out
+
+
+def tidy_but_dark(env):
+    """An episode in which all that is left to do is the light."""
+    env.reset(options={"index": 1})
+    targets = tuple(replace(target, goal=target.start) for target in env.episode.targets)
+    return {"episode": replace(env.episode, targets=targets)}
+
+
+def attempts_until(env, agent, is_enough):
+    """The skills that an agent tries until something is so, and the last info."""
+    observation, info = env.reset(options=tidy_but_dark(env))
+    agent.reset(observation, info)
+    is_over = False
+    while not is_over and not is_enough(agent):
+        observation, _, terminated, truncated, info = env.step(agent.act(observation, info))
+        is_over = terminated or truncated
+    return agent.attempts, info
+
+
+def test_the_oracle_carries_the_plan_out(in_path):
+    env = make_env(PLANNED, "val", depth=False)
+    attempts, info = attempts_until(env, make_agent("oracle", env), lambda agent: False)
+    assert attempts == [("navigate", True), ("press_button", True)]
+    assert info["success"] and info["is_stop_called"]
+
+
+def test_the_trained_skill_takes_its_turn_in_a_plan(run):
+    """It has learned for 256 steps and gets 5: it does not press, and the chain finds that out."""
+    cfg = ChainCfg(
+        skills=str(run.parent), oracle_skills=("navigate", "pick", "place"),
+        limits={"press_button": 5},
+    )  # fmt: skip
+    skills = load_skill_set(PLANNED, "tp_srl", cfg)
+    assert list(skills.policies) == ["press_button"]
+    env = make_env(PLANNED, "val", **skills.env_options)
+    agent = make_agent("tp_srl", env, skills=skills, chain=cfg)
+    attempts, _ = attempts_until(env, agent, lambda agent: len(agent.attempts) == 2)
+    assert attempts == [("navigate", True), ("press_button", False)]
