@@ -45,6 +45,7 @@ class HouseWriter:
         self._where |= dict.fromkeys(_SITE, list(self._site.values()))
         self._where |= dict.fromkeys(_DOF, dofs)
         self._where |= {"bvh_aabb": np.concatenate(trees), "jnt_axis": [j.id for j in joints]}
+        self._trees = {name: _tree(model, body) for name, body in self._body.items()}
         self._compiled = {name: getattr(model, name).copy() for name in self._where}
         self._is_compiled = True
 
@@ -61,7 +62,7 @@ class HouseWriter:
     def numbers(self, layout: Layout) -> dict[str, np.ndarray]:
         """The model's arrays for a home, whole."""
         arrays = {name: array.copy() for name, array in self._compiled.items()}
-        draft = _Draft(self._model, self._body, self._site, arrays)
+        draft = _Draft(self._model, self._body, self._site, self._trees, arrays)
         missing = [name for name in fur.PIECES if name not in layout.pieces]
         for number, name in enumerate(missing):
             arrays["body_pos"][self._body[name]] = (3.0 * number, 10.0, PARKED_Z)
@@ -70,6 +71,18 @@ class HouseWriter:
         draft.write_counter(layout)
         draft.write_fridge(layout)
         return arrays
+
+
+def _tree(model: mujoco.MjModel, body: int) -> tuple[int, list[tuple[int, int, int]]]:
+    """A body's tree of boxes: address of its first node; of each its box, or its two children."""
+    first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
+    geom = int(model.body_geomadr[body])
+    nodes = []
+    for node in range(first, first + count):
+        leaf = int(model.bvh_nodeid[node])
+        one, other = (int(child) for child in model.bvh_child[node])
+        nodes.append((leaf - geom if leaf >= 0 else -1, one, other))
+    return first, nodes
 
 
 @lru_cache(maxsize=8)  # some 60 KB each; the worlds of a process are alike
@@ -88,8 +101,9 @@ def _numbers(writer: HouseWriter, layout: Layout) -> dict[str, np.ndarray]:
 class _Draft:
     """The model's arrays in the making."""
 
-    def __init__(self, model, body: dict[str, int], site: dict[str, int], arrays) -> None:
+    def __init__(self, model, body: dict[str, int], site: dict[str, int], trees, arrays) -> None:
         self._model, self._body, self._site, self._arrays = model, body, site, arrays
+        self._trees = trees
 
     def _geoms(self, name: str) -> slice:
         body = self._body[name]
@@ -106,7 +120,7 @@ class _Draft:
 
     def _write_geoms(self, name: str, geoms: slice, rows) -> None:
         """Centres and half sizes, N pairs of three, of all boxes of a body."""
-        model, arrays, body = self._model, self._arrays, self._body[name]
+        arrays, body = self._arrays, self._body[name]
         rows = np.array(rows)
         centres, halves = rows[:, 0], rows[:, 1]
         arrays["geom_pos"][geoms], arrays["geom_size"][geoms] = centres, halves
@@ -120,21 +134,26 @@ class _Draft:
             mujoco.mju_quat2Mat(turn, arrays["body_iquat"][body])
             turn = turn.reshape(3, 3)
             centres, halves = centres @ turn, halves @ np.abs(turn)
-        first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
-        leaf_of = model.bvh_nodeid[first : first + count].tolist()
-        child_of = model.bvh_child[first : first + count].tolist()
-        low, high = (centres - halves).tolist(), (centres + halves).tolist()
-        boxes: list = [None] * count
-        for node in reversed(range(count)):  # children come after their parents
-            if leaf_of[node] >= 0:
-                at = leaf_of[node] - geoms.start
-                boxes[node] = low[at], high[at]
+        first, nodes = self._trees[name]
+        ends = np.concatenate([centres - halves, centres + halves], axis=1).tolist()
+        boxes: list = [None] * len(nodes)
+        for node in range(len(nodes) - 1, -1, -1):  # children come after their parents
+            leaf, one, other = nodes[node]
+            if leaf >= 0:
+                boxes[node] = ends[leaf]
             else:
-                (a, b), (c, d) = (boxes[child] for child in child_of[node])
-                boxes[node] = list(map(min, a, c)), list(map(max, b, d))
-        ends = np.array(boxes)
-        tree = arrays["bvh_aabb"][first : first + count]
-        tree[:, :3], tree[:, 3:] = (ends[:, 0] + ends[:, 1]) / 2, (ends[:, 1] - ends[:, 0]) / 2
+                a, b, c, d, e, f = boxes[one]
+                u, v, w, x, y, z = boxes[other]
+                boxes[node] = (
+                    a if a < u else u, b if b < v else v, c if c < w else w,
+                    d if d > x else x, e if e > y else y, f if f > z else z,
+                )  # fmt: skip
+        found = np.array(boxes)
+        tree = arrays["bvh_aabb"][first : first + len(nodes)]
+        tree[:, :3], tree[:, 3:] = (
+            (found[:, :3] + found[:, 3:]) / 2,
+            (found[:, 3:] - found[:, :3]) / 2,
+        )
 
     def _write_parts(self, joint: str, boxes, rgb) -> None:
         geoms = self._geoms(joint)

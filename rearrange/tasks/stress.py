@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rearrange.sim.homes.layout import HAB
 from rearrange.tasks.actions import ACTION_SIZE, GRIP, STOP
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import TASKS
@@ -51,7 +52,9 @@ AGENTS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
 }
 
 
-def stress(num_steps: int, seed: int = 0, camera_size: int = 64) -> dict[str, Any]:
+def stress(
+    num_steps: int, seed: int = 0, camera_size: int = 64, homes: str = HAB
+) -> dict[str, Any]:
     """Steps shared out evenly between all tasks and agents; what was counted."""
     start = resident_mb()
     counts = {"steps": 0, "episodes": 0, "nan": 0, "mujoco_warnings": 0, "out_of_space": 0}
@@ -59,7 +62,7 @@ def stress(num_steps: int, seed: int = 0, camera_size: int = 64) -> dict[str, An
     share = max(1, num_steps // (len(TASKS) * len(AGENTS)))
     begin, warm = time.perf_counter(), 0.0
     for number, task in enumerate(TASKS):
-        env = make_env(task, "train", seed, camera_size=camera_size)
+        env = make_env(task, "train", seed, camera_size=camera_size, homes=homes)
         for agent in AGENTS:
             try:
                 _drive(env, agent, share, np.random.default_rng([seed, number]), counts)
@@ -115,8 +118,9 @@ def main() -> int:
     )
     parser.add_argument("--steps", type=int, default=100_000, help="in all, control steps")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--homes", default=HAB, help="hab, procedural or the file of a home")
     args = parser.parse_args()
-    figures = stress(args.steps, args.seed)
+    figures = stress(args.steps, args.seed, homes=args.homes)
     print(json.dumps(figures, indent=2))
     bad = ("nan", "mujoco_warnings", "out_of_space", "exceptions")
     return int(any(figures[name] for name in bad))

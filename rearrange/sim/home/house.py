@@ -235,13 +235,17 @@ def check_workable(
     plan = plan or FloorPlan(layout.bounds, layout.obstacles)
     if (plan.labels == plan.largest).sum() < MIN_ISLAND * plan.free.sum():
         raise Unworkable("the free floor must hang together: the robot gets to less than 85% of it")
-    spots = {}
+    spots = all_spots(layout, plan)
     for receptacle in layout.receptacles:
-        spots[receptacle.name] = reachable_spots(layout, plan, receptacle)
         is_needed = needed is None or needed(receptacle.piece)
         if is_needed and len(spots[receptacle.name]) < MIN_SPOTS:
             raise Unworkable(f"the robot must reach {receptacle.name} of {receptacle.piece}")
     return spots
+
+
+def all_spots(layout: Layout, plan: FloorPlan) -> dict[str, np.ndarray]:
+    """`reachable_spots` of every receptacle, by name."""
+    return {r.name: reachable_spots(layout, plan, r) for r in layout.receptacles}
 
 
 REACH_MIN, REACH_MAX = (

@@ -9,6 +9,7 @@ a rectangle too; nothing is put there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,11 +62,14 @@ def placed(rect: Rect, pose: tuple[int, int, int]) -> Rect:
     return (x + x0, y + y0, x + x1, y + y1)
 
 
-def overlap(a: Rect, b: Rect, gap: int = 0) -> bool:
-    """Whether two rectangles come nearer than a gap."""
-    return (
-        a[0] < b[2] + gap and b[0] < a[2] + gap and a[1] < b[3] + gap and b[1] < a[3] + gap
-    )  # fmt: skip
+def hits(rect: Rect, others: Iterable[Rect], gap: int = 0) -> bool:
+    """Whether a rectangle comes nearer than a gap to any of others."""
+    x0, y0, x1, y1 = rect[0] - gap, rect[1] - gap, rect[2] + gap, rect[3] + gap
+    # Plainly: this is most of the time that a home takes.
+    for a, b, c, d in others:  # noqa: SIM110
+        if x0 < c and a < x1 and y0 < d and b < y1:
+            return True
+    return False
 
 
 def body(piece: Piece) -> Rect:
@@ -115,9 +119,9 @@ class Furnisher:
         inside, own = self.inner(room), placed(body(piece), pose)
         if own[0] < inside[0] or own[1] < inside[1] or own[2] > inside[2] or own[3] > inside[3]:
             return False
-        if any(overlap(own, other, GAP) for other in self._taken):
+        if hits(own, self._taken, GAP):
             return False
-        if any(owner != ignored and overlap(own, other) for owner, other in self._kept):
+        if hits(own, (other for owner, other in self._kept if owner != ignored)):
             return False
         if front is not None:
             zone = placed(front, pose)
@@ -126,7 +130,7 @@ class Furnisher:
                 or zone[2] > inside[2] or zone[3] > inside[3]
             ):  # fmt: skip
                 return False
-            if any(overlap(zone, other) for other in self._taken):
+            if hits(zone, self._taken):
                 return False
             self._kept.append((slot, zone))
         self._taken.append(own)

@@ -19,7 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.house import MIN_SPOTS, Layout, receptacles_of, workable_spots
+from rearrange.sim.home.house import (
+    MIN_SPOTS,
+    Layout,
+    all_spots,
+    receptacles_of,
+    workable_spots,
+)
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.homes import kitchens
 from rearrange.sim.homes.furnishing import Furnished, Furnisher
@@ -70,36 +76,48 @@ def is_home_id(layout_id: str) -> bool:
 def make_home(home_id: str) -> Home:
     """The home of that name; the same numbers at every call, on every machine."""
     _, split, number = home_id.split("_")
-    return search_home(home_id, known_attempts()[split][int(number)])
+    known = known_attempts()
+    if known is None:
+        return search_home(home_id)
+    return draw_home(home_id, _numbers(home_id), known[split][int(number)], is_proven=True)
 
 
-def search_home(home_id: str, first: int = 0) -> Home:
-    """The home of the first attempt from `first` on that gives a workable one."""
+def _numbers(home_id: str) -> list[int]:
     _, split, number = home_id.split("_")
-    numbers = [_STREAM, _SPLITS.index(split), int(number)]
-    for attempt in range(first, MAX_ATTEMPTS):
-        home = draw_home(home_id, numbers, attempt)
+    return [_STREAM, _SPLITS.index(split), int(number)]
+
+
+def search_home(home_id: str) -> Home:
+    """The home of the first attempt that gives a workable one."""
+    for attempt in range(MAX_ATTEMPTS):
+        home = draw_home(home_id, _numbers(home_id), attempt)
         if home is not None:
             return home
     raise RuntimeError(f"no workable home found for {home_id}")
 
 
 @lru_cache(maxsize=1)
-def known_attempts() -> dict[str, list[int]]:
+def known_attempts() -> dict[str, list[int]] | None:
     """Which attempt each home is, so that nobody has to search: an attempt takes milliseconds.
 
-    Written by `python -m rearrange.sim.homes.procedural`; a test searches some of them again.
+    None: nobody has searched yet. Written by `python -m rearrange.sim.homes.procedural`; a test
+    searches some of them again.
     """
     if not _ATTEMPTS.exists():
-        return {split: [0] * count for split, count in NUM_HOMES.items()}
+        return None
     return json.loads(gzip.decompress(_ATTEMPTS.read_bytes()))
 
 
-def draw_home(home_id: str, numbers: list[int], attempt: int = 0) -> Home | None:
+def draw_home(
+    home_id: str, numbers: list[int], attempt: int = 0, is_proven: bool = False
+) -> Home | None:
     """The home drawn from a seed at an attempt, None if that is not workable.
 
     All attempts are for the same area, number of rooms and kind of kitchen, so that hard ones are
     not rarer; one room less is tried for every `PATIENCE` attempts.
+
+    Args:
+        is_proven: it is known to be workable: only what is reached is looked at.
     """
     wishes = np.random.default_rng(numbers)
     area, count = draw_wish(wishes)
@@ -112,11 +130,13 @@ def draw_home(home_id: str, numbers: list[int], attempt: int = 0) -> Home | None
         return None
     layout = _layout(home_id, plan, furnished)
     floor = FloorPlan(layout.bounds, layout.obstacles, CHECK_RADIUS)
-    if not _rooms_reached(plan, floor):
-        return None
-    spots = workable_spots(layout, floor, needed=_is_needed)
-    if spots is None:
-        return None
+    if is_proven:
+        spots = all_spots(layout, floor)
+    else:
+        is_reached = _rooms_reached(plan, floor)
+        spots = workable_spots(layout, floor, _is_needed) if is_reached else None
+        if spots is None:
+            return None
     reached = tuple(r for r in layout.receptacles if len(spots[r.name]) >= MIN_SPOTS)
     spots = {r.name: spots[r.name] for r in reached}
     return Home(replace(layout, receptacles=reached), plan, furnished, spots, attempt)
