@@ -11,7 +11,7 @@ from typing import Any
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import MISSING
 from rearrange.configs.stages import PRESETS
-from rearrange.skills.network.policy import PolicyCfg
+from rearrange.skills.network.policy import NETWORKS, PolicyCfg
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.imitation import ImitationCfg
@@ -21,6 +21,10 @@ from rearrange.ver.update.imitation import ImitationCfg
 class NamedPolicyCfg(PolicyCfg):
     name: str = "small"
     """The preset's name."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.network = NETWORKS.name_of(self.network)  # the user's word, which may import a module
 
 
 @dataclass(kw_only=True)

@@ -4,6 +4,10 @@
     SKILLS    what the robot can learn: task, teacher, deployment, recipe  SkillDefinition
     DOMAINS   what tasks of several skills are planned in                  PlannerDomain
     AGENTS    who acts in an episode: called with the environment          a class or function
+    NETWORKS  policies: of observation, action and `PolicyCfg`             skills/network/policy.py
+    KINDS     loose objects: shape, size, mass, colour                     sim/home/objects.py
+
+The last two stay where they are, as torch and the simulator come with them.
 
 `rearrange.system.registry` says how names are found, and how a module of your own adds some. This
 is the one place where the names of the package's own stand. None of them is imported for it:

@@ -48,7 +48,7 @@ class Registry(Mapping[str, T]):
         if not name or ":" in name or not name.isprintable():
             raise UserError(f"the name of a {self.kind} must be a word without ':', got {name!r}")
         if self._things.setdefault(name, thing) != thing:
-            raise UserError(f"there is a {self.kind} '{name}' already: choose another name")
+            raise UserError(f"the {self.kind} '{name}' is there already: choose another name")
         for listener in self.listeners:
             listener(name, thing)
 
@@ -67,9 +67,13 @@ class Registry(Mapping[str, T]):
         if not self._fits(thing):
             raise UserError(f"{module} has no {self.kind} '{name}': it neither adds nor defines it")
         own_name = getattr(thing, "name", None)
-        if isinstance(own_name, str):  # a definition
-            self.add(own_name, thing)
+        self.add(own_name if isinstance(own_name, str) else name, thing)
         return thing
+
+    def name_of(self, word: str) -> str:
+        """The name under which `find` has what a word says. Raises as that."""
+        found = self.find(word)
+        return next(name for name in self if self[name] is found)
 
     def __getitem__(self, name: str) -> T:
         """What a name stands for. Raises UserError, listing what there is, for an unknown one."""

@@ -9,7 +9,7 @@ skill must have been trained with. No name in a file imports anything.
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_type_hints
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rearrange.errors import UserError
 from rearrange.skills.network.encoder import EncoderCfg
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.policy import PolicyCfg, build_policy, policy_json
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.gym_factory import read_spaces, registered_id
 from rearrange.tasks.recorded_options import recorded_options
@@ -69,7 +69,7 @@ def check_header(node: Node) -> SkillHeader:
 
 def header_json(header: SkillHeader) -> dict[str, Any]:
     """The counterpart of `check_header`, and the spaces for `check_spaces`."""
-    action, policy = header.action, asdict(header.policy_cfg)
+    action, policy = header.action, policy_json(header.policy_cfg)
     return {
         "env": header.env_id,
         "env_kwargs": header.env_kwargs,

@@ -16,7 +16,9 @@ E: environments   B: steps of a minibatch   Q: sequences   A: action dimensions 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +31,7 @@ from rearrange.skills.network.nearest import nearest_cells
 from rearrange.skills.network.normalizer import RunningNormalizer, only_own
 from rearrange.skills.network.precision import PRECISIONS, fastest_dtype
 from rearrange.skills.network.recurrent import Memory
+from rearrange.system.registry import Registry
 from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, PolicyStep
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
@@ -37,6 +40,11 @@ MAX_SIZE, MAX_LAYERS = 65536, 64  # of one layer, and how many
 MAX_PARAMETERS = 500_000_000  # 2 GB, and with gradients and moments 8
 SHORT = 32  # numbers; a vector of more is a scan
 SCAN_WIDTH = 2  # width of the scans' first layer, in embedding sizes
+
+
+STANDARD = "standard"  # the network of this module
+NETWORKS: Registry[Callable[..., SkillPolicy]] = Registry("network")
+"""Policy networks: called with the observation's and the action's spec and a `PolicyCfg`."""
 
 
 @dataclass(kw_only=True)
@@ -76,6 +84,8 @@ class PolicyCfg:
     precision: str = "float32"
     """Of the encoder's stages: float32, bfloat16, or auto, bfloat16 where the processor computes in
     it. Weights and all the rest are float32."""
+    network: str = STANDARD
+    """The class, one of `NETWORKS` or package.module:Name."""
     compile: bool = False
     """Compile the encoder by torch.compile. Not for a CPU: minutes of compiling, and slower."""
 
@@ -141,22 +151,31 @@ PRESETS = {
 }
 
 
+def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
+    """The sizes and choices as files hold them: the network only where it is another than ours."""
+    values = asdict(cfg)
+    if cfg.network == STANDARD:
+        del values["network"]
+    return values
+
+
 def build_policy(
     observation_spec: ObservationSpec, action_spec: ActionSpec, cfg: PolicyCfg
 ) -> SkillPolicy:
     """A policy with fresh weights, drawn from torch's global generator.
 
-    Raises ValueError for sizes that do not fit the spaces or make too large a network.
+    Raises ValueError for sizes that do not fit the spaces or make too large a network, UserError
+    for a network that nobody has added.
     """
     with torch.device("meta"):  # without memory of its own, and without drawing
-        draft = SkillPolicy(observation_spec, action_spec, cfg)
+        draft = NETWORKS[cfg.network](observation_spec, action_spec, cfg)
     count = sum(weight.numel() for weight in draft.parameters())
     if count > MAX_PARAMETERS:
         raise ValueError(
             f"a policy must have at most {MAX_PARAMETERS:.0e} parameters, these sizes make "
             f"{count:.1e}: choose a smaller vector_size, hidden_sizes or lstm_hidden"
         )
-    return SkillPolicy(observation_spec, action_spec, cfg)
+    return NETWORKS[cfg.network](observation_spec, action_spec, cfg)
 
 
 class Embedding(nn.Module):
@@ -399,3 +418,6 @@ def _layer(inputs: int, outputs: int, activation: str) -> nn.Sequential:
     nn.init.orthogonal_(linear.weight, math.sqrt(2.0))
     nn.init.zeros_(linear.bias)
     return nn.Sequential(linear, ACTIVATIONS[activation]())
+
+
+NETWORKS.add(STANDARD, SkillPolicy)

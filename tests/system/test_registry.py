@@ -81,7 +81,7 @@ def test_a_name_stands_for_one_thing():
     things = Registry("thing")
     things.add("a", print)
     things.add("a", print)
-    with pytest.raises(UserError, match="there is a thing 'a' already"):
+    with pytest.raises(UserError, match="the thing 'a' is there already"):
         things.add("a", len)
     with pytest.raises(UserError, match="must be a word without ':'"):
         things.add("a:b", print)

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.skills.deployed.skill_files import find_weights
 from rearrange.skills.network.growing import with_senses
-from rearrange.skills.network.policy import SkillPolicy, build_policy
+from rearrange.skills.network.policy import SkillPolicy, build_policy, policy_json
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import complain, say
@@ -111,7 +111,7 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder 
     identity = {
         "env": subject.env_id,
         "env_kwargs": subject.kwargs,
-        "policy": _without(asdict(settings.policy), FREE_POLICY_SETTINGS),
+        "policy": _without(policy_json(settings.policy), FREE_POLICY_SETTINGS),
     }
     num_envs = settings.num_envs * ranks.world_size
     stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}

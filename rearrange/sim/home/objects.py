@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearrange.errors import UserError
+from rearrange.system.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class ObjectKind:
         return np.full(3, 0.4 * m * a * a)
 
 
+KINDS: Registry[ObjectKind] = Registry("object kind", lambda it: isinstance(it, ObjectKind))
+"""What lies about: those of YCB, and whatever else is added, of one of the three shapes."""
+
+
 def _box(name, x_mm, y_mm, z_mm, mass, rgb):
     return ObjectKind(name, "box", (x_mm / 2000, y_mm / 2000, z_mm / 2000), mass, rgb)
 
@@ -64,31 +69,29 @@ def _sphere(name, diameter_mm, mass, rgb):
 
 
 # Fruit longer than wide gets the sphere of its mean diameter.
-KINDS: dict[str, ObjectKind] = {
-    kind.name: kind
-    for kind in (
-        _cylinder("002_master_chef_can", 102, 139, 0.414, (0.16, 0.27, 0.53)),
-        _box("003_cracker_box", 60, 158, 210, 0.411, (0.75, 0.12, 0.10)),
-        _box("004_sugar_box", 38, 89, 175, 0.514, (0.93, 0.80, 0.18)),
-        _cylinder("005_tomato_soup_can", 66, 101, 0.349, (0.80, 0.22, 0.18)),
-        _cylinder("007_tuna_fish_can", 85, 33, 0.171, (0.35, 0.60, 0.75)),
-        _box("008_pudding_box", 110, 89, 35, 0.187, (0.45, 0.27, 0.14)),
-        _box("009_gelatin_box", 85, 73, 28, 0.097, (0.80, 0.35, 0.45)),
-        _box("010_potted_meat_can", 50, 97, 82, 0.370, (0.20, 0.35, 0.65)),
-        _box("011_banana", 190, 36, 36, 0.066, (0.95, 0.85, 0.25)),
-        _sphere("012_strawberry", 49, 0.018, (0.85, 0.10, 0.15)),
-        _sphere("013_apple", 75, 0.068, (0.72, 0.10, 0.10)),
-        _sphere("014_lemon", 61, 0.029, (0.95, 0.90, 0.20)),
-        _sphere("015_peach", 59, 0.033, (0.95, 0.65, 0.40)),
-        _sphere("016_pear", 77, 0.049, (0.70, 0.78, 0.25)),
-        _sphere("017_orange", 73, 0.047, (0.95, 0.55, 0.10)),
-        _sphere("018_plum", 52, 0.025, (0.40, 0.12, 0.30)),
-        _box("021_bleach_cleanser", 65, 98, 250, 1.131, (0.90, 0.90, 0.93)),
-        _cylinder("024_bowl", 159, 53, 0.147, (0.75, 0.20, 0.20)),
-        _cylinder("025_mug", 81, 82, 0.118, (0.70, 0.25, 0.20)),
-        _box("026_sponge", 72, 114, 14, 0.0062, (0.90, 0.75, 0.20)),
-    )
-}
+for _kind in (
+    _cylinder("002_master_chef_can", 102, 139, 0.414, (0.16, 0.27, 0.53)),
+    _box("003_cracker_box", 60, 158, 210, 0.411, (0.75, 0.12, 0.10)),
+    _box("004_sugar_box", 38, 89, 175, 0.514, (0.93, 0.80, 0.18)),
+    _cylinder("005_tomato_soup_can", 66, 101, 0.349, (0.80, 0.22, 0.18)),
+    _cylinder("007_tuna_fish_can", 85, 33, 0.171, (0.35, 0.60, 0.75)),
+    _box("008_pudding_box", 110, 89, 35, 0.187, (0.45, 0.27, 0.14)),
+    _box("009_gelatin_box", 85, 73, 28, 0.097, (0.80, 0.35, 0.45)),
+    _box("010_potted_meat_can", 50, 97, 82, 0.370, (0.20, 0.35, 0.65)),
+    _box("011_banana", 190, 36, 36, 0.066, (0.95, 0.85, 0.25)),
+    _sphere("012_strawberry", 49, 0.018, (0.85, 0.10, 0.15)),
+    _sphere("013_apple", 75, 0.068, (0.72, 0.10, 0.10)),
+    _sphere("014_lemon", 61, 0.029, (0.95, 0.90, 0.20)),
+    _sphere("015_peach", 59, 0.033, (0.95, 0.65, 0.40)),
+    _sphere("016_pear", 77, 0.049, (0.70, 0.78, 0.25)),
+    _sphere("017_orange", 73, 0.047, (0.95, 0.55, 0.10)),
+    _sphere("018_plum", 52, 0.025, (0.40, 0.12, 0.30)),
+    _box("021_bleach_cleanser", 65, 98, 250, 1.131, (0.90, 0.90, 0.93)),
+    _cylinder("024_bowl", 159, 53, 0.147, (0.75, 0.20, 0.20)),
+    _cylinder("025_mug", 81, 82, 0.118, (0.70, 0.25, 0.20)),
+    _box("026_sponge", 72, 114, 14, 0.0062, (0.90, 0.75, 0.20)),
+):
+    KINDS.add(_kind.name, _kind)
 
 HAB2_KINDS: tuple[str, ...] = (
     "002_master_chef_can", "003_cracker_box", "004_sugar_box", "005_tomato_soup_can",

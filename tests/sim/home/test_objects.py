@@ -14,11 +14,15 @@ from rearrange.sim.home.objects import (
     NUM_SLOTS,
     SLOT_SHAPES,
     SLOTS,
+    ObjectKind,
     deal_slots,
     object_kind,
 )
-from rearrange.sim.homes.layout import make_layout
+from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.model import build_spec, object_body
+from rearrange.sim.robot import fetch
+from rearrange.sim.scene import ObjectPlacement, Scene
+from rearrange.sim.simulation import Simulation
 
 # YCB's published masses (kg) and calliper sizes (mm): diameter x height, or the three edges sorted.
 # Fruit longer than wide counts with its mean diameter.
@@ -178,3 +182,17 @@ def test_each_kind_stands_where_it_is_put(sim, make_scene, on_table, run, wake):
         wake()
         run(60)
         assert np.abs(sim.object_pos_w(0) - start).max() < 0.002, name
+
+
+def test_a_kind_of_ones_own_lies_about_like_any_other(monkeypatch):
+    monkeypatch.setattr(KINDS, "_things", dict(KINDS._things))
+    KINDS.add("brick", ObjectKind("brick", "box", (0.12, 0.06, 0.035), 3.1, (0.6, 0.2, 0.1)))
+    apartment = layout_ids("train")[0]
+    brick = ObjectPlacement("brick", (4.5, 3.5, 0.035), (1.0, 0.0, 0.0, 0.0))
+    sim = Simulation()
+    sim.reset(Scene(apartment, (brick,), (1.0, 3.5, 0.0), tuple(fetch.ARM_START), {}))
+    body = sim.model.geom_bodyid[sim.object_geom(0)]
+    assert sim.model.body_mass[body] == pytest.approx(3.1)
+    assert tuple(sim.model.geom_size[sim.object_geom(0)]) == pytest.approx((0.12, 0.06, 0.035))
+    with pytest.raises(UserError, match="the object kind 'brick' is there already"):
+        KINDS.add("brick", KINDS["025_mug"])

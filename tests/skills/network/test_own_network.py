@@ -1,0 +1,83 @@
+"""A network of somebody else: named by the user, kept in skill files, imported by none of them."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rearrange.commands.settings import load
+from rearrange.errors import UserError
+from rearrange.skills.deployed.skill_files import read_skill, write_skill
+from rearrange.skills.network.policy import (
+    NETWORKS,
+    PolicyCfg,
+    SkillPolicy,
+    build_policy,
+    policy_json,
+)
+
+MODULE = """
+from dataclasses import replace
+from rearrange.skills.network.policy import SkillPolicy
+
+class Calm(SkillPolicy):
+    def act(self, *inputs, **how):
+        step = super().act(*inputs, **how)
+        return replace(step, action=0.5 * step.action)
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "somebodys_network.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(NETWORKS, "_things", dict(NETWORKS._things))
+    yield "somebodys_network"
+    sys.modules.pop("somebodys_network", None)
+
+
+def test_what_files_say_of_ours_is_as_before():
+    assert "network" not in policy_json(PolicyCfg())
+    assert policy_json(PolicyCfg(network="other"))["network"] == "other"
+
+
+def test_the_users_word_imports_it(module):
+    word = f"policy.network={module}:Calm"
+    cfg = load("train", ["env=CartPole-v1", "policy=mlp", word]).policy
+    assert cfg.network == "Calm" and NETWORKS["Calm"].__module__ == module
+    with pytest.raises(UserError, match="unknown network 'calm': did you mean 'Calm'"):
+        load("train", ["env=CartPole-v1", "policy=mlp", "policy.network=calm"])
+
+
+def test_a_skill_file_keeps_it_and_imports_nothing(module, make_skill, tmp_path):
+    NETWORKS.find(f"{module}:Calm")
+    ours = make_skill("pick", depth=False)
+    skill = replace(ours, policy_cfg=replace(ours.policy_cfg, network="Calm"))
+    write_skill(skill, tmp_path / "calm.safetensors")
+    write_skill(ours, tmp_path / "ours.safetensors")
+    policy, other = (
+        read_skill(tmp_path / f"{name}.safetensors").build() for name in ("calm", "ours")
+    )
+    assert type(policy).__name__ == "Calm" and type(other) is SkillPolicy
+    inputs = (
+        {name: torch.ones(1, *spec.shape) for name, spec in ours.observation.items()},
+        torch.zeros(1, 11), torch.ones(1, dtype=torch.bool), torch.zeros(1, policy.state_size),
+    )  # fmt: skip
+    with torch.inference_mode():
+        halved, whole = policy.act(*inputs, True).action, other.act(*inputs, True).action
+    torch.testing.assert_close(halved, 0.5 * whole)
+
+    del NETWORKS._things["Calm"]
+    sys.modules.pop(module)
+    with pytest.raises(UserError, match="unknown network 'Calm'"):
+        read_skill(tmp_path / "calm.safetensors")
+    assert module not in sys.modules
+
+
+def test_a_module_in_a_file_is_no_name(module, make_skill):
+    skill = make_skill("pick", depth=False)
+    cfg = replace(skill.policy_cfg, network=f"{module}:Calm")
+    with pytest.raises(UserError, match="unknown network"):
+        build_policy(skill.observation, skill.action, cfg)
+    assert module not in sys.modules
