@@ -54,7 +54,8 @@ class Board:
         parts = [self._stage(steps[name]) if name in steps else name for name in names]
         left = self._rates.all_left(self._jobs)
         rest = "time left not known yet" if left is None else f"{duration(left)} left"
-        return f"{' | '.join(parts)} | {len(self._steps)} stages: {rest}"
+        number = "1 stage" if len(self._steps) == 1 else f"{len(self._steps)} stages"
+        return f"{' | '.join(parts)} | {number}: {rest}"
 
     def table(self) -> str:
         """All stages, with the hours that they are expected to take."""
@@ -76,7 +77,8 @@ class Board:
             for row in rows
         ]
         total = self._rates.all_left(self._jobs)
-        lines.append(f"expected: {_hours(total)} hours, by steps a second of {self._rates.machine}")
+        machine = f"by steps a second of {self._rates.machine} until there are own ones"
+        lines.append(f"expected: {_hours(total)} hours of training, {machine}")
         return "\n".join(lines)
 
     def _stage(self, step: Step) -> str:
@@ -100,5 +102,5 @@ def _hours(seconds: float | None) -> str:
 def _short(steps: int) -> str:
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if steps >= size:
-            return f"{steps / size:g}{letter}"
+            return f"{steps / size:.4g}{letter}"
     return str(steps)

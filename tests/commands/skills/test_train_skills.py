@@ -147,7 +147,10 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
     assert line == (
         "pick 1/1 cells: 25% of 400k, 7 steps/s, 25:00 left, success 50% | 2 stages: 1:15:00 left"
     )
-    assert "expected: 1.25 hours, by steps a second of a machine" in Board(steps, rates, 1).table()
+    assert (
+        "expected: 1.25 hours of training, by steps a second of a machine"
+        in Board(steps, rates, 1).table()
+    )
 
 
 def test_the_curves_of_stages_follow_one_another(tmp_path):
