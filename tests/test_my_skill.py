@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from rearrange.cli import main
+from rearrange.commands.settings import load
+from rearrange.commands.skills.plan import plan
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.registry import make_agent
 from rearrange.planner.agents.skill_set import load_skill_set
@@ -101,6 +103,14 @@ def test_it_is_trained_by_its_own_recipe(run):
     config = (run / "config.yaml").read_text()
     assert "env: press_button:my_skill/PressButton-v0" in config
     assert json.loads((run / "summary.json").read_text())["total_steps"] == 256
+
+
+def test_one_command_trains_all_its_stages(in_path, tmp_path):
+    skills = plan(load("train-skills", [f"skills={TASK}", f"output={tmp_path}"]))
+    cells, look, ver = skills["press_button"]
+    assert (cells.words[:2], cells.task) == (("train-skill", TASK), TASK)
+    assert look.settings.warm_start == str(tmp_path / "press_button/cells")
+    assert ver.total_steps == 200_000
 
 
 def test_a_trained_one_is_evaluated_in_worker_processes(run, tmp_path):

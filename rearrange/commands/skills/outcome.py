@@ -164,7 +164,7 @@ def turned(cfg: TrainSkillsCfg, before: Step, after: Step) -> tuple[int, int] | 
 def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> Task:
     folder = evaluation_folder(cfg, step)
     words = (
-        "evaluate", f"task={step.skill}", "agent=learned", f"checkpoint={weights}",
+        "evaluate", f"task={step.task}", "agent=learned", f"checkpoint={weights}",
         f"split={SPLIT}", f"seed={SEED}", f"num_episodes={cfg.evaluate_episodes}",
         f"output_dir={folder}", f"num_workers={max(1, num_cores() // cfg.jobs)}",
     )  # fmt: skip

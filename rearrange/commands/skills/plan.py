@@ -16,11 +16,12 @@ from typing import Any
 from rearrange.commands.training.recipes import recipes_of, weights_of
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import check_run_folder, newest_metrics, stages_folder
-from rearrange.commands.words import group_options
+from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.configs.stages import Stage
 from rearrange.configs.training import RunCfg
-from rearrange.errors import UserError, nearest
+from rearrange.errors import UserError
+from rearrange.skills.definition import SKILLS
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import num_cores
 from rearrange.ver.run.metrics import SUMMARY_FILE
@@ -34,6 +35,9 @@ class Step:
     """One stage of one skill."""
 
     skill: str
+    """Its own name, whatever module it is of."""
+    task: str
+    """What `evaluate` calls its task."""
     stage: Stage
     place: int
     """Among the skill's stages, from 1."""
@@ -89,38 +93,41 @@ def plan(cfg: TrainSkillsCfg) -> dict[str, list[Step]]:
 
     Raises UserError for a skill or stage that there is not, and for what is wrong with a stage.
     """
-    known = group_options("skill")
-    for name in cfg.skills:
-        if name not in known:
-            raise UserError(f"unknown skill '{name}': {nearest(name, known)}")
+    words = cfg.skills or group_options("skill")
+    for word in words:
+        check_option("skill", word)
     for word in cfg.passed_on:
         if (key := word.partition("=")[0]) in OWN:
             raise UserError(f"train-skills sets {key} itself, for each stage of each skill")
-    return {skill: _steps(cfg, skill) for skill in cfg.skills or known}
+    plans = [_steps(cfg, word) for word in words]
+    return {steps[0].skill: steps for steps in plans}
 
 
-def _steps(cfg: TrainSkillsCfg, skill: str) -> list[Step]:
-    recipes = recipes_of(skill)
+def _steps(cfg: TrainSkillsCfg, word: str) -> list[Step]:
+    """Of a skill by its name, or by `package.module:name`."""
+    recipes = recipes_of(word)
     stages = recipes.stages[cfg.preset]
     if not stages:
-        raise UserError(f"{skill} has no stages of preset {cfg.preset}: skills= leaves it out")
+        raise UserError(f"{word} has no stages of preset {cfg.preset}: skills= leaves it out")
     if cfg.stop_after is not None:
         stages = stages[: stages.index(recipes.stage(cfg.preset, cfg.stop_after)) + 1]
-    return [_step(cfg, skill, stage, place) for place, stage in enumerate(stages, start=1)]
+    return [_step(cfg, word, stage, place) for place, stage in enumerate(stages, start=1)]
 
 
-def _step(cfg: TrainSkillsCfg, skill: str, stage: Stage, place: int) -> Step:
-    folder = output_folder(cfg) / skill / stage.name
+def _step(cfg: TrainSkillsCfg, word: str, stage: Stage, place: int) -> Step:
+    skill, (module, colon, _) = SKILLS.find(word), word.rpartition(":")
+    folder = output_folder(cfg) / skill.name / stage.name
+    task = f"{module}{colon}{skill.task}"
     if stage.method == "average":
-        return Step(skill, stage, place, folder, None)
-    words = [skill, f"stage={stage.name}", f"preset={cfg.preset}", f"seed={cfg.seed}"]
+        return Step(skill.name, task, stage, place, folder, None)
+    words = [word, f"stage={stage.name}", f"preset={cfg.preset}", f"seed={cfg.seed}"]
     words += [*_threads(cfg), *cfg.passed_on, f"run_dir={folder}", "resume=auto"]
     try:
         settings = load_training("train-skill", words)
     except UserError as error:
-        raise UserError(f"{skill}, stage {stage.name}: {error}") from error
+        raise UserError(f"{skill.name}, stage {stage.name}: {error}") from error
     check_run_folder(folder, "auto")
-    return Step(skill, stage, place, folder, settings, ("train-skill", *words))
+    return Step(skill.name, task, stage, place, folder, settings, ("train-skill", *words))
 
 
 def _threads(cfg: TrainSkillsCfg) -> list[str]:

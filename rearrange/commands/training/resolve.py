@@ -151,7 +151,7 @@ def stage_layer(stage: Stage, stages: list[Stage], given: Given) -> Layer:
     run_dir = values.get("run_dir")
     if run_dir is None:
         folder = stages_folder(values.get("preset", "laptop"), values.get("seed", 0))
-        run_dir = folder / given.choices["skill"] / stage.name
+        run_dir = folder / given.choices["skill"].rpartition(":")[2] / stage.name
     layer = dict(recipe_layer(stage)) | {"method": stage.method, "run_dir": str(run_dir)}
     if (first := begins_with(stages, stage)) is not None:
         earlier = next(other for other in stages if other.name == first)
