@@ -321,6 +321,17 @@ class PlotCfg:
 
 
 @dataclass(kw_only=True)
+class CompareCfg:
+    runs: list[str] = MISSING
+    """Folders of evaluations (output_dir), as bare words: the first with each of the others."""
+    output: str | None = None
+    """Also write the findings to this JSON file."""
+
+    def __post_init__(self) -> None:
+        _check(len(self.runs) >= 2, f"compare needs at least two folders, got {len(self.runs)}")
+
+
+@dataclass(kw_only=True)
 class LaunchCfg:
     skills: list[str] = field(default_factory=list)
     """Train these skills of the home, with commas."""

@@ -10,6 +10,7 @@ from rearrange.configs.benches import (
     DoctorCfg,
 )
 from rearrange.configs.schema import (
+    CompareCfg,
     EpisodesCfg,
     EvaluateCfg,
     ExportSkillCfg,
@@ -36,6 +37,7 @@ _CONFIGS: dict[str, type] = {
     "train-skills": TrainSkillsCfg,
     "launch": LaunchCfg,
     "plot": PlotCfg,
+    "compare": CompareCfg,
     "bench": BenchCfg,
     "bench trainers": BenchTrainersCfg,
     "bench scaling": BenchScalingCfg,

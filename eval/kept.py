@@ -112,38 +112,53 @@ class KeptEpisodes:
             self._file = None
 
     def _read(self, num_episodes: int) -> None:
-        path = self._folder / EPISODES_FILE
-        content = read_whole_file(path, EPISODES_LIMIT) if path.exists() else b""
-        records = [self._parse(line) for line in content.decode(errors="replace").split("\n")]
-        records = [record for record in records if record is not None]
+        records = kept_records(self._folder, self._parse)
         if not records and not (self._folder / "summary.json").exists():
             return  # nothing that could be mixed up or lost
-        path = self._folder / SETTINGS_FILE
-        if not path.exists():
-            raise self._refused(f"results without {SETTINGS_FILE}")
-        try:
-            found = strict_json(read_whole_file(path, SETTINGS_LIMIT).decode())
-            settings, acting = found["settings"], found["acting"]
-            is_right = isinstance(settings, dict) and isinstance(acting, list)
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._refused(f"a damaged {SETTINGS_FILE}") from error
-        if not is_right:
-            raise self._refused(f"a damaged {SETTINGS_FILE}")
+        settings, acting = _settings_and_acting(self._folder)
         if difference := _difference(settings, self._settings):
-            raise self._refused(f"results of other settings ({difference})")
-        self.acting = acting
-        self.records = {record.index: record for record in records}
+            raise _refused(self._folder, f"results of other settings ({difference})")
+        self.acting, self.records = acting, records
         if self.records and max(self.records) >= num_episodes:
             most = max(self.records) + 1
-            raise self._refused(f"results of {most} episodes, more than {num_episodes=}")
-
-    def _refused(self, what: str) -> UserError:
-        way_on = "choose another output_dir, or remove it to begin anew"
-        return UserError(f"{self._folder} holds {what}: {way_on}")
+            raise _refused(self._folder, f"results of {most} episodes, more than {num_episodes=}")
 
     def _write_settings(self) -> None:
         content = {"settings": self._settings, "acting": self.acting}
         atomic_write_json(self._folder / SETTINGS_FILE, content)
+
+
+def kept_settings(folder: Path) -> dict[str, Any]:
+    """What the results in a folder follow from, see `settings_of`. Raises UserError."""
+    return _settings_and_acting(folder)[0]
+
+
+def kept_records(folder: Path, parse: Callable[[str], Any | None] | None = None) -> dict[int, Any]:
+    """Index -> record of the whole lines of a folder; none if it has no such file."""
+    path = folder / EPISODES_FILE
+    content = read_whole_file(path, EPISODES_LIMIT) if path.exists() else b""
+    found = [(parse or _record)(line) for line in content.decode(errors="replace").split("\n")]
+    return {record.index: record for record in found if record is not None}
+
+
+def _settings_and_acting(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    path = folder / SETTINGS_FILE
+    if not path.exists():
+        raise _refused(folder, f"results without {SETTINGS_FILE}")
+    try:
+        found = strict_json(read_whole_file(path, SETTINGS_LIMIT).decode())
+        settings, acting = found["settings"], found["acting"]
+        is_right = isinstance(settings, dict) and isinstance(acting, list)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _refused(folder, f"a damaged {SETTINGS_FILE}") from error
+    if not is_right:
+        raise _refused(folder, f"a damaged {SETTINGS_FILE}")
+    return settings, acting
+
+
+def _refused(folder: Path, what: str) -> UserError:
+    way_on = "choose another output_dir, or remove it to begin anew"
+    return UserError(f"{folder} holds {what}: {way_on}")
 
 
 def _line(record: Any) -> str:

@@ -156,7 +156,7 @@ VERBS: dict[str, Verb] = {
         "their inputs and outputs.",
     ),
     "plot": Verb(
-        "rearrange.commands.plot",
+        "rearrange.commands.results.plot",
         "draw learning curves of training runs",
         (
             "plot runs/pick-ver-0 runs/pick-ver-1 output=outputs/pick.png",
@@ -164,6 +164,16 @@ VERBS: dict[str, Verb] = {
         ),
         "Runs of the same environment and mode make one curve: the mean over their seeds with its\n"
         "95% interval by Student's t, from three runs on.",
+    ),
+    "compare": Verb(
+        "rearrange.commands.results.compare",
+        "set evaluations of the same episodes side by side, paired",
+        (
+            "compare outputs/before outputs/after",
+            "compare outputs/before outputs/after output=outputs/compared.json",
+        ),
+        "Takes the output_dir of each evaluation. Says which episodes changed, by how many points\n"
+        "success differs with its 95% interval, and whether chance would do as much.",
     ),
     "bench": Verb(
         "rearrange.eval.benchmarks.homes.bench_sim",

@@ -20,6 +20,7 @@ NEEDED = {
     "homes": ["check"],
     "launch": ["skills=pick"],
     "plot": ["runs/a"],
+    "compare": ["out/a", "out/b"],
     "train": ["env=CartPole-v1"],
     "train-skill": ["pick"],
 }

@@ -32,7 +32,8 @@ ROOMS = (
     "rearrange.eval.benchmarks.trainers", "rearrange.eval.benchmarks.scaling",
     "rearrange.eval.benchmarks.chaos", "rearrange.eval.benchmarks.soak",
     "rearrange.eval.benchmarks.campaigns",
-    "rearrange.commands", "rearrange.commands.training", "rearrange.commands.skills", "rearrange",
+    "rearrange.commands", "rearrange.commands.results", "rearrange.commands.training",
+    "rearrange.commands.skills", "rearrange",
 )  # fmt: skip
 # Some know less than their place in the list would let them: what they may use, beside the ground.
 GROUND = {"rearrange.errors", "rearrange.system"}

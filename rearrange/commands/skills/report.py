@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from rearrange.commands.plot import Run, draw
+from rearrange.commands.results.plot import Run, draw
 from rearrange.commands.skills.outcome import SEED, SPLIT, evaluated, origin_of, turned
 from rearrange.commands.skills.plan import Step
 from rearrange.configs.schema import TrainSkillsCfg

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rearrange.commands.plot import draw, mean_curve, read_run, run, running_mean
+from rearrange.commands.results.plot import draw, mean_curve, read_run, run, running_mean
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 

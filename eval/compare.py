@@ -1,0 +1,146 @@
+"""Two evaluations of the same episodes, episode by episode: what changed, and whether it is chance.
+
+    output_dir of A, of B --> records by index --> the episodes that both have --> differences
+
+Of success the difference B - A over episodes, -1, 0 or 1 each, is averaged; its interval resamples
+apartments as all intervals here do (`intervals.py`). The sign test asks only the episodes that
+changed: as many to the better as to the worse would be chance (McNemar 1947, exact).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+from typing import Any
+
+from rearrange.errors import UserError
+from rearrange.eval.intervals import mean_with_interval, rate_with_interval
+from rearrange.eval.kept import EPISODES_FILE, SETTINGS_FILE, kept_records, kept_settings
+from rearrange.eval.runner import EpisodeRecord
+
+ABSENT = "not there"
+SAME = ("task", "split", "seed", "homes", "episodes")  # what the episodes follow from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What an evaluation has left in its folder."""
+
+    folder: Path
+    settings: dict[str, Any]
+    records: dict[int, EpisodeRecord]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Of B with A, over the episodes that both have."""
+
+    success_a: dict[str, float]
+    success_b: dict[str, float]
+    """{mean, low, high} of a rate."""
+    difference: dict[str, float | None]
+    """The same of B - A; of a single episode without low and high."""
+    num_episodes: int
+    only_a: list[int]
+    only_b: list[int]
+    """Indices of the episodes that only one of them solved."""
+    chance: float
+    """How often chance alone gives such a difference or a larger one, if B is as good as A."""
+    changed_settings: dict[str, tuple[Any, Any]]
+
+
+def read_result(folder: Path) -> Result:
+    """What an evaluation of the home has left. Raises UserError where there is nothing of it."""
+    for name in (SETTINGS_FILE, EPISODES_FILE):
+        if not (folder / name).is_file():
+            raise UserError(f"{folder} must be the output_dir of an evaluation: it has no {name}")
+    settings, records = kept_settings(folder), kept_records(folder)
+    if "task" not in settings or not records:
+        raise UserError(f"{folder} holds no episodes of a task: evaluate task=... writes them")
+    return Result(folder=folder, settings=settings, records=records)
+
+
+def compare(a: Result, b: Result) -> Comparison:
+    """Raises UserError if they have no episodes in common."""
+    for name in SAME:
+        if a.settings.get(name) != b.settings.get(name):
+            raise UserError(
+                f"only evaluations of the same episodes compare: {name} is "
+                f"{a.settings.get(name)} in {a.folder} and {b.settings.get(name)} in {b.folder}"
+            )
+    common = sorted(a.records.keys() & b.records.keys())
+    if not common:
+        raise UserError(f"{a.folder} and {b.folder} have no episode in common")
+    seed, scenes = int(a.settings["seed"]), [a.records[index].scene for index in common]
+    won_a = [a.records[index].success for index in common]
+    won_b = [b.records[index].success for index in common]
+    steps = [float(y) - float(x) for x, y in zip(won_a, won_b, strict=True)]
+    only_a = [index for index, step in zip(common, steps, strict=True) if step < 0.0]
+    only_b = [index for index, step in zip(common, steps, strict=True) if step > 0.0]
+    return Comparison(
+        success_a=rate_with_interval(won_a, scenes, seed),
+        success_b=rate_with_interval(won_b, scenes, seed),
+        difference=mean_with_interval(steps, scenes, seed),
+        num_episodes=len(common),
+        only_a=only_a,
+        only_b=only_b,
+        chance=sign_test(len(only_a), len(only_b)),
+        changed_settings=_changed(a.settings, b.settings),
+    )
+
+
+def sign_test(losses: int, wins: int) -> float:
+    """Probability of a split at least as uneven if both sides are as likely, two-sided."""
+    number = losses + wins
+    tail = sum(comb(number, k) for k in range(min(losses, wins) + 1))
+    return min(1.0, 2.0 * tail / 2**number)
+
+
+def table(a: Result, b: Result, found: Comparison) -> str:
+    """What the command prints."""
+    settings = a.settings
+    difference = found.difference
+    span = ""
+    if difference["low"] is not None:
+        span = f"   {100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}"
+    lines = [
+        f"{settings['task']}, {settings['split']}, seed {settings['seed']}: "
+        f"{found.num_episodes} episodes that both have",
+        "",
+        f"{'':<8}{'success':>8}   95% interval",
+        f"{'A':<8}{_percents(found.success_a)}   {a.folder}",
+        f"{'B':<8}{_percents(found.success_b)}   {b.folder}",
+        f"{'B - A':<8}{100 * difference['mean']:>+7.1f} {span}   in points",
+        "",
+        f"{len(found.only_b)} episodes only B solved, {len(found.only_a)} only A; "
+        f"as uneven by chance alone: {found.chance:.2g} (sign test)",
+    ]
+    if found.changed_settings:
+        lines += ["", "what differs in their settings"]
+        lines += [f"  {name}: {x} -> {y}" for name, (x, y) in found.changed_settings.items()]
+    for who, loser, indices in (("B", a, found.only_b), ("A", b, found.only_a)):
+        if indices:
+            lines += ["", f"only {who} solved"]
+            lines += [f"{index:>6}  the other: {loser.records[index].failure}" for index in indices]
+    return "\n".join(lines)
+
+
+def _percents(rate: dict[str, float]) -> str:
+    low, high = 100 * rate["low"], 100 * rate["high"]
+    return f"{100 * rate['mean']:>7.1f}%  {low:5.1f} to {high:5.1f}%"
+
+
+def _changed(old: Any, new: Any, name: str = "") -> dict[str, tuple[Any, Any]]:
+    """The settings that differ, by their dotted names; digests of files are cut to eight signs."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        changed = {}
+        for key in [*old, *(key for key in new if key not in old)]:
+            inner = f"{name}.{key}" if name else key
+            changed |= _changed(old.get(key, ABSENT), new.get(key, ABSENT), inner)
+        return changed
+    return {} if old == new else {name: (_short(old), _short(new))}
+
+
+def _short(value: Any) -> Any:
+    return value[:8] if isinstance(value, str) and len(value) == 64 else value

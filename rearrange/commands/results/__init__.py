@@ -1,0 +1,1 @@
+"""What trainings and evaluations have left, drawn and compared."""

@@ -1,0 +1,91 @@
+"""Evaluations side by side: figures worked out by hand, and what does not compare."""
+
+import json
+
+import pytest
+
+from rearrange import cli
+from rearrange.errors import UserError
+from rearrange.eval.compare import compare, read_result, sign_test
+
+SETTINGS = {"task": "pick", "split": "val", "seed": 0, "homes": "hab", "episodes": None,
+            "looks": "none"}  # fmt: skip
+
+
+def result(folder, won, **settings):
+    """An evaluation's folder: an episode for each sign of `won`, two of them to an apartment."""
+    folder.mkdir()
+    content = {"settings": SETTINGS | settings, "acting": []}
+    (folder / "settings.json").write_text(json.dumps(content))
+    lines = [
+        {"index": index, "scene": f"s{index // 2}", "success": sign == "+", "stages": {},
+         "failure": None if sign == "+" else "time_limit", "steps": 9, "force": 0.0,
+         "path_length": 1.0, "attempts": []}
+        for index, sign in enumerate(won)
+    ]  # fmt: skip
+    (folder / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_episodes_are_paired_by_their_index(tmp_path):
+    a = read_result(result(tmp_path / "a", "++--+-++"))
+    b = read_result(result(tmp_path / "b", "+-+++++"))  # one episode less
+    found = compare(a, b)
+    assert found.num_episodes == 7 and (found.only_a, found.only_b) == ([1], [2, 3, 5])
+    assert found.success_a["mean"] == pytest.approx(4 / 7)
+    assert found.success_b["mean"] == pytest.approx(6 / 7)
+    assert found.difference["mean"] == pytest.approx(2 / 7)
+    assert found.difference["low"] < 2 / 7 < found.difference["high"]
+    assert found.chance == pytest.approx(5 / 8)  # 1 of 4 or less, either way: 2 (1 + 4) / 16
+    assert found.changed_settings == {}
+
+
+def test_an_evaluation_compared_with_itself_does_not_differ(tmp_path):
+    a = read_result(result(tmp_path / "a", "++--+-++"))
+    found = compare(a, a)
+    assert found.difference == {"mean": 0.0, "low": 0.0, "high": 0.0} and found.chance == 1.0
+
+
+@pytest.mark.parametrize(
+    ("losses", "wins", "chance"),
+    [(0, 0, 1.0), (0, 6, 2 / 64), (9, 3, 2 * (1 + 12 + 66 + 220) / 4096), (7, 7, 1.0)],
+)
+def test_the_sign_test_counts_the_coins_that_fall_as_unevenly(losses, wins, chance):
+    assert sign_test(losses, wins) == pytest.approx(chance)
+
+
+@pytest.mark.parametrize(("name", "value"), [("split", "test"), ("seed", 1), ("task", "place")])
+def test_other_episodes_do_not_compare(tmp_path, name, value):
+    a = read_result(result(tmp_path / "a", "+-"))
+    b = read_result(result(tmp_path / "b", "+-", **{name: value}))
+    with pytest.raises(UserError, match=f"{name} is .* in .*a and {value} in"):
+        compare(a, b)
+
+
+def test_the_command_prints_and_writes_what_it_found(tmp_path, capsys):
+    digests = ({"pick": "ab" * 32}, {"pick": "cd" * 32})
+    a = result(tmp_path / "a", "++--+-++", trained_skills=digests[0])
+    b = result(tmp_path / "b", "+-++++++", looks="own", trained_skills=digests[1])
+    words = ["compare", str(a), str(b), f"output={tmp_path / 'out.json'}"]
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out
+    assert "8 episodes that both have" in out and "3 episodes only B solved, 1 only A" in out
+    assert "looks: none -> own" in out and "trained_skills.pick: abababab -> cdcdcdcd" in out
+    assert "     2  the other: time_limit" in out
+    (row,) = json.loads((tmp_path / "out.json").read_text())
+    assert row["only_b"] == [2, 3, 5] and row["a"] == str(a)
+
+
+@pytest.mark.parametrize("spoil", ["settings.json", "episodes.jsonl"])
+def test_a_folder_that_is_none_is_named_in_one_line(tmp_path, capsys, spoil):
+    a, b = result(tmp_path / "a", "+-"), result(tmp_path / "b", "+-")
+    for content in (None, "", "{]"):
+        if content is None:
+            (b / spoil).unlink()
+        else:
+            (b / spoil).write_text(content)
+        assert cli.main(["compare", str(a), str(b)]) == 2
+        error = capsys.readouterr().err
+        assert str(b) in error and error.count("\n") == 1
+    assert cli.main(["compare", str(a)]) == 2
+    assert "at least two folders" in capsys.readouterr().err
