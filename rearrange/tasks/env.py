@@ -29,10 +29,13 @@ from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
 from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
 from rearrange.tasks.rules.task import Outcome
 
 MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
+# Ways between many rooms are longer: where HAB's home is crossed in 10 m, these take up to 20 m.
+LONGER_WAYS = 1.5  # times the control steps of HAB's tasks, of those that need several skills
 MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
 _OPTIONS = ("index", "episode")
 _PICTURE_SIZE = (640, 480)  # width, height of `render`
@@ -108,6 +111,8 @@ class RearrangeEnv(gymnasium.Env):
         self._offset = _whole("index_offset", index_offset, 0)
         self._stride = _whole("index_stride", index_stride, 1)
         self._max_steps = self.task.rules.max_episode_steps
+        if homes != HAB and task in HOME_TASKS:
+            self._max_steps = round(LONGER_WAYS * self._max_steps)
         if max_episode_steps is not None:
             self._max_steps = _whole("max_episode_steps", max_episode_steps, 1)
         camera_size = _whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)

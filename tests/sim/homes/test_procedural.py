@@ -13,7 +13,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.homes.layout import layout_ids, make_layout
+from rearrange.sim.homes.layout import HOMES, layout_ids, make_layout
 from rearrange.sim.homes.procedural import NUM_HOMES, home_ids, make_home, search_home
 from rearrange.sim.model import build_spec
 from rearrange.tasks.episodes.generate import generate_episode
@@ -183,6 +183,9 @@ def test_environments_take_homes_by_keyword_and_hab_stays_the_default():
     assert spec == generate_episode("pick", "val", 0, 0, homes="procedural")
     assert episode_from_json(episode_to_json(spec), "") == spec
     assert generate_episode("pick", "val", 0, 0).scene.layout_id.startswith("v3_")
+    assert env._max_steps == 300  # Habitat-lab's
+    limits = [make_env("set_table", homes=homes, depth=False)._max_steps for homes in HOMES]
+    assert limits == [4500, 6750]  # ways between rooms are longer
     with pytest.raises(UserError, match="homes must be one of hab, procedural"):
         make_env("pick", homes="castle")
 
