@@ -276,6 +276,8 @@ class ExportSkillCfg:
     format: str = "safetensors"  # noqa: A003
     """safetensors, a skill file; or onnx, a model that acts without noise, with the memory among
     its inputs and outputs."""
+    env: str | None = None
+    """The run's environment as package.module:Id, if a module of yours makes it known."""
     average: list[str] = field(default_factory=list)
     """Further runs or skill files of the same skill whose weights are averaged with the run's."""
     max_megabytes: float = 6.0

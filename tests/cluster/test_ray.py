@@ -99,8 +99,8 @@ def test_results_are_those_of_the_local_run_though_a_worker_is_lost(
 def test_mistakes_and_defects_in_a_worker_arrive(evaluate, tmp_path):
     with pytest.raises(WorkerFailed, match="one divided by zero"):
         evaluate(tmp_path / "out", fake_world.make_broken_world, scheme="ray")
-    with pytest.raises(UserError, match="^unknown agent 'nobody'$"):
-        evaluate(tmp_path / "out", fake_world.make_world, scheme="ray", agent="nobody")
+    with pytest.raises(UserError, match="^unknown split 'nowhere'$"):
+        evaluate(tmp_path / "out", fake_world.make_world, scheme="ray", split="nowhere")
     with pytest.raises(UserError, match="^1 workers were lost in episode 2; out of memory"):
         evaluate(tmp_path / "out", fake_world.make_dying_world, scheme="ray", max_restarts=0)
 

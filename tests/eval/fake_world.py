@@ -66,8 +66,8 @@ class FakeAgent:
 
 
 def make_world(cfg):
-    if cfg.agent == "nobody":
-        raise UserError("unknown agent 'nobody'")
+    if cfg.split == "nowhere":
+        raise UserError("unknown split 'nowhere'")
     return FakeEnv(), FakeAgent()
 
 

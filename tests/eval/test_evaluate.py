@@ -93,8 +93,8 @@ def test_exception_in_a_worker_arrives_with_its_traceback(tmp_path):
 
 
 def test_mistake_in_a_worker_arrives_as_a_mistake(tmp_path):
-    with pytest.raises(UserError, match="^unknown agent 'nobody'$"):
-        evaluate(settings(tmp_path, num_workers=2, agent="nobody"), fake_world.make_world)
+    with pytest.raises(UserError, match="^unknown split 'nowhere'$"):
+        evaluate(settings(tmp_path, num_workers=2, split="nowhere"), fake_world.make_world)
 
 
 def wait_until(condition):

@@ -113,8 +113,8 @@ def test_results_of_other_settings_are_refused_and_left_alone(tmp_path, whole):
 
 
 def test_a_folder_in_which_nothing_came_about_takes_other_settings(tmp_path, whole):
-    with pytest.raises(UserError, match="unknown agent"):
-        evaluate(settings(tmp_path, agent="nobody"), fake_world.make_world)
+    with pytest.raises(UserError, match="unknown split"):
+        evaluate(settings(tmp_path, split="nowhere"), fake_world.make_world)
     evaluate(settings(tmp_path), fake_world.make_world)
     assert results(tmp_path) == results(whole)
 

@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from rearrange.errors import UserError
+from rearrange.system.checked_json import quoted
 
+MOST = 1e9  # of a learning rate and the like
 # How a step is computed, not what it is: these follow the device of whoever restores.
 OWN_SETTINGS = ("params", "foreach", "fused", "capturable", "differentiable")
 
@@ -52,7 +54,8 @@ def restore_optimizer(
     """Puts into an optimiser what `flatten_optimizer` gave, groups also by way of JSON.
 
     Raises:
-        UserError: if it belongs to other parameters; the optimiser is then as it was.
+        UserError: if it belongs to other parameters, or a setting is of another kind; the optimiser
+            is then as it was.
     """
     own = optimizer.state_dict()["param_groups"]
     counts = [len(group["params"]) for group in own]
@@ -81,10 +84,32 @@ def restore_optimizer(
             if name not in OWN_SETTINGS:
                 if name not in group:
                     raise UserError(f"the checkpoint's optimiser has no setting '{name}'")
+                if not _is_like(group[name], value):
+                    raise UserError(
+                        f"the checkpoint's optimiser has {name}={quoted(group[name])}, where such "
+                        f"as {value} has to stand"
+                    )
                 value = tuple(group[name]) if isinstance(group[name], list) else group[name]
             settings[name] = value
         restored.append(settings)
     optimizer.load_state_dict({"state": state, "param_groups": restored})
+
+
+def _is_like(value: Any, own: Any, least: float = -MOST, most: float = MOST) -> bool:
+    """Whether a setting is of the kind that the optimiser's own is, and no number without bounds.
+
+    Adam takes powers of its betas, a tuple, which must not grow.
+    """
+    if isinstance(own, tuple):
+        if not isinstance(value, list | tuple) or len(value) != len(own):
+            return False
+        return all(_is_like(*pair, 0.0, 1.0) for pair in zip(value, own, strict=True))
+    if isinstance(own, bool):
+        return isinstance(value, bool)
+    if own is None:
+        return value is None or isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and least <= value <= most
 
 
 def torch_random_states(device: torch.device) -> dict[str, Tensor]:

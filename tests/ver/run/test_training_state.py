@@ -164,3 +164,18 @@ def test_random_state_of_another_kind_is_one_line():
         restore_torch_random_states({"torch": torch.zeros(7, dtype=torch.uint8)}, CPU)
     with pytest.raises(UserError, match="random state does not fit"):
         restore_torch_random_states({"torch": torch.zeros(7)}, CPU)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"betas": True}, {"betas": [0.9]}, {"betas": [0.9, 1e300]}, {"eps": []},
+                {"eps": None}, {"lr": "x"}, {"lr": 1e300}, {"maximize": None}, {"amsgrad": 1}],
+    ids=str,
+)  # fmt: skip
+def test_settings_of_another_kind_are_refused_in_one_line(setting):
+    _, optimizer = make_training("Adam")
+    tensors, groups = flatten_optimizer(optimizer)
+    before = [dict(group) for group in flatten_optimizer(optimizer)[1]]
+    with pytest.raises(UserError, match=f"optimiser has {next(iter(setting))}=") as caught:
+        restore_optimizer(optimizer, tensors, [groups[0] | setting, *groups[1:]])
+    assert "\n" not in str(caught.value)
+    assert flatten_optimizer(optimizer)[1] == before
