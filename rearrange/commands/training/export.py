@@ -23,6 +23,7 @@ from rearrange.skills.deployed.skill_files import (
     skill_bytes,
 )
 from rearrange.system.outputs import atomic_write_bytes
+from rearrange.tasks.gym_factory import find_id
 from rearrange.tasks.rules.names import SKILL_TASKS
 
 MEGABYTE = 1_000_000
@@ -37,6 +38,8 @@ def run(cfg: ExportSkillCfg) -> int:
     run_dir, output = Path(cfg.run).expanduser(), Path(cfg.output).expanduser()
     if not is_of_run(run_dir) and not run_dir.is_file():
         raise UserError(f"there is no folder {run_dir} of a training run, nor a skill file")
+    if cfg.env is not None:
+        find_id(cfg.env)  # imports its module
     paths = [run_dir, *(Path(path).expanduser() for path in cfg.average)]
     print(export(paths, output, cfg.max_megabytes, is_onnx=cfg.format == "onnx"))
     return 0
