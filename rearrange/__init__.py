@@ -18,7 +18,7 @@ from rearrange import registries  # noqa: E402, where it is, is known by now
 from rearrange.tasks.registry import register_all  # noqa: E402
 
 if TYPE_CHECKING:
-    from rearrange.library import Evaluation, PlanFound, Training
+    from rearrange.library import EvaluationResult, PlanFound, Training
     from rearrange.skills.deployed.learned import TrainedPolicy
 
 registries.add_all()
@@ -42,7 +42,7 @@ def load_skill(
     return learned.load_skill(name, folder, is_sampling=is_sampling)
 
 
-def evaluate(**settings: Any) -> Evaluation:
+def evaluate(**settings: Any) -> EvaluationResult:
     """Runs an agent, or what a training run learned (`run=`), through many episodes.
 
     Args:

@@ -1,6 +1,6 @@
 """What the commands do, for programs: `rearrange.evaluate`, `rearrange.plan`, `rearrange.train`.
 
-    evaluate(task="pick", agent="learned", num_episodes=20)     -> Evaluation
+    evaluate(task="pick", agent="learned", num_episodes=20)     -> EvaluationResult
     plan(task="set_table", index=3)                             -> PlanFound
     train(env="CartPole-v1", total_steps=100_000)               -> Training
 
@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationResult:
     """What an evaluation found."""
 
     success: Estimate | None
@@ -83,7 +83,7 @@ class TrainingFailed(RuntimeError):
     """A training ended before its total; its work is saved in its folder."""
 
 
-def evaluate(**settings: Any) -> Evaluation:
+def evaluate(**settings: Any) -> EvaluationResult:
     """Runs an agent, or what a training run learned (`run=`), through many episodes.
 
     Files are written only into `output_dir`, if it is given; what it holds already is not run
@@ -103,7 +103,7 @@ def evaluate(**settings: Any) -> Evaluation:
         summary, output_dir = evaluate_settings(load("evaluate", words_of(settings)), nothing)
         with open(output_dir / "episodes.jsonl", encoding="utf-8") as lines:
             episodes = [json.loads(line) for line in lines]
-    return Evaluation(
+    return EvaluationResult(
         success=_estimate(summary["success"]),
         stages={stage["name"]: _estimate(stage) for stage in summary.get("stages", [])},
         episode_return=_estimate(summary.get("episode_return")),
