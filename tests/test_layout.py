@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -235,3 +236,10 @@ def test_installed_command_works_away_from_the_checkout(wheel, tmp_path):
     assert done.stdout.startswith(str(target))
     assert done.returncode == 2
     assert done.stderr.startswith("error: unknown task 'nonsense': choose from ")
+
+
+def test_the_packages_that_the_project_is_built_on_are_dependencies():
+    """hydra-core also keeps antlr4 at the version that pddlpy's grammar was made with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    assert names >= {"torch", "pddlpy", "numpy", "hydra-core", "imageio", "tensorboard"}

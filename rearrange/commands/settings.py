@@ -18,6 +18,7 @@ from rearrange.configs.choices import CONFIG_DIR, option_values, yaml_content
 from rearrange.configs.verbs import config_class
 from rearrange.errors import UserError
 
+OPEN_GROUPS = ("policy", "scheme")  # their files hold settings alone
 TO_BE_CHOSEN = "auto"  # a preset that stands for whichever suits
 Layer = Mapping[str, Any]
 
@@ -62,14 +63,37 @@ def merged(given: Given, layers: Sequence[Layer] = ()) -> Any:
             choices["policy"] = layer["policy"]["name"]
     choices |= {name: value for name, value in given.choices.items() if value != TO_BE_CHOSEN}
     kinds = get_type_hints(cls)
-    presets = {group: preset(group, option, kinds[group]) for group, option in choices.items()}
+    presets = {
+        group: preset(group, option, kinds[group])
+        for group, option in choices.items()
+        if group not in OPEN_GROUPS
+    }
     return OmegaConf.merge(
-        OmegaConf.structured(cls),
+        joined(given.verb, {name: choices[name] for name in OPEN_GROUPS if name in choices}),
         {name: value for name, value in begin.items() if name not in GROUPS},
         presets,
         *(_without_choices(layer) for layer in layers),
         nested(given.values),
     )
+
+
+def joined(verb: str, choices: Mapping[str, str]) -> Any:
+    """A verb's schema with the presets of its groups of plain settings, by Hydra."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+
+    for group, option in choices.items():
+        option_values(group, option)  # says in one line what is wrong with it
+    name = f"{verb.replace(' ', '_')}_schema"
+    ConfigStore.instance().store(name=name, node=config_class(verb))
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base="1.3"):
+        config = hydra_compose(name, [f"+{group}={option}" for group, option in choices.items()])
+    OmegaConf.set_struct(config, False)  # settings that are passed on have names of their own
+    return config
 
 
 def verb_defaults(verb: str) -> dict[str, Any]:
