@@ -1,11 +1,12 @@
 """What the robot remembers of an episode, facts and places, by its own doing and feeling alone.
 
-    given with the task              what lies in which drawer, what is shut: HAB's first state
+    given with the task              what lies in which drawer, what is shut: HAB's first state;
+                                     which way a drawer comes out
     the hand closes in Pick          the target is held, and in no container
     the hand opens in Place          the target lies at the goal, if the hand was near it
     the hand opens anywhere else     the target lies below, on the floor
-    the hand moves with a handle     the drawer has come out, the door has turned by so much
-    a door or drawer was closed      it is shut, if the skill said so
+    a skill on a handle says stop    the drawer or door is open, or shut
+    ... or is cut off                it is neither, if the hand has moved with the handle
 
 Sensed are the suction and where the hand is: by the joints and the localisation that HAB's start,
 goal and compass sensors are made of. A thing that rolled away, was knocked over or is not the one
@@ -27,10 +28,10 @@ from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.predicates import AT_GOAL, CLOSED, OPENED
 
-SURE = 0.9  # share of an opening that counts as all of it: the hand slips and pivots on the handle
 BESIDE = (
     1.0  # m from a goal, within which what is let go lies as high as the goal, else on the floor
 )
+PULLED = 0.45  # m, what the skill that opens drawers is to pull (hab-spec 4.6)
 FLOOR = 0.03  # m, height of what lies on the floor: half of a small object
 
 
@@ -71,26 +72,26 @@ class Memory(Beliefs):
         """A skill has ended, of itself or because of `failure`."""
         if call.entity not in fur.MARKERS or call.skill == "navigate":
             return
-        if call.skill.startswith("close"):
-            if failure is None:
-                self.facts.states[call.entity] = "closed"
-                self._ways.pop(call.entity, None)
-            return
-        kind = fur.MARKERS[call.entity].split("_")[0]
-        opening = self.opening(call.entity)
-        if opening > SURE * OPENED[kind]:
+        joint = fur.MARKERS[call.entity]
+        if failure is not None:
+            if self.moved(call.entity) > CLOSED:
+                self.facts.states[call.entity] = "between"
+        elif call.skill.startswith("close"):
+            self.facts.states[call.entity] = "closed"
+            self._ways.pop(call.entity, None)
+        else:
             self.facts.states[call.entity] = "open"
-        elif opening > CLOSED and self.facts.states[call.entity] == "closed":
-            self.facts.states[call.entity] = "between"
+            if joint in fur.DRAWERS and self.moved(call.entity) < OPENED["drawer"]:
+                self._ways[call.entity] = [np.zeros(3), self._opened_unfelt(joint)]
 
-    def opening(self, marker: str) -> float:
-        """How far a drawer has come out (m), or a door has turned (rad), in the robot's hand."""
-        way = np.array(self._ways.get(marker, []))
-        if len(way) < 2:
-            return 0.0
-        if fur.MARKERS[marker] in fur.DRAWERS:
-            return float(np.linalg.norm((way[-1] - way[0])[:2]))
-        return turned(way[:, :2])
+    def moved(self, marker: str) -> float:
+        """How far a handle has moved in the robot's hand since it was first held, m."""
+        way = self._ways.get(marker, [])
+        return float(np.linalg.norm((way[-1] - way[0])[:2])) if way else 0.0
+
+    def _opened_unfelt(self, drawer: str) -> np.ndarray:
+        """How far a drawer has come that the arm pulled out without suction, [3] m, world."""
+        return PULLED * np.array(self._sim.data.joint(drawer).xaxis)
 
     def _handle(self) -> str | None:
         """The handle that the skill at work is about."""
@@ -115,23 +116,6 @@ class Memory(Beliefs):
         way = self._ways.get(fur.MARKER_OF_JOINT.get(joint, ""), [])
         if len(way) < 2:
             return np.zeros(3)
-        return np.array([*(way[-1] - way[0])[:2], 0.0])
-
-
-def turned(way: np.ndarray) -> float:
-    """The angle (rad) of an arc from its first to its last point, by the circle fitted to it.
-
-    Args:
-        way: [N, 2] points along the arc, m.
-
-    The fit is Kasa's (1976): p p = 2 c p + k is linear in the centre c. 0 for less than 5 cm of
-    way, of which no circle can be told.
-    """
-    points = way - way.mean(axis=0)
-    if np.ptp(points, axis=0).max() < 0.05:
-        return 0.0
-    rows = np.column_stack([2.0 * points, np.ones(len(points))])
-    solution, *_ = np.linalg.lstsq(rows, (points**2).sum(axis=1), rcond=None)
-    spokes = points[[0, -1]] - solution[:2]
-    first, last = np.arctan2(spokes[:, 1], spokes[:, 0])
-    return abs(math.remainder(float(last - first), 2.0 * math.pi))
+        out = np.array([*(way[-1] - way[0])[:2], 0.0])
+        # pushed in unnoticed and pulled once more, it is no further out than it can be
+        return out * min(1.0, fur.DRAWER_TRAVEL / max(float(np.linalg.norm(out)), 1e-9))
