@@ -27,7 +27,7 @@ LIMIT_S = 90.0
 TINY = ["serial=true", "num_envs=2", "num_steps=32", "num_threads=1", "camera_size=16"]
 TINY += ["policy.encoder.base_width=4", "policy.encoder.image_size=16", "policy.lstm_hidden=16"]
 TINY += ["policy.vector_size=8", "policy.hidden_sizes=16"]
-WORDS = ["train-skills", "skills=close_drawer", "stop_after=look", *TINY]
+WORDS = ["train-skills", "skills=close_drawer", "stop_after=cells_ver", *TINY]
 
 
 def steps_of(path):
@@ -51,32 +51,32 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     assert running.returncode == 143, errors
     assert errors.splitlines()[-1] == "stopped by SIGTERM: saved; the same command goes on"
     assert json.loads((metrics.parent / "summary.json").read_text())["stopped_by"] == "SIGTERM"
-    assert not (out / "close_drawer/look").exists()
+    assert not (out / "close_drawer/cells_ver").exists()
     before = steps_of(metrics)
 
     total = before[-1] + 64
     assert cli.main([*words, f"total_steps={total}"]) == 0
     assert steps_of(metrics) == [*before, total]  # nothing is trained twice
-    assert steps_of(out / "close_drawer/look/metrics.jsonl")[-1] == total
+    assert steps_of(out / "close_drawer/cells_ver/metrics.jsonl")[-1] == total
     assert "2 of 2 stages in " in capsys.readouterr().out
     origin = read_skill(out / "close_drawer.safetensors").origin
     assert [(stage["name"], stage["steps"]) for stage in origin["stages"]] == [
-        ("cells", total), ("look", total)
+        ("cells", total), ("cells_ver", total)
     ]  # fmt: skip
     assert (origin["recipe"], origin["seed"]) == ("train-skills preset=laptop", 0)
     page = (out / "report.html").read_text()
-    assert "<td>close_drawer<td>look<td>imitation" in page
+    assert "<td>close_drawer<td>cells_ver<td>ver" in page
 
-    modified = (out / "close_drawer/look/summary.json").stat().st_mtime_ns
+    modified = (out / "close_drawer/cells_ver/summary.json").stat().st_mtime_ns
     written = (out / "close_drawer.safetensors").stat().st_mtime_ns
     assert cli.main([*words, f"total_steps={total}"]) == 0  # all of it is done
-    assert (out / "close_drawer/look/summary.json").stat().st_mtime_ns == modified
+    assert (out / "close_drawer/cells_ver/summary.json").stat().st_mtime_ns == modified
     assert (out / "close_drawer.safetensors").stat().st_mtime_ns == written
     assert cli.main([*words, f"total_steps={total}", "seed=1"]) == 2
     assert "choose another output" in capsys.readouterr().err
 
     steps = plan(load("train-skills", [*words[1:], f"total_steps={total}"]))["close_drawer"]
-    mean = replace(steps[-1], stage=Stage(name="mean", method="average", average=["look"]))
+    mean = replace(steps[-1], stage=Stage(name="mean", method="average", average=["cells_ver"]))
     mean = replace(mean, folder=out / "close_drawer/mean", settings=None)
     write_mean(mean, [*steps, mean])
     learned = find_skill(steps[-1].weights).weights
