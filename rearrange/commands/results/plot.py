@@ -6,8 +6,9 @@ interval would be 13 times as wide as they are apart, there is no band.
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class Run:
     """Environment, mode and policy, as far as the folder says them."""
     lines: list[dict[str, Any]]
     """Of metrics.jsonl, oldest first."""
+    seed: int | None = None
 
     def curve(self, metric: str, x: str, smooth: int) -> tuple[np.ndarray, np.ndarray]:
         """x and y of a metric, [n] each; n is 0 if it never had a value."""
@@ -56,7 +58,7 @@ def run(settings: PlotCfg) -> int:
         raise UserError(f"output must end in {', '.join(FORMATS)}, got {output}")
     if not settings.runs:
         raise UserError("plot needs the folder of at least one training run")
-    runs = [read_run(Path(expand(folder))) for folder in settings.runs]
+    runs = told_apart([read_run(Path(expand(folder))) for folder in settings.runs])
     metrics = [metric for metric in settings.metrics if _has_values(runs, metric)]
     for metric in settings.metrics:
         if metric not in metrics:
@@ -81,7 +83,21 @@ def read_run(folder: Path) -> Run:
     lines = read_metrics(folder / METRICS_FILE)
     if not lines:
         raise UserError(f"{folder / METRICS_FILE} has no updates yet")
-    return Run(folder, _label(folder), lines)
+    settings = _settings(folder)
+    seed = settings.get("seed")
+    return Run(folder, _label(folder, settings), lines, seed if type(seed) is int else None)
+
+
+def told_apart(runs: list[Run]) -> list[Run]:
+    """The same, where runs of one label and one seed, no repetitions of each other, are named."""
+    count = Counter((run.label, run.seed) for run in runs)
+    repeated = {label for (label, seed), number in count.items() if number > 1 and seed is not None}
+    return [
+        replace(run, label=f"{run.label}, {run.folder.resolve().name}")
+        if run.label in repeated
+        else run
+        for run in runs
+    ]
 
 
 def draw(runs: list[Run], metrics: list[str], x: str, smooth: int) -> Any:
@@ -181,9 +197,8 @@ def _has_values(runs: list[Run], metric: str) -> bool:
     return any(line.get(metric) is not None for run in runs for line in run.lines)
 
 
-def _label(folder: Path) -> str:
-    """Environment, mode and policy of a run; the folder's name where nothing says them."""
-    settings = _settings(folder)
+def _label(folder: Path, settings: Mapping[str, Any]) -> str:
+    """Environment, way and policy of a run; the folder's name where nothing says them."""
 
     def first(*paths: str) -> str | None:
         for path in paths:
@@ -196,7 +211,7 @@ def _label(folder: Path) -> str:
 
     parts = (
         first("env", "env.name", "env.id", "skill"),
-        first("mode", "trainer.mode"),
+        "imitation" if first("method") == "imitation" else first("mode", "trainer.mode"),
         first("policy", "policy.preset", "policy.name"),
     )
     return ", ".join(part for part in parts if part) or folder.resolve().name

@@ -5,7 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from rearrange.commands.results.plot import draw, mean_curve, read_run, run, running_mean
+from rearrange.commands.results.plot import (
+    draw,
+    mean_curve,
+    read_run,
+    run,
+    running_mean,
+    told_apart,
+)
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 
@@ -143,3 +150,21 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path):
         run(PlotCfg(runs=[str(good)], output=str(tmp_path / "p.gif")))
     with pytest.raises(UserError, match="cannot write"):
         run(PlotCfg(runs=[str(good)], output=str(good / "metrics.jsonl" / "p.png")))
+
+
+def test_stages_of_one_skill_are_no_seeds_of_each_other(tmp_path):
+    """Seeds 0 and 1 of a way make one curve; a second run of seed 0 is something else."""
+    same = {"env": "e", "mode": "ver"}
+    first = make_run(tmp_path / "first", **same, seed=0)
+    others = (
+        make_run(tmp_path / "second", **same, seed=1),
+        make_run(tmp_path / "on", **same, seed=0),
+    )
+    taught = make_run(tmp_path / "taught", **same, seed=0)
+    (taught / "config.yaml").write_text("method: imitation\n")
+    labels = [run.label for run in told_apart([read_run(first), read_run(others[0])])]
+    assert labels == 2 * ["e, ver"]
+    runs = told_apart([read_run(folder) for folder in (first, *others, taught)])
+    assert [run.label for run in runs] == [
+        "e, ver, first", "e, ver, second", "e, ver, on", "e, imitation",
+    ]  # fmt: skip
