@@ -16,7 +16,13 @@ from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.eval.intervals import mean_with_interval, rate_with_interval
-from rearrange.eval.kept import EPISODES_FILE, SETTINGS_FILE, kept_records, kept_settings
+from rearrange.eval.kept import (
+    EPISODES_FILE,
+    SETTINGS_FILE,
+    differences,
+    kept_records,
+    kept_settings,
+)
 from rearrange.eval.runner import EpisodeRecord
 
 ABSENT = "not there"
@@ -131,15 +137,10 @@ def _percents(rate: dict[str, float]) -> str:
     return f"{100 * rate['mean']:>7.1f}%  {low:5.1f} to {high:5.1f}%"
 
 
-def _changed(old: Any, new: Any, name: str = "") -> dict[str, tuple[Any, Any]]:
+def _changed(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     """The settings that differ, by their dotted names; digests of files are cut to eight signs."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        changed = {}
-        for key in [*old, *(key for key in new if key not in old)]:
-            inner = f"{name}.{key}" if name else key
-            changed |= _changed(old.get(key, ABSENT), new.get(key, ABSENT), inner)
-        return changed
-    return {} if old == new else {name: (_short(old), _short(new))}
+    found = differences(new, old, ABSENT)  # this way around in the order of the old ones
+    return {name: (_short(before), _short(now)) for name, now, before in found}
 
 
 def _short(value: Any) -> Any:

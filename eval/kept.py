@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -188,21 +188,32 @@ def _record(line: str) -> EpisodeRecord | None:
     return None
 
 
-def _difference(old: Any, new: Any, name: str = "") -> str | None:
-    """The first setting in which they differ, in words."""
+def differences(
+    old: Any, new: Any, absent: Any = None, name: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Each setting in which they differ: its dotted name and both values.
+
+    Args:
+        absent: stands for a setting that one of them lacks.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*new, *(key for key in old if key not in new)]:
             inner = f"{name}.{key}" if name else key
-            if difference := _difference(old.get(key), new.get(key), inner):
-                return difference
-        return None
-    if old == new:
+            yield from differences(old.get(key, absent), new.get(key, absent), absent, inner)
+    elif old != new:
+        yield name, old, new
+
+
+def _difference(old: Any, new: Any) -> str | None:
+    """The first setting in which they differ, in words."""
+    name, before, now = next(differences(old, new), (None, None, None))
+    if name is None:
         return None
     if name == "code":
         return "the program has changed since"
     if name == "episodes" or name.startswith("trained_skills."):
         return f"another {name}"
-    return f"{name} {quoted(old)}, now {quoted(new)}"
+    return f"{name} {quoted(before)}, now {quoted(now)}"
 
 
 def digest(path: Path) -> str:

@@ -165,10 +165,13 @@ class ChainProgram:
             failure = yield from limited(program, self._skills.limit(call.skill))
             self._source.end(call, failure, step.add_effects)
             noticed = failure
-            if failure is None and self._cfg.looks != "none" and not self._holds(step, call):
-                noticed = NOT_DONE
-            if failure is None and not has_worked(self._truth, self._episode, step, call):
-                failure = NOT_DONE
+            if failure is None:
+                has_done = has_worked(self._truth, self._episode, step, call)
+                failure = None if has_done else NOT_DONE
+                if self._source is not self._truth:  # what it believes may be something else
+                    has_done = has_worked(self._source, self._episode, step, call)
+                if self._cfg.looks != "none" and not has_done:
+                    noticed = NOT_DONE
             self.attempts.append((call.skill, failure is None))
             if failure is not None or noticed is not None:
                 self.failures.append(f"{call.skill}({call.entity}): {failure or noticed}")
@@ -182,10 +185,6 @@ class ChainProgram:
         return None
 
     # --- looking ----------------------------------------------------------------------------------
-
-    def _holds(self, step: GroundAction, call: Call) -> bool:
-        """Whether a step that has ended did what the plan has it for, as far as is known."""
-        return has_worked(self._source, self._episode, step, call)
 
     def _still_holds(self) -> bool:
         """Whether the rest of the plan leads from what is known now to the goals."""
