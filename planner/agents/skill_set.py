@@ -25,6 +25,7 @@ from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
+from rearrange.tasks.rules.task import HANDLE_SENSORS
 
 if TYPE_CHECKING:
     from rearrange.skills.deployed.learned import LearnedPolicy
@@ -111,6 +112,7 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
     chosen.env_options["depth"] = bool(seeing)
     sensed = {name for policy in chosen.policies.values() for name in policy.observation}
     chosen.env_options["ranges"] = BASE_SCAN in sensed or (COARSE_DEPTH in sensed and CAMERA_ONLY)
+    chosen.env_options["handle_sensors"] = not sensed.isdisjoint(HANDLE_SENSORS)
     return chosen
 
 
@@ -127,7 +129,8 @@ def _load(skill: str, path: Path, variant: Variant, is_sampling: bool) -> Learne
         wanted = "action_space=stationary" if variant.is_fixed_base else "a base that moves"
         got = policy.action_space
         raise UserError(f"{path} must be trained with {wanted}, got action_space={got}")
-    known = {*make_task(task).sensors, *SIGHTS}
+    rules = make_task(task)
+    known = {*rules.sensors, *rules.handle_sensors, *SIGHTS}
     if unknown := sorted(set(policy.observation) - known):
         raise UserError(f"{path} was trained with sensors that {skill} lacks: {', '.join(unknown)}")
     return policy

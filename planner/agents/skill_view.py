@@ -4,7 +4,8 @@
     pick                obj_start_sensor [3]             obj_start_sensor [3N] of its target
     place               obj_goal_sensor [3]              obj_goal_sensor [3N] of its target
     navigate            goal_to_agent_gps_compass [2]    obj_start_ or obj_goal_gps_compass [2N]
-    open_*, close_*     marker_rel_pos, marker_js [3, 2] the same [3M, 2M], of its handle
+    open_*, close_*     marker_rel_pos, marker_js [3, 2] the same [3M, 2M], of its handle, where
+                                                         the environments have them
 
 All else is the same in both. The environment delays all of it or nothing, and so does the view.
 
@@ -45,7 +46,8 @@ class SkillView:
         self, skill: str, target: int = 0, *, is_at_goal: bool = False, marker: int = 0
     ) -> None:
         self._parts: list[tuple[str, str, slice]] = []  # its name, where it is cut from
-        for name in make_task(SKILLS[skill].task).sensors:
+        task = make_task(SKILLS[skill].task)
+        for name in (*task.sensors, *task.handle_sensors):
             source, size, place = name, 0, 0
             if name in _OF_TARGET:
                 size, place = _OF_TARGET[name], target
@@ -59,7 +61,11 @@ class SkillView:
 
     def __call__(self, observation: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The skill's observation, views into the given arrays."""
-        view = {name: observation[source][cut] for name, source, cut in self._parts}
+        view = {
+            name: observation[source][cut]
+            for name, source, cut in self._parts
+            if source in observation
+        }
         view |= {name: observation[name] for name in SIGHTS if name in observation}
         return view
 

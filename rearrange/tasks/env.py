@@ -56,6 +56,8 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: pixels per side of `head_depth`.
         depth: without it there is no image, and a step costs a fraction.
         ranges: True: with `coarse_depth` and `base_scan`, see `ranges`; "camera": with the former.
+        handle_sensors: with `marker_rel_pos` and `marker_js`, where handles and their joints are.
+            HAB's tasks had them in Habitat-lab 0.2.2.
         observation_delay: 0 or 1 control steps.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: instead of the task's own limit.
@@ -81,6 +83,7 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: int = 128,
         depth: bool = True,
         ranges: bool | str = False,
+        handle_sensors: bool = False,
         observation_delay: int = 1,
         action_space: str = "full",
         max_episode_steps: int | None = None,
@@ -101,6 +104,8 @@ class RearrangeEnv(gymnasium.Env):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
         if ranges not in (False, True, CAMERA_ONLY):
             raise UserError(f"ranges must be false, true or {CAMERA_ONLY!r}, got {ranges!r}")
+        if not isinstance(handle_sensors, bool):
+            raise UserError(f"handle_sensors must be true or false, got {quoted(handle_sensors)}")
         self.split, self.observation_delay = split, observation_delay
         if starts not in STARTS:
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
@@ -117,7 +122,7 @@ class RearrangeEnv(gymnasium.Env):
             self._max_steps = _whole("max_episode_steps", max_episode_steps, 1)
         camera_size = _whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
         self._actions = ActionReader(action_slots(self.task.name, action_space))
-        self._sensors = Sensors(self.task)
+        self._sensors = Sensors(self.task, handle_sensors)
         self.sim = Simulation()
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space

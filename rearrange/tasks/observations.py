@@ -13,8 +13,9 @@
     marker_rel_pos              3M    handles in the end effector's frame, m
     marker_js                   2M    their joints: position and velocity (m, m/s or rad, rad/s)
 
-N targets and M handles of the task. Names and meaning are Habitat-lab's (hab-spec 3.2, 4.2); the
-marker sensors are those of its release 0.2.2.
+N targets and M handles of the task. Names and meaning are Habitat-lab's (hab-spec 3.2, 4.2). The
+two of handles were dropped after its release 0.2.2: HAB's tasks have them with
+`handle_sensors=True` only.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def sensor_sizes(num_targets: int, num_markers: int) -> dict[str, int]:
 class Sensors:
     """Reads a task's low-dimensional observations. All are computed; the task's are handed out."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, with_handles: bool = False) -> None:
         self._task = task
+        names = task.sensors + (task.handle_sensors if with_handles else ())
         sizes = sensor_sizes(task.num_targets, task.num_markers)
         ends = np.cumsum(list(sizes.values())).tolist()
         self._size = ends[-1]
@@ -59,8 +61,8 @@ class Sensors:
             name: slice(end - size, end)
             for (name, size), end in zip(sizes.items(), ends, strict=True)
         }
-        self._slices = [(name, slices[name]) for name in task.sensors]
-        self._sizes = {name: sizes[name] for name in task.sensors}
+        self._slices = [(name, slices[name]) for name in names]
+        self._sizes = {name: sizes[name] for name in names}
         self._starts = np.zeros((task.num_targets, 3))
         self._goals = np.zeros((task.num_targets, 3))
         self._nav_goal = np.zeros(3)

@@ -1,6 +1,6 @@
 """What a file says that an environment of the home was made with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rearrange.sim.homes.layout import HOMES, SPLITS
@@ -9,12 +9,31 @@ from rearrange.tasks.actions import ACTION_SPACES
 from rearrange.tasks.env import MAX_CAMERA_SIZE, MAX_WHOLE
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.ranges import CAMERA_ONLY
+from rearrange.tasks.rules.names import TASK_OF_ID
+from rearrange.tasks.rules.rulebook import make_task
+
+BEFORE = {"handle_sensors": True}
+"""What environments were like before they had an option: files from then do not say so."""
 
 
-def recorded_options(value: Any, where: str) -> dict[str, Any]:
+def to_record(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an environment as checkpoints say them, the counterpart of `recorded_options`.
+
+    What is as `BEFORE` is left out: such runs are gone on with whenever they were begun.
+    """
+    options = dict(kwargs)
+    if env_id not in TASK_OF_ID:
+        return options
+    if make_task(TASK_OF_ID[env_id]).handle_sensors:
+        options = {"handle_sensors": False} | options
+    return {name: value for name, value in options.items() if BEFORE.get(name) is not value}
+
+
+def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
     """The options, each as `RearrangeEnv` takes it.
 
     Args:
+        env_id: one of the home.
         value: decoded JSON.
         where: how the line of an error begins.
 
@@ -29,6 +48,7 @@ def recorded_options(value: Any, where: str) -> dict[str, Any]:
         "ranges": lambda node: (
             node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
         ),
+        "handle_sensors": Node.boolean,
         "observation_delay": lambda node: node.integer(0, 1),
         "action_space": lambda node: node.text(ACTION_SPACES),
         "max_episode_steps": lambda node: (
@@ -37,7 +57,8 @@ def recorded_options(value: Any, where: str) -> dict[str, Any]:
         "starts": lambda node: node.text(STARTS),
         "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
     }
-    options = {}
+    has_handles = make_task(TASK_OF_ID[env_id]).handle_sensors
+    options: dict[str, Any] = dict(BEFORE) if has_handles else {}
     for name, node in Node(value, where, "env_kwargs").items():
         if name not in readers:
             node.fail(f"be one of {', '.join(readers)}", quoted(name))

@@ -20,7 +20,7 @@ from rearrange.skills.network.encoder import EncoderCfg
 from rearrange.skills.network.policy import PolicyCfg, build_policy, policy_json
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.gym_factory import read_spaces, registered_id
-from rearrange.tasks.recorded_options import recorded_options
+from rearrange.tasks.recorded_options import recorded_options, to_record
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import (
     ActionSpec,
@@ -59,7 +59,7 @@ def check_header(node: Node) -> SkillHeader:
             "module: import the one that registers it first"
         )
     if env_id in TASK_OF_ID:
-        env_kwargs = recorded_options(node["env_kwargs"].value, node.where)
+        env_kwargs = recorded_options(env_id, node["env_kwargs"].value, node.where)
     else:
         env_kwargs = {name: _plain(value) for name, value in node["env_kwargs"].items()}
     cfg = read_policy_cfg(node["policy"])
@@ -72,7 +72,7 @@ def header_json(header: SkillHeader) -> dict[str, Any]:
     action, policy = header.action, policy_json(header.policy_cfg)
     return {
         "env": header.env_id,
-        "env_kwargs": header.env_kwargs,
+        "env_kwargs": to_record(header.env_id, header.env_kwargs),
         "policy": {name: value for name, value in policy.items() if name != "name"},
         "observation": {
             name: [list(spec.shape), spec.dtype.name] for name, spec in header.observation.items()

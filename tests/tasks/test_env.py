@@ -40,7 +40,7 @@ def test_gymnasiums_checker_passes(task):
 def test_skill_sensors_are_those_of_the_table():
     """hab-spec 4.2; names and sizes, without the image."""
     shared = {"joint": 7, "is_holding": 1, "relative_resting_position": 3}
-    door = shared | {"ee_pos": 3, "marker_rel_pos": 3, "marker_js": 2}
+    door = shared | {"ee_pos": 3}
     expected = {
         "navigate": {"joint": 7, "goal_to_agent_gps_compass": 2},
         "pick": shared | {"obj_start_sensor": 3},
@@ -52,12 +52,24 @@ def test_skill_sensors_are_those_of_the_table():
         assert {name: box.shape[0] for name, box in space.items()} == expected[task]
 
 
+def test_handle_sensors_are_those_of_habitat_lab_0_2_2():
+    more = {"marker_rel_pos": 3, "marker_js": 2}
+    for task in SKILL_TASKS:
+        plain = make_env(task, depth=False).observation_space
+        space = make_env(task, depth=False, handle_sensors=True).observation_space
+        added = {name: box.shape[0] for name, box in space.items() if name not in plain.spaces}
+        assert added == (more if "drawer" in task or "fridge" in task else {})
+    with pytest.raises(UserError, match="handle_sensors must be true or false, got 'yes'"):
+        make_env("pick", handle_sensors="yes")
+
+
 def test_a_home_has_every_sensor_of_every_skill():
     for task in HOME_TASKS:
-        home = set(make_env(task).observation_space)
+        home = set(make_env(task, handle_sensors=True).observation_space)
         for skill in SKILL_TASKS:
+            own = set(make_env(skill, handle_sensors=True).observation_space)
             # Navigate's is one of the targets' compasses, chosen by the agent.
-            assert set(make_env(skill).observation_space) - home <= {"goal_to_agent_gps_compass"}
+            assert own - home <= {"goal_to_agent_gps_compass"}
         break
 
 

@@ -27,7 +27,7 @@ def compass(sim, point):
 
 @pytest.fixture(scope="module")
 def env():
-    env = make_env("set_table", "val", depth=False, observation_delay=0)
+    env = make_env("set_table", "val", depth=False, observation_delay=0, handle_sensors=True)
     env.reset(options={"index": 1})
     rng = np.random.default_rng(0)
     for _ in range(40):

@@ -38,6 +38,7 @@ from rearrange.system.console import complain, say
 from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
 from rearrange.system.stop_signals import EXIT_CODES
 from rearrange.tasks.gym_factory import find_id, make_gym, registered_id
+from rearrange.tasks.recorded_options import to_record
 from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
 from rearrange.ver.rollout.collector import NonFinite
@@ -110,7 +111,7 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder 
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
     identity = {
         "env": subject.env_id,
-        "env_kwargs": subject.kwargs,
+        "env_kwargs": to_record(find_id(subject.env_id), subject.kwargs),
         "policy": _without(policy_json(settings.policy), FREE_POLICY_SETTINGS),
     }
     num_envs = settings.num_envs * ranks.world_size

@@ -10,16 +10,14 @@ from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.predicates import ee_to_marker, ee_to_rest
 from rearrange.tasks.rules.rewards import Progress
-from rearrange.tasks.rules.task import EE_AT_REST, Rules, Task
+from rearrange.tasks.rules.task import EE_AT_REST, HANDLE_SENSORS, Rules, Task
 
 TOLERANCE = 0.05  # m or rad
 REACHED_REWARD = 5.0
 GRASP_REWARD = 5.0
 WRONG_GRASP_PENALTY = 5.0
 MARKER_COEF = 1.0
-SENSORS = (
-    "joint", "ee_pos", "is_holding", "relative_resting_position", "marker_rel_pos", "marker_js",
-)  # fmt: skip
+SENSORS = ("joint", "ee_pos", "is_holding", "relative_resting_position")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +38,9 @@ class ArticulationTask(Task):
 
     def __init__(self, name: str, spec: Articulation) -> None:
         self._spec = spec
-        super().__init__(name, self._spec.rules, SENSORS, num_markers=1)
+        super().__init__(
+            name, self._spec.rules, SENSORS, num_markers=1, handle_sensors=HANDLE_SENSORS
+        )
         self._marker = self._joint = ""
         self._was_holding = self._has_gripped = self._has_reached = False
         self._joint_closer, self._handle_closer, self._rest_closer = (

@@ -17,7 +17,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import AT_GOAL, ee_to_object, holding, object_to_goal
 from rearrange.tasks.rules.rewards import Progress
-from rearrange.tasks.rules.task import Rules, Task
+from rearrange.tasks.rules.task import HANDLE_SENSORS, Rules, Task
 
 PLACED = 0.15  # m, for the reward
 PICK_REWARD = PLACE_REWARD = 1.0
@@ -25,8 +25,7 @@ HOME_MARKERS = ("cab_push_point_5", "fridge_push_point")
 """Handles in the order of `marker_rel_pos` and `marker_js`."""
 SENSORS = (
     "joint", "ee_pos", "is_holding", "relative_resting_position", "obj_start_sensor",
-    "obj_goal_sensor", "obj_start_gps_compass", "obj_goal_gps_compass", "marker_rel_pos",
-    "marker_js",
+    "obj_goal_sensor", "obj_start_gps_compass", "obj_goal_gps_compass",
 )  # fmt: skip
 
 
@@ -40,7 +39,7 @@ class HomeTask(Task):
             force_end_penalty=10.0, max_accum=100_000.0, max_instant=10_000.0,
             violation_penalty=10.0,
         )  # fmt: skip
-        super().__init__(name, rules, SENSORS, num_targets, len(HOME_MARKERS))
+        super().__init__(name, rules, SENSORS, num_targets, len(HOME_MARKERS), HANDLE_SENSORS)
         self._targets: tuple[Target, ...] = ()
         self._current = 0  # the target that the reward is about
         self._was_held = self._was_picked = False

@@ -17,6 +17,8 @@ from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.rewards import force_penalty
 
+HANDLE_SENSORS = ("marker_rel_pos", "marker_js")
+"""HAB's tasks had them in Habitat-lab 0.2.2, and have them here if they are asked for."""
 EE_AT_REST = 0.15  # m, end effector to its resting point
 
 
@@ -60,9 +62,11 @@ class Task:
 
     def __init__(
         self, name: str, rules: Rules, sensors: tuple[str, ...], num_targets: int = 1,
-        num_markers: int = 0,
+        num_markers: int = 0, handle_sensors: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.name, self.rules, self.sensors = name, rules, sensors
+        self.handle_sensors = handle_sensors
+        """Those that an environment has beside `sensors` only if asked to."""
         self.num_targets, self.num_markers = num_targets, num_markers
         self.stages: dict[str, bool] = {}
         """Stages reached so far in the episode; only the home tasks have some."""
