@@ -309,7 +309,7 @@ PIECES: dict[str, Piece] = {
             "fridge", FRIDGE_HALF, _FRIDGE_BOXES,
             (Surface("receptacle_aabb_middle_topfrl_apartment_refrigerator",
                      (0.05, 0, FRIDGE_SHELF), (0.18, 0.30), 1.51 - 0.02 - FRIDGE_SHELF,
-                     "fridge", "fridge_top_door", 4),),
+                     "fridge", "fridge_top_door", 8),),
             front=FRIDGE_DOOR_THICKNESS + 0.01,
         ),
     )

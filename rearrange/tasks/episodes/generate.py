@@ -17,7 +17,7 @@ Florensa et al. 2017).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,35 +26,36 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.sim.home.house import Receptacle
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS
 from rearrange.sim.homes.layout import (
     HAB,
-    homes_of,
     layout_ids,
-    make_layout,
     varied_layout_ids,
 )
-from rearrange.sim.robot import fetch
-from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.system.registry import resolved
+from rearrange.tasks.episodes.draft import (
+    FRIDGE_DOOR,
+    MIN_CARRY,
+    Draft,
+    Retry,
+    counter_tops,
+    inside,
+    open_and_containers,
+    open_and_fridge,
+    open_receptacles,
+)
 from rearrange.tasks.episodes.placing import (
-    GAP,
-    TARGET_GAP,
     YAW_NOISE,
-    Placer,
     cells_within_way,
-    find_start,
     start_anywhere,
     start_at,
     start_near,
 )
 from rearrange.tasks.rules.definition import TASKS
-from rearrange.tasks.rules.episode import EpisodeSpec, Target
+from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
-FRIDGE_DOOR = "fridge_top_door"
 FRIDGE_OPEN = 1.5  # rad, hab-spec 2.5
 FRIDGE_PUSHED = (1.2, 2.3)  # rad, what skills leave it at; the hinge ends at 2.3 (hab-spec 2.3)
 FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it counts as open at 1.17
@@ -62,7 +63,6 @@ DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
 _OTHER_HOMES = 22
-MIN_CARRY = 1.0  # m between a target's start and goal
 NUM_OBJECTS = 30
 MAX_TRIES = 60
 # HAB asks for starts within 2 m as the crow flies, with a base of 2.5 m/s. Ours keeps Fetch's 1.0
@@ -76,10 +76,6 @@ STARTS = ("task", "chain", "varied", "reach")
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 REACH_SHARE = 0.5  # of episodes that begin there
-
-
-class _Retry(Exception):
-    """This sample does not work out; draw again."""
 
 
 Maker = Callable[[str, str, int, int, str, np.random.Generator], EpisodeSpec]
@@ -127,88 +123,20 @@ def generate_episode(
         layout_id = ids[rng.integers(len(ids))]
         try:
             return make(task, split, seed, index, layout_id, rng)
-        except _Retry:
+        except Retry:
             continue
     raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
 
 
-def _open_receptacles(layout) -> list[Receptacle]:
-    return [r for r in layout.receptacles if r.kind == "open"]
-
-
-def _inside(layout, joint: str) -> list[Receptacle]:
-    return [r for r in layout.receptacles if r.link == joint]
-
-
-def _counter_tops(layout) -> list[Receptacle]:
-    return [
-        r for r in layout.receptacles if "_counter_left_" in r.name or "_counter_right_" in r.name
-    ]
-
-
-class _Draft:
-    """An episode in the making: targets with their goals first, clutter around them after."""
-
-    def __init__(self, layout_id: str, rng: np.random.Generator, opening: dict[str, float]) -> None:
-        self.layout = make_layout(layout_id)
-        self.is_hab = homes_of(layout_id) == HAB
-        self.rng, self.opening = rng, opening
-        self.placer = Placer(self.layout, rng, opening)
-        self.objects: list[ObjectPlacement] = []
-        self.targets: list[Target] = []
-
-    def add_target(
-        self,
-        name: str,
-        kinds: Sequence[str],
-        starts: Sequence[Receptacle],
-        goals: Sequence[Receptacle],
-    ) -> None:
-        """One object and its goal, apart from each other and from all others."""
-        kind = self.placer.draw_kind(kinds)
-        start = self.placer.spot(kind, starts, TARGET_GAP)
-        if start is None:
-            raise _Retry
-        goal = self.placer.spot(kind, goals, TARGET_GAP)
-        if goal is None or np.linalg.norm(np.subtract(goal[1], start[1])) < MIN_CARRY:
-            raise _Retry
-        placement = self.placer.placement(kind, start[1], start[0])
-        self.targets.append(
-            Target(
-                len(self.objects), name, placement.pos, tuple(float(v) for v in goal[1]),
-                start[0].name, goal[0].name, start[0].link, goal[0].link,
-            )
-        )  # fmt: skip
-        self.objects.append(placement)
-
-    def add_clutter(self, count: int, receptacles: Sequence[Receptacle]) -> None:
-        """`count` more objects of HAB's nine kinds."""
-        for _ in range(count):
-            kind = self.placer.draw_kind(HAB2_KINDS)
-            spot = self.placer.spot(kind, receptacles, GAP)
-            if spot is None:
-                raise _Retry
-            self.objects.append(self.placer.placement(kind, spot[1], spot[0]))
-
-    def scene(self, sample, held: int | None = None, tries: int = 40) -> Scene:
-        """The world with the first sampled robot pose that works. Raises _Retry if none does."""
-        nowhere, arm = (0.0, 0.0, 0.0), tuple(fetch.ARM_START)
-        empty = Scene(self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening))
-        scene = find_start(empty, sample, self.rng, held, tries)
-        if scene is None:
-            raise _Retry
-        return scene
-
-
-def _finish_home(task, split, seed, index, draft: _Draft, clutter: int, receptacles) -> EpisodeSpec:
+def _finish_home(task, split, seed, index, draft: Draft, clutter: int, receptacles) -> EpisodeSpec:
     draft.add_clutter(clutter, receptacles)
     scene = draft.scene(lambda: start_anywhere(draft.placer.plan, draft.rng))
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets))
 
 
 def _tidy_house(task, split, seed, index, layout_id, rng, count=5) -> EpisodeSpec:
-    draft = _Draft(layout_id, rng, {})
-    places = _open_receptacles(draft.layout)
+    draft = Draft(layout_id, rng, {})
+    places = open_receptacles(draft.layout)
     for i in range(count):
         draft.add_target(f"any_targets|{i}", HAB2_KINDS, places, places)
     return _finish_home(task, split, seed, index, draft, NUM_OBJECTS - count, places)
@@ -217,33 +145,32 @@ def _tidy_house(task, split, seed, index, layout_id, rng, count=5) -> EpisodeSpe
 def _prepare_groceries(
     task, split, seed, index, layout_id, rng, is_easy=False
 ) -> EpisodeSpec:  # fmt: skip
-    draft = _Draft(layout_id, rng, {FRIDGE_DOOR: FRIDGE_OPEN})
+    draft = Draft(layout_id, rng, {FRIDGE_DOOR: FRIDGE_OPEN})
     layout = draft.layout
-    fridge, counter = _inside(layout, FRIDGE_DOOR), _counter_tops(layout)
+    fridge, counter = inside(layout, FRIDGE_DOOR), counter_tops(layout)
     if is_easy:
         draft.add_target("obj0_target|0", HAB2_KINDS, fridge, counter)
     else:
         for i in range(2):
             draft.add_target(f"obj{i}_target|{i}", HAB2_KINDS, fridge, counter)
         draft.add_target("obj2_target|2", HAB2_KINDS, counter, fridge)
-    places = _open_receptacles(layout)
-    return _finish_home(task, split, seed, index, draft, NUM_OBJECTS - len(draft.targets), places)
+    count = NUM_OBJECTS - len(draft.targets)
+    return _finish_home(task, split, seed, index, draft, count, open_and_fridge(layout))
 
 
 def _set_table(task, split, seed, index, layout_id, rng, is_easy=False) -> EpisodeSpec:
-    draft = _Draft(layout_id, rng, {SET_TABLE_DRAWER: DRAWER_OPEN} if is_easy else {})
+    draft = Draft(layout_id, rng, {SET_TABLE_DRAWER: DRAWER_OPEN} if is_easy else {})
     layout = draft.layout
     table = [r for r in layout.receptacles if r.piece == "table_01"]
-    draft.add_target("bowl_target|0", ["024_bowl"], _inside(layout, SET_TABLE_DRAWER), table)
+    draft.add_target("bowl_target|0", ["024_bowl"], inside(layout, SET_TABLE_DRAWER), table)
     if not is_easy:
-        draft.add_target("fruit_target|1", ["013_apple"], _inside(layout, FRIDGE_DOOR), table)
-    places = _open_receptacles(layout)
-    return _finish_home(task, split, seed, index, draft, 27, places)
+        draft.add_target("fruit_target|1", ["013_apple"], inside(layout, FRIDGE_DOOR), table)
+    return _finish_home(task, split, seed, index, draft, 27, open_and_fridge(layout))
 
 
 def _easy_draft(
     layout_id: str, rng: np.random.Generator, from_fridge: float = 0.0, into_fridge: float = 0.0
-) -> _Draft:
+) -> Draft:
     """One object, any receptacle to any, containers open.
 
     Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, with a
@@ -266,12 +193,12 @@ def _easy_draft(
         opening[FRIDGE_DOOR] = float(rng.uniform(*FRIDGE_PUSHED))
     if start == "drawer":
         opening[drawer] = DRAWER_OPEN
-    draft = _Draft(layout_id, rng, opening)
-    places = _open_receptacles(draft.layout)
+    draft = Draft(layout_id, rng, opening)
+    places = open_receptacles(draft.layout)
     if start == "drawer":
         places = [r for r in places if r.piece != "counter"]
-    fridge = _inside(draft.layout, FRIDGE_DOOR)
-    starts = {"open": places, "fridge": fridge, "drawer": _inside(draft.layout, drawer)}[start]
+    fridge = inside(draft.layout, FRIDGE_DOOR)
+    starts = {"open": places, "fridge": fridge, "drawer": inside(draft.layout, drawer)}[start]
     is_into = is_into or (start != "fridge" and rng.random() >= 0.8)
     goals = fridge if is_into else places
     draft.add_target("goal0|0", HAB2_KINDS, starts, goals)
@@ -280,9 +207,8 @@ def _easy_draft(
 
 def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     draft = _easy_draft(layout_id, rng)
-    return _finish_home(
-        task, split, seed, index, draft, NUM_OBJECTS, _open_receptacles(draft.layout)
-    )
+    places = open_and_containers(draft.layout)
+    return _finish_home(task, split, seed, index, draft, NUM_OBJECTS, places)
 
 
 def _object_skill(
@@ -297,7 +223,7 @@ def _object_skill(
         holding_share: of the episodes start with the object in hand.
     """
     draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
-    draft.add_clutter(NUM_OBJECTS, _open_receptacles(draft.layout))
+    draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout))
     target, plan = draft.targets[0], draft.placer.plan
     is_drawn = 0.0 < holding_share < 1.0
     holding = rng.random() < holding_share if is_drawn else bool(holding_share)
@@ -314,13 +240,13 @@ def _object_skill(
     if task == "navigate" and not draft.is_hab:
         places = cells_within_way(plan, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
         if not len(places):
-            raise _Retry
+            raise Retry
     cells = cells_within_way(plan, point, 2.0, MAX_WAY)
     if reach_share and rng.random() < reach_share:
         away = np.hypot(*(cells - np.asarray(point)[:2]).T)
         cells = cells[(away > WORKING[0]) & (away < WORKING[1])]
     if not len(cells):
-        raise _Retry
+        raise Retry
 
     def near() -> tuple[float, float, float]:
         return start_near(cells, rng, point)
@@ -361,12 +287,12 @@ def _articulated_skill(
         )
     elif chain_share and not is_drawer and rng.random() < chain_share:
         opening[joint] = float(rng.uniform(*FRIDGE_AJAR))
-    draft = _Draft(layout_id, rng, opening)
+    draft = Draft(layout_id, rng, opening)
     layout = draft.layout
     kinds = ["024_bowl", "013_apple"] if is_drawer else HAB2_KINDS
     table = [r for r in layout.receptacles if r.piece == "table_01"]
-    draft.add_target("any_targets|0", kinds, _inside(layout, joint), table)
-    draft.add_clutter(NUM_OBJECTS - 1, _open_receptacles(layout))
+    draft.add_target("any_targets|0", kinds, inside(layout, joint), table)
+    draft.add_clutter(NUM_OBJECTS - 1, open_and_containers(layout))
     piece = "counter" if is_drawer else "fridge"
     pose = layout.pieces[piece]
     y0 = layout.counter.drawers[joint][0] if is_drawer else 0.0

@@ -30,6 +30,10 @@ from rearrange.sim.simulation import Simulation
 
 GAP = 0.025  # m between objects
 TARGET_GAP = 0.06  # m around what is to be picked or placed: room for the gripper
+# In the fridge the hand comes from the door, over what stands there. What is much higher and right
+# before a target would keep it out.
+LANE = 0.07  # m to either side of what is to be reached, at least: half a hand
+LANE_RISE = 0.03  # m that what stands there may be higher
 SETTLE_STEPS = 15  # control steps, 0.5 s
 SETTLE_TOLERANCE = 0.01  # m
 ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
@@ -50,6 +54,7 @@ class Placer:
         self.plan = floor_plan(layout, opening)
         self._spots = layout_spots(layout.id)
         self._taken: dict[str, list[tuple[float, float, float]]] = {}  # by receptacle: x, y, radius
+        self._lanes: list[tuple[float, float, float, float]] = []  # in the fridge
         self.shapes = dict.fromkeys(SLOTS, 0)
 
     def draw_kind(self, kinds: Sequence[str]) -> ObjectKind:
@@ -60,9 +65,18 @@ class Placer:
         return kind
 
     def spot(
-        self, kind: ObjectKind, receptacles: Sequence[Receptacle], gap: float, attempts: int = 60
+        self,
+        kind: ObjectKind,
+        receptacles: Sequence[Receptacle],
+        is_target: bool = False,
+        attempts: int = 60,
     ) -> tuple[Receptacle, tuple[float, float, float]] | None:
-        """A free, reachable place for the centre of `kind`, then taken; or None."""
+        """A free, reachable place for the centre of `kind`, then taken; or None.
+
+        Args:
+            is_target: the robot is to reach it there, or to put it there.
+        """
+        gap = TARGET_GAP if is_target else GAP
         for _ in range(attempts):
             receptacle = receptacles[self.rng.integers(len(receptacles))]
             taken = self._taken.setdefault(receptacle.name, [])
@@ -76,12 +90,28 @@ class Placer:
             radius = kind.footprint_radius + gap
             if any(math.hypot(x - ox, y - oy) < radius + other for ox, oy, other in taken):
                 continue
-            if gap >= TARGET_GAP and receptacle.kind == "open" and not self._stands_near(x, y):
+            if is_target and receptacle.kind == "open" and not self._stands_near(x, y):
                 continue
+            if receptacle.kind == "fridge":
+                if not is_target and self._is_in_the_way(kind, receptacle, x, y):
+                    continue
+                if is_target:
+                    self._lanes.append((x, y, kind.footprint_radius, 2 * kind.half_height))
             taken.append((x, y, kind.footprint_radius))
             x, y = self._shifted(receptacle, x, y)
             return receptacle, (x, y, receptacle.pos[2] + kind.half_height)
         return None
+
+    def _is_in_the_way(self, kind: ObjectKind, fridge: Receptacle, x: float, y: float) -> bool:
+        """Whether an object would stand before what is to be reached in there, and higher."""
+        c, s = math.cos(fridge.yaw), math.sin(fridge.yaw)
+        for at_x, at_y, radius, height in self._lanes:
+            ahead = c * (x - at_x) + s * (y - at_y)
+            aside = abs(c * (y - at_y) - s * (x - at_x))
+            is_before = ahead > 0.0 and aside < kind.footprint_radius + max(radius, LANE)
+            if is_before and 2 * kind.half_height > height + LANE_RISE:
+                return True
+        return False
 
     def _stands_near(self, x: float, y: float) -> bool:
         """Whether open doors and drawers leave floor from where the place is reached."""

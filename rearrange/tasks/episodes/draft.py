@@ -1,0 +1,110 @@
+"""An episode in the making: targets with their goals, clutter around them, the robot's start.
+
+What cannot be had raises `Retry`; the generator then draws again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rearrange.sim.home.house import Layout, Receptacle
+from rearrange.sim.home.objects import HAB2_KINDS
+from rearrange.sim.homes.layout import HAB, homes_of, make_layout
+from rearrange.sim.robot import fetch
+from rearrange.sim.scene import ObjectPlacement, Scene
+from rearrange.tasks.episodes.placing import Placer, find_start
+from rearrange.tasks.rules.episode import Target
+
+FRIDGE_DOOR = "fridge_top_door"
+CLUTTERED_DRAWERS = (  # those of HAB's rearrange_easy (hab-spec 2.5)
+    "drawer_left_top", "drawer_middle_top", "drawer_right_top",
+)  # fmt: skip
+MIN_CARRY = 1.0  # m between a target's start and goal
+
+
+class Retry(Exception):
+    """This sample does not work out; draw again."""
+
+
+def inside(layout: Layout, joint: str) -> list[Receptacle]:
+    """What is behind a door or in a drawer."""
+    return [r for r in layout.receptacles if r.link == joint]
+
+
+def counter_tops(layout: Layout) -> list[Receptacle]:
+    """The worktops left and right of the sink."""
+    return [
+        r for r in layout.receptacles if "_counter_left_" in r.name or "_counter_right_" in r.name
+    ]
+
+
+def open_receptacles(layout: Layout) -> list[Receptacle]:
+    """All that nothing closes off: where tidy_house has its clutter."""
+    return [r for r in layout.receptacles if r.kind == "open"]
+
+
+def open_and_fridge(layout: Layout) -> list[Receptacle]:
+    """Where prepare_groceries and set_table have their clutter."""
+    return open_receptacles(layout) + inside(layout, FRIDGE_DOOR)
+
+
+def open_and_containers(layout: Layout) -> list[Receptacle]:
+    """Where rearrange_easy and the skills have theirs: also in the drawers of the upper row."""
+    drawers = [r for joint in CLUTTERED_DRAWERS for r in inside(layout, joint)]
+    return open_and_fridge(layout) + drawers
+
+
+class Draft:
+    """An episode in the making: targets with their goals first, clutter around them after."""
+
+    def __init__(self, layout_id: str, rng: np.random.Generator, opening: dict[str, float]) -> None:
+        self.layout = make_layout(layout_id)
+        self.is_hab = homes_of(layout_id) == HAB
+        self.rng, self.opening = rng, opening
+        self.placer = Placer(self.layout, rng, opening)
+        self.objects: list[ObjectPlacement] = []
+        self.targets: list[Target] = []
+
+    def add_target(
+        self,
+        name: str,
+        kinds: Sequence[str],
+        starts: Sequence[Receptacle],
+        goals: Sequence[Receptacle],
+    ) -> None:
+        """One object and its goal, apart from each other and from all others."""
+        kind = self.placer.draw_kind(kinds)
+        start = self.placer.spot(kind, starts, is_target=True)
+        if start is None:
+            raise Retry
+        goal = self.placer.spot(kind, goals, is_target=True)
+        if goal is None or np.linalg.norm(np.subtract(goal[1], start[1])) < MIN_CARRY:
+            raise Retry
+        placement = self.placer.placement(kind, start[1], start[0])
+        self.targets.append(
+            Target(
+                len(self.objects), name, placement.pos, tuple(float(v) for v in goal[1]),
+                start[0].name, goal[0].name, start[0].link, goal[0].link,
+            )
+        )  # fmt: skip
+        self.objects.append(placement)
+
+    def add_clutter(self, count: int, receptacles: Sequence[Receptacle]) -> None:
+        """`count` more objects of HAB's nine kinds."""
+        for _ in range(count):
+            kind = self.placer.draw_kind(HAB2_KINDS)
+            spot = self.placer.spot(kind, receptacles)
+            if spot is None:
+                raise Retry
+            self.objects.append(self.placer.placement(kind, spot[1], spot[0]))
+
+    def scene(self, sample, held: int | None = None, tries: int = 40) -> Scene:
+        """The world with the first sampled robot pose that works. Raises Retry if none does."""
+        nowhere, arm = (0.0, 0.0, 0.0), tuple(fetch.ARM_START)
+        empty = Scene(self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening))
+        scene = find_start(empty, sample, self.rng, held, tries)
+        if scene is None:
+            raise Retry
+        return scene
