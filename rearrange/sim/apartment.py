@@ -20,7 +20,7 @@ from rearrange.sim.home.objects import NUM_SLOTS, ObjectKind
 from rearrange.sim.homes.kinds import NUM_EXTRAS
 from rearrange.sim.homes.rooms import NUM_WALLS
 from rearrange.sim.house_numbers import HouseWriter
-from rearrange.sim.model import PARKED_Z, WALL_HEIGHT, extra_body, object_body
+from rearrange.sim.model import CONDIM, PARKED_Z, SHAPES, WALL_HEIGHT, extra_body, object_body
 
 
 class ApartmentWriter:
@@ -55,7 +55,7 @@ class ApartmentWriter:
                 self._write_size(body, geom, "box", self._parked_wall)
 
     def write_object(self, slot: int, kind: ObjectKind) -> None:
-        """Turns the object of a slot into `kind`: size, colour, mass and all that follows."""
+        """Turns the object of a slot into `kind`: shape, size, mass, colour, all that follows."""
         self.write_objects([slot], [kind])
 
     def write_objects(self, slots: Sequence[int], kinds: Sequence[ObjectKind]) -> None:
@@ -64,8 +64,12 @@ class ApartmentWriter:
             return
         model, bodies = self._model, self._objects[slots]
         rows = np.array([_object_numbers(kind) for kind in kinds])
+        shapes = rows[:, 16:18].astype(np.int32)
         mass, inertia, inverse = rows[:, 6], rows[:, 7:10], rows[:, 10:12]
         geoms = model.body_geomadr[bodies]
+        # MuJoCo looks up what collides how, and the camera what to draw, by a geom's type at every
+        # step: nothing of it is kept from compilation.
+        model.geom_type[geoms], model.geom_condim[geoms] = shapes[:, 0], shapes[:, 1]
         model.geom_size[geoms] = rows[:, 0:3]
         model.geom_rgba[geoms, :3] = rows[:, 3:6]
         model.geom_rbound[geoms] = rows[:, 12]
@@ -102,8 +106,11 @@ def _bounds(shape: str, size) -> tuple[float, tuple[float, ...]]:
 
 @lru_cache(maxsize=64)
 def _object_numbers(kind: ObjectKind) -> tuple[float, ...]:
-    """[16]: size 3, colour 3, mass, inertia 3, inverse weights 2, bounding radius and box 3."""
+    """[18]: size 3, colour 3, mass, inertia 3, inverse weights 2, bounding radius and box 3,
+    MuJoCo's number of its shape and of the directions of its contacts."""
     inertia = kind.inertia()
     radius, half = _bounds(kind.shape, kind.size)
     about = float(np.mean(1.0 / inertia))
-    return (*kind.size, *kind.rgb, kind.mass, *inertia, 1.0 / kind.mass, about, radius, *half)
+    contact = (int(SHAPES[kind.shape]), CONDIM[kind.shape])
+    mass = (kind.mass, *inertia, 1.0 / kind.mass, about)
+    return (*kind.size, *kind.rgb, *mass, radius, *half, *contact)

@@ -19,7 +19,7 @@ import mujoco
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.objects import NUM_SLOTS, SLOT_SHAPES
+from rearrange.sim.home.objects import NUM_SLOTS
 from rearrange.sim.homes.kinds import EXTRA_BOXES, NUM_EXTRAS
 from rearrange.sim.homes.rooms import NUM_WALLS
 from rearrange.sim.robot import fetch
@@ -36,11 +36,12 @@ HOUSE_FRICTION = (0.7, 0.005, 0.0005)
 OBJECT_FRICTION = (0.7, 0.01, 0.002)
 GRIPPER_GEOMS = ("palm", "nozzle")
 
-_SHAPES = {
+SHAPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
     "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
     "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
 }
+CONDIM = {"box": 4, "cylinder": 4, "sphere": 6}  # 6: rolling has friction too
 
 
 def object_body(slot: int) -> str:
@@ -79,8 +80,8 @@ def build_spec() -> mujoco.MjSpec:
         _add_wall(world, i)
     for i, piece in enumerate(fur.PIECES.values()):
         _add_piece(world.add_body(name=piece.name, pos=[3.0 * i, 10, PARKED_Z]), piece)
-    for slot, shape in enumerate(SLOT_SHAPES):
-        _add_object(world, slot, shape)
+    for slot in range(NUM_SLOTS):
+        _add_object(world, slot)
     _add_fetch(spec)
     # What only procedural homes use comes last: all else keeps its number.
     for i in range(NUM_HAB_WALLS, NUM_WALLS):
@@ -161,16 +162,17 @@ def _add_handle(body, name: str, pos, half) -> None:
     body.add_site(name=f"{name}_marker", pos=pos, size=[0.01], group=5)
 
 
-def _add_object(world, slot: int, shape: str) -> None:
+def _add_object(world, slot: int) -> None:
+    """A small box; `apartment.py` turns it into what an episode needs, shape and all."""
     name = object_body(slot)
     body = world.add_body(
         name=name, pos=[0.5 * slot, 20, PARKED_Z], sleep=mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED
     )
     body.add_freejoint(name=name)
     body.add_geom(
-        name=name, type=_SHAPES[shape], size=[0.03, 0.03, 0.03], mass=0.2, group=GROUP_OBJECT,
+        name=name, type=SHAPES["box"], size=[0.03, 0.03, 0.03], mass=0.2, group=GROUP_OBJECT,
         contype=OBJECT, conaffinity=HOUSE | OBJECT, friction=OBJECT_FRICTION,
-        condim=6 if shape == "sphere" else 4, rgba=[0.7, 0.7, 0.7, 1],
+        condim=CONDIM["box"], rgba=[0.7, 0.7, 0.7, 1],
     )  # fmt: skip
 
 
@@ -183,7 +185,7 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
     volumes = (0.55, 0.35, 0.10)  # share of the base's mass: batteries and drive sit low
     for (name, shape, size, pos), share in zip(fetch.BASE_GEOMS, volumes, strict=True):
         base.add_geom(
-            name=name, type=_SHAPES[shape], size=size if shape == "box" else [size[0], size[1], 0],
+            name=name, type=SHAPES[shape], size=size if shape == "box" else [size[0], size[1], 0],
             pos=pos, mass=fetch.BASE_MASS * share, contype=ROBOT,
             conaffinity=HOUSE | OBJECT | DISTAL,
             group=GROUP_ROBOT, rgba=[0.30, 0.33, 0.38, 1],

@@ -19,7 +19,7 @@ from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout, floor_plan
 from rearrange.sim.home.navigation import FloorPlan
-from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
+from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, check_objects
 from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body
 from rearrange.sim.robot import fetch
@@ -36,7 +36,7 @@ _MAX_LEAD = (
 
 
 class Simulation:
-    """The world. Objects are numbered as in `Scene.objects`; vectors are in metres.
+    """The world. Objects are numbered as in `Scene.objects`, as are their slots; vectors are in m.
 
     Vectors are in the world frame unless said.
     """
@@ -70,8 +70,7 @@ class Simulation:
         self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
         self.scene: Scene | None = None
         self.layout: Layout | None = None
-        self._slots: list[int] = []
-        self._object_of_slot: dict[int, int] = {}
+        self._num_objects = 0
         self.arm_target = np.zeros(7)  # rad
         self.hold_violation = False
 
@@ -91,18 +90,17 @@ class Simulation:
             if not low <= value <= high:
                 raise UserError(f"joint {name} must lie in [{low:g}, {high:g}], got {value:g}")
         kinds = [placement.kind for placement in scene.objects]
-        slots = deal_slots(kinds)
+        check_objects(kinds)
         if self.layout is not layout:
             self._apartment.write_layout(layout)
-        self._apartment.write_objects(slots, [KINDS[kind] for kind in kinds])
-        self.scene, self.layout, self._slots = scene, layout, slots
-        self._object_of_slot = {slot: i for i, slot in enumerate(slots)}
+        self._apartment.write_objects(range(len(kinds)), [KINDS[kind] for kind in kinds])
+        self.scene, self.layout, self._num_objects = scene, layout, len(kinds)
         self._suction.reset()
         self._forces.reset()
         self.hold_violation = False
         data = self.data
         mujoco.mj_resetData(self.model, data)  # also recomputes the poses of what cannot move
-        if slots:
+        if kinds:
             poses = np.array([(*placement.pos, *placement.quat) for placement in scene.objects])
             data.qpos[self._object_qpos(7)] = poses
         for name, value in scene.joints.items():
@@ -141,20 +139,20 @@ class Simulation:
 
     def _object_qpos(self, count: int) -> np.ndarray:
         """Addresses of the first `count` numbers of every object's pose, [num_objects, count]."""
-        return np.array([self._slot_qpos[slot] for slot in self._slots])[:, None] + np.arange(count)
+        return np.array(self._slot_qpos[: self._num_objects])[:, None] + np.arange(count)
 
     def drift(self, num_steps: int) -> float:
         """How far (m, along an axis) any object gets within `num_steps` control steps, all awake.
 
         The robot holds still meanwhile. The world stays as it is at the end, so reset it after.
         """
-        if not self._slots:
+        if not self._num_objects:
             return 0.0
         model, data = self.model, self.data
         positions = self._object_qpos(3)
         start = data.qpos[positions]
         data.qvel[:] = 0.0
-        for address in (self._slot_dof[slot] for slot in self._slots):
+        for address in self._slot_dof[: self._num_objects]:
             data.qvel[address : address + 6] = 1e-6  # wakes it
         data.qvel[list(self._joint_dof.values())] = 1e-6
         for _ in range(num_steps * SUBSTEPS):
@@ -239,7 +237,7 @@ class Simulation:
     @property
     def num_objects(self) -> int:
         """Objects of the scene."""
-        return len(self._slots)
+        return self._num_objects
 
     def object_kind(self, index: int) -> ObjectKind:
         """Kind of an object."""
@@ -247,15 +245,15 @@ class Simulation:
 
     def object_geom(self, index: int) -> int:
         """Geom id of an object."""
-        return int(self.model.body_geomadr[self._slot_body[self._slots[index]]])
+        return int(self.model.body_geomadr[self._slot_body[index]])
 
     def object_pos_w(self, index: int) -> np.ndarray:
         """Centre of an object, [3], a copy."""
-        return self.data.xpos[self._slot_body[self._slots[index]]].copy()
+        return self.data.xpos[self._slot_body[index]].copy()
 
     def object_quat_w(self, index: int) -> np.ndarray:
         """Orientation of an object, [4] wxyz, a copy."""
-        return self.data.xquat[self._slot_body[self._slots[index]]].copy()
+        return self.data.xquat[self._slot_body[index]].copy()
 
     def joint_position(self, name: str) -> float:
         """Opening of a drawer (m) or fridge door (rad)."""
@@ -274,7 +272,7 @@ class Simulation:
     @property
     def held_object(self) -> int | None:
         """Number of the held object."""
-        return None if self._suction.slot is None else self._object_of_slot[self._suction.slot]
+        return self._suction.slot
 
     @property
     def held_marker(self) -> str | None:
@@ -297,16 +295,16 @@ class Simulation:
 
     def snap_object(self, index: int) -> None:
         """Puts an object upright under the gripper's tip, held: Place and Navigate start so."""
-        kind, slot = self.object_kind(index), self._slots[index]
+        kind = self.object_kind(index)
         self.drop()
-        data, address = self.data, self._slot_qpos[slot]
+        data, address = self.data, self._slot_qpos[index]
         # The object hangs from the nozzle: its nearest side along the approach touches the tip.
         approach = self.ee_rot_w[:, 0]
         data.qpos[address : address + 3] = self.ee_pos_w + approach * _support(kind, approach)
         data.qpos[address + 3 : address + 7] = (1.0, 0.0, 0.0, 0.0)
-        data.qvel[self._slot_dof[slot] : self._slot_dof[slot] + 6] = 0.0
+        data.qvel[self._slot_dof[index] : self._slot_dof[index] + 6] = 0.0
         mujoco.mj_kinematics(self.model, data)
-        self._suction.hold_object(data, slot)
+        self._suction.hold_object(data, index)
         self._sleep_all()
 
     # --- forces --------------------------------------------------------------------------------
@@ -359,7 +357,7 @@ class Simulation:
         held = self.held_object
         litter = []
         for index in range(self.num_objects):
-            x, y, z = self.data.xpos[self._slot_body[self._slots[index]]]
+            x, y, z = self.data.xpos[self._slot_body[index]]
             if z < ON_FLOOR and index != held:
                 size = self.object_kind(index).footprint_radius
                 litter.append((x, y, size, size, 0.0))

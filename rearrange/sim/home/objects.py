@@ -4,9 +4,8 @@ What is seen is what collides. Sizes are YCB's published calliper values, masses
 of our notes; Calli et al. 2015, "The YCB object and model set"). Boxes that stand in YCB's scans
 stand here.
 
-The world holds a fixed pool of slots per shape, so that every episode has the same model topology;
-an episode's objects are dealt onto the slots of their shape, and what is left stays parked below
-the floor.
+The world holds a fixed number of slots, so that every episode has the same model topology. A slot
+takes an object of any shape; those that an episode leaves empty stay parked below the floor.
 """
 
 from __future__ import annotations
@@ -97,11 +96,16 @@ HAB2_KINDS: tuple[str, ...] = (
     "002_master_chef_can", "003_cracker_box", "004_sugar_box", "005_tomato_soup_can",
     "007_tuna_fish_can", "008_pudding_box", "009_gelatin_box", "010_potted_meat_can", "024_bowl",
 )  # fmt: skip
+"""What lies about in HAB's three tasks."""
 
-# Thirty objects of HAB's nine kinds need about 17 boxes and 13 cylinders; fruit are spheres.
-SLOTS: dict[str, int] = {"box": 18, "cylinder": 18, "sphere": 4}
-NUM_SLOTS = sum(SLOTS.values())
-SLOT_SHAPES: tuple[str, ...] = tuple(shape for shape, count in SLOTS.items() for _ in range(count))
+YCB_KINDS: tuple[str, ...] = (
+    *HAB2_KINDS[:-1],
+    "011_banana", "012_strawberry", "013_apple", "014_lemon", "015_peach", "016_pear", "017_orange",
+    "018_plum", "021_bleach_cleanser", "024_bowl", "025_mug", "026_sponge",
+)  # fmt: skip
+"""All of HAB's: what lies about in its rearrange_easy (hab-spec 2.4)."""
+
+NUM_SLOTS = 36  # HAB's generator puts out 30 objects and what is to be moved, some tasks fewer
 
 
 def object_kind(name: str) -> ObjectKind:
@@ -111,22 +115,11 @@ def object_kind(name: str) -> ObjectKind:
     return KINDS[name]
 
 
-def deal_slots(kinds: Sequence[str]) -> list[int]:
-    """Slot of each object, in order; every object gets the first free slot of its shape.
-
-    Raises UserError when a shape has more objects than slots.
-    """
-    free = {
-        shape: [slot for slot, slot_shape in enumerate(SLOT_SHAPES) if slot_shape == shape]
-        for shape in SLOTS
-    }
-    slots = []
+def check_objects(kinds: Sequence[str]) -> None:
+    """Raises UserError for an unknown kind, or more objects than there are slots."""
     for name in kinds:
-        shape = object_kind(name).shape
-        if not free[shape]:
-            raise UserError(
-                f"a scene may hold at most {SLOTS[shape]} objects of shape {shape}, got more "
-                f"(next: {name}); use other kinds"
-            )
-        slots.append(free[shape].pop(0))
-    return slots
+        object_kind(name)
+    if len(kinds) > NUM_SLOTS:
+        raise UserError(
+            f"a scene may hold at most {NUM_SLOTS} objects, got {len(kinds)}; use fewer"
+        )

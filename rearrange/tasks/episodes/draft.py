@@ -91,10 +91,12 @@ class Draft:
         )  # fmt: skip
         self.objects.append(placement)
 
-    def add_clutter(self, count: int, receptacles: Sequence[Receptacle]) -> None:
-        """`count` more objects of HAB's nine kinds."""
+    def add_clutter(
+        self, count: int, receptacles: Sequence[Receptacle], kinds: Sequence[str] = HAB2_KINDS
+    ) -> None:
+        """`count` more objects."""
         for _ in range(count):
-            kind = self.placer.draw_kind(HAB2_KINDS)
+            kind = self.placer.draw_kind(kinds)
             spot = self.placer.spot(kind, receptacles)
             if spot is None:
                 raise Retry

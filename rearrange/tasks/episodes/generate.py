@@ -26,7 +26,7 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.sim.home.objects import HAB2_KINDS, KINDS
+from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import (
     HAB,
     layout_ids,
@@ -128,8 +128,10 @@ def generate_episode(
     raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
 
 
-def _finish_home(task, split, seed, index, draft: Draft, clutter: int, receptacles) -> EpisodeSpec:
-    draft.add_clutter(clutter, receptacles)
+def _finish_home(
+    task, split, seed, index, draft: Draft, clutter: int, receptacles, kinds=HAB2_KINDS
+) -> EpisodeSpec:
+    draft.add_clutter(clutter, receptacles, kinds)
     scene = draft.scene(lambda: start_anywhere(draft.placer.plan, draft.rng))
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets))
 
@@ -201,14 +203,14 @@ def _easy_draft(
     starts = {"open": places, "fridge": fridge, "drawer": inside(draft.layout, drawer)}[start]
     is_into = is_into or (start != "fridge" and rng.random() >= 0.8)
     goals = fridge if is_into else places
-    draft.add_target("goal0|0", HAB2_KINDS, starts, goals)
+    draft.add_target("goal0|0", YCB_KINDS, starts, goals)
     return draft
 
 
 def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
     draft = _easy_draft(layout_id, rng)
     places = open_and_containers(draft.layout)
-    return _finish_home(task, split, seed, index, draft, NUM_OBJECTS, places)
+    return _finish_home(task, split, seed, index, draft, NUM_OBJECTS, places, YCB_KINDS)
 
 
 def _object_skill(
@@ -223,7 +225,7 @@ def _object_skill(
         holding_share: of the episodes start with the object in hand.
     """
     draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
-    draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout))
+    draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
     target, plan = draft.targets[0], draft.placer.plan
     is_drawn = 0.0 < holding_share < 1.0
     holding = rng.random() < holding_share if is_drawn else bool(holding_share)
@@ -351,4 +353,4 @@ OPEN_DRAWER = _with_chain(_open_drawer, partial(_open_drawer, chain_share=CHAIN_
 OPEN_FRIDGE = _with_chain(_open_fridge, partial(_open_fridge, chain_share=CHAIN_SHARE))
 CLOSE_DRAWER = Episodes(partial(_open_drawer, is_open=True))
 CLOSE_FRIDGE = Episodes(partial(_open_fridge, is_open=True))
-assert all(kind in KINDS for kind in HAB2_KINDS)
+assert all(kind in KINDS for kind in YCB_KINDS)

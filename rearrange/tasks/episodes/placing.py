@@ -22,7 +22,7 @@ from rearrange.sim.home.house import (
     floor_plan,
 )
 from rearrange.sim.home.navigation import FloorPlan
-from rearrange.sim.home.objects import KINDS, SLOTS, ObjectKind
+from rearrange.sim.home.objects import KINDS, ObjectKind
 from rearrange.sim.homes.layout import layout_spots
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
@@ -55,14 +55,10 @@ class Placer:
         self._spots = layout_spots(layout.id)
         self._taken: dict[str, list[tuple[float, float, float]]] = {}  # by receptacle: x, y, radius
         self._lanes: list[tuple[float, float, float, float]] = []  # in the fridge
-        self.shapes = dict.fromkeys(SLOTS, 0)
 
     def draw_kind(self, kinds: Sequence[str]) -> ObjectKind:
-        """A random kind whose shape still has a slot."""
-        free = [name for name in kinds if self.shapes[KINDS[name].shape] < SLOTS[KINDS[name].shape]]
-        kind = KINDS[free[self.rng.integers(len(free))]]
-        self.shapes[kind.shape] += 1
-        return kind
+        """A random kind."""
+        return KINDS[kinds[self.rng.integers(len(kinds))]]
 
     def spot(
         self,

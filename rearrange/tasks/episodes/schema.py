@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Layout
-from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, deal_slots
+from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind
 from rearrange.sim.homes.layout import SPLITS, homes_of, layout_ids, make_layout
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
@@ -264,10 +263,6 @@ def _read_objects(rigid: Node, quats: Node, layout: Layout) -> tuple[ObjectPlace
         if np.abs(rotation_matrix(wxyz) - turn).max() > _TURN_TOLERANCE:
             quat.fail(f"turn as the matrix of {element.path} does", "another turn")
         objects.append(ObjectPlacement(kind.name, pos, wxyz))
-    try:
-        deal_slots([placement.kind for placement in objects])
-    except UserError as error:
-        raise UserError(f"{rigid.where}{rigid.path}: {error}") from None
     return tuple(objects)
 
 

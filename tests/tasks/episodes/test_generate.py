@@ -12,7 +12,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import floor_plan
-from rearrange.sim.home.objects import HAB2_KINDS, KINDS
+from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
@@ -124,6 +124,21 @@ def test_the_table_is_set_from_a_closed_drawer_and_a_closed_fridge(episodes):
         )
         assert bowl.goal_receptacle == fruit.goal_receptacle
         assert bowl.goal_receptacle.endswith("frl_apartment_table_01")
+
+
+def test_kinds_are_those_of_habs_lists(episodes):
+    """Twenty in rearrange_easy and the skills taken from it, nine in the three tasks and the rest;
+    what these are to move beside them is HAB's too (hab-spec 2.4)."""
+    all_kinds = {"rearrange_easy", "navigate", "pick", "place"}
+    for task, specs in episodes.items():
+        found = {p.kind for spec in specs for p in spec.scene.objects}
+        if task in all_kinds:
+            assert found == set(YCB_KINDS), task
+        else:
+            assert set(HAB2_KINDS) <= found <= {*HAB2_KINDS, "013_apple"}, task
+    targets = [generate_episode("pick", "train", 4, i) for i in range(30)]
+    kinds = {spec.scene.objects[spec.targets[0].object].kind for spec in targets}
+    assert len(kinds - set(HAB2_KINDS)) >= 6
 
 
 def test_easy_variants_ask_for_fewer_objects(episodes):
