@@ -242,11 +242,11 @@ class EpisodesCfg:
 class HomesCfg:
     what: str = MISSING
     """`check` says what is wrong with a home, `draw` draws floor plans, `generate` writes a
-    procedural home as a file to be changed."""
+    procedural home as a file to be changed, `measure` says how a split's homes differ."""
     homes: str = "procedural"
-    """check, draw: FILE.json, or procedural for those of a split."""
+    """check, draw: FILE.json, or procedural for those of a split; measure: hab too."""
     split: str = "test"
-    """procedural: train, val or test."""
+    """Of HAB's or of the procedural homes: train, val or test."""
     index: int = 0
     """procedural: the first home's number."""
     num_homes: int = 1
@@ -255,7 +255,7 @@ class HomesCfg:
     """draw: the page to write, ending in .html; generate: the file, ending in .json."""
 
     def __post_init__(self) -> None:
-        known = ("check", "draw", "generate")
+        known = ("check", "draw", "generate", "measure")
         _check(self.what in known, f"unknown '{self.what}': choose from {', '.join(known)}")
         for name, low in (("index", 0), ("num_homes", 1)):
             value = getattr(self, name)

@@ -84,6 +84,7 @@ VERBS: dict[str, Verb] = {
         (
             "homes check homes=my_flat.json",
             "homes draw homes=procedural split=test num_homes=100 output=outputs/homes.html",
+            "homes measure homes=procedural split=test",
             "homes generate split=train index=3 output=my_flat.json",
         ),
         "A home of your own is a JSON file; examples/README.md says what stands in it. evaluate,\n"

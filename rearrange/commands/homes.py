@@ -1,4 +1,4 @@
-"""`rearrange homes`: says what is wrong with a home, draws floor plans, writes a home as a file."""
+"""`rearrange homes`: checks, draws, writes and measures homes."""
 
 import json
 import math
@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from statistics import median
+
+from tqdm import tqdm
 
 from rearrange.configs.schema import HomesCfg
 from rearrange.errors import UserError
@@ -34,6 +37,8 @@ def run(cfg: HomesCfg) -> int:
     """Does it; UserError for a home that is wrong."""
     if cfg.what == "generate":
         return _generate(cfg)
+    if cfg.what == "measure":
+        return _measure(cfg)
     homes = list(_homes(cfg))
     if cfg.what == "check":
         for home in homes:
@@ -153,4 +158,31 @@ def _generate(cfg: HomesCfg) -> int:
     atomic_write_text(path, text + "\n")
     own_home(str(path))
     print(f"{name}: {path}")
+    return 0
+
+
+def _measure(cfg: HomesCfg) -> int:
+    """Prints how large a split's homes are, how far the ways, and how alike the nearest homes."""
+    from rearrange.sim.homes.diversity import figures_of, nearest_distances
+    from rearrange.sim.homes.layout import HOMES, SPLITS, layout_ids
+
+    check_name("split", cfg.split, SPLITS)
+    check_name("homes", cfg.homes, HOMES)
+    names = layout_ids(cfg.split, cfg.homes)
+    homes = [figures_of(name) for name in tqdm(names, unit="home", disable=None)]
+    rows = [
+        ("area, m2", [home.area for home in homes]),
+        ("free floor, m2", [home.free_area for home in homes]),
+        ("receptacles", [home.num_receptacles for home in homes]),
+        ("way, m, mean", [home.mean_way for home in homes]),
+        ("way, m, longest", [home.longest_way for home in homes]),
+        ("way over straight line", [home.detour for home in homes]),
+    ]
+    for split in dict.fromkeys((cfg.split, "train")):
+        others = layout_ids(split, cfg.homes)
+        rows.append((f"to the nearest of {split}", list(nearest_distances(names, others))))
+    print(f"{len(names)} homes: {cfg.homes}, {cfg.split}")
+    print(f"{'':26} {'least':>8} {'median':>8} {'most':>8}")
+    for title, values in rows:
+        print(f"{title:26} {min(values):8.2f} {median(values):8.2f} {max(values):8.2f}")
     return 0
