@@ -14,7 +14,9 @@ from rearrange.configs.stages import PRESETS
 from rearrange.skills.network.policy import NETWORKS, PolicyCfg
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.update.algorithm import ALGORITHMS
 from rearrange.ver.update.imitation import ImitationCfg
+from rearrange.ver.update.ppo_learner import STANDARD
 
 
 @dataclass(kw_only=True)
@@ -36,6 +38,11 @@ class RunCfg(TrainerCfg):
     scheme: SchemeCfg = field(default_factory=SchemeCfg)
     """How it is run: in one process, with workers (also as a rank of torchrun's), as several ranks
     of this machine, or on Ray."""
+    algorithm: str = STANDARD
+    """What learns: ppo, or one of a module of yours, my_module:MyAlgorithm. Imitation is
+    method=imitation of train-skill."""
+    algorithm_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Passed on to an algorithm of yours, one by one: algorithm_kwargs.NAME=VALUE."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Passed on to the environment, one by one: env_kwargs.NAME=VALUE."""
     warm_start: str | None = None
@@ -48,11 +55,26 @@ class RunCfg(TrainerCfg):
     def __post_init__(self) -> None:
         self.serial |= self.scheme.name == "serial"
         super().__post_init__()
+        self.algorithm = ALGORITHMS.name_of(self.algorithm)  # may import the user's module
+        _check_algorithm(self)
         if self.mode == "async" and self.scheme.world_size > 1:
             raise ValueError(
                 "mode=async has one learner, whom its collecting never waits for: it takes no "
                 f"scheme.world_size={self.scheme.world_size}"
             )
+
+
+def _check_algorithm(settings: RunCfg) -> None:
+    """Raises ValueError for one that is not to be chosen so."""
+    if settings.algorithm == "imitation":
+        raise ValueError(
+            "algorithm=imitation needs a teacher: say method=imitation of train-skill instead"
+        )
+    if settings.algorithm == STANDARD and settings.algorithm_kwargs:
+        raise ValueError(
+            f"algorithm_kwargs are for an algorithm of yours, {STANDARD} has settings of its own, "
+            f"such as ppo.clip_coef; got {', '.join(settings.algorithm_kwargs)}"
+        )
 
 
 @dataclass(kw_only=True)
@@ -99,6 +121,10 @@ class TrainSkillCfg(RunCfg):
             raise ValueError(f"camera_size must be at least 8, got {self.camera_size}")
         if self.blind_steps < 0:
             raise ValueError(f"blind_steps must not be negative, got {self.blind_steps}")
+        if self.method != "ver" and self.algorithm != STANDARD:
+            raise ValueError(
+                f"algorithm={self.algorithm} is for method=ver: method={self.method} has its own"
+            )
         methods = ("ver", "imitation", "imitation_ver")
         if self.method not in methods:
             raise ValueError(f"method must be one of {', '.join(methods)}, got {self.method}")

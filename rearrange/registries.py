@@ -1,13 +1,14 @@
 """The doors: a registry for each kind of thing that can be added, and what comes with the package.
 
-    TASKS     what is asked of the robot: rules, episodes, Gymnasium id    TaskDefinition
-    SKILLS    what the robot can learn: task, teacher, deployment, recipe  SkillDefinition
-    DOMAINS   what tasks of several skills are planned in                  PlannerDomain
-    AGENTS    who acts in an episode: called with the environment          a class or function
-    NETWORKS  policies: of observation, action and `PolicyCfg`             skills/network/policy.py
-    KINDS     loose objects: shape, size, mass, colour                     sim/home/objects.py
+    TASKS       what is asked of the robot: rules, episodes, Gymnasium id  TaskDefinition
+    SKILLS      what the robot can learn: task, teacher, deployment, recipe SkillDefinition
+    DOMAINS     what tasks of several skills are planned in                PlannerDomain
+    AGENTS      who acts in an episode: called with the environment        a class or function
+    NETWORKS    policies: of observation, action and `PolicyCfg`           skills/network/policy.py
+    ALGORITHMS  what learns from rollouts: act, store, returns, update     ver/update/algorithm.py
+    KINDS       loose objects: shape, size, mass, colour                   sim/home/objects.py
 
-The last two stay where they are, as torch and the simulator come with them.
+The last three stay where they are, as torch and the simulator come with them.
 
 `rearrange.system.registry` says how names are found, and how a module of your own adds some. This
 is the one place where the names of the package's own stand. None of them is imported for it:

@@ -17,7 +17,7 @@ from rearrange.errors import UserError
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.ranks.distributed import Ranks
 from rearrange.ver.ranks.preemption import Choice, Forecast, RankTimes
-from rearrange.ver.rollout.collector import CollectReport, NonFinite, Stopped
+from rearrange.ver.rollout.report import CollectReport, NonFinite, Stopped
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.workers.pool import TooManyRestarts

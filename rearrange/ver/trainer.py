@@ -15,10 +15,8 @@ together: see `distributed.py`.
 
 from __future__ import annotations
 
-import copy
 import logging
 import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,14 +34,16 @@ from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.meeting import Meeting
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout import turns
-from rearrange.ver.rollout.collector import Collector, CollectReport, Stopped
+from rearrange.ver.rollout.actor import Actor
+from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.report import CollectReport, Stopped
 from rearrange.ver.rollout.rollout_metrics import rollout_metrics
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Policy
 from rearrange.ver.run.checkpoint import Checkpoint, best_checkpoint
 from rearrange.ver.run.episode_window import EpisodeWindow
 from rearrange.ver.run.metrics import RunLog, SilentLog, merge_ranks, write_summary
-from rearrange.ver.run.run_state import RunState, load_for_ranks, restore_run, save_run
+from rearrange.ver.run.run_state import RunState, check_names, load_for_ranks, restore_run, save_run
 from rearrange.ver.run.snapshot import (
     LAYOUT,
     Snapshot,
@@ -56,7 +56,8 @@ from rearrange.ver.run.snapshot import (
     take_snapshot,
 )
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
-from rearrange.ver.update.learner import Learner, LearnerCfg
+from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, Turn
+from rearrange.ver.update.ppo_learner import PPO
 from rearrange.ver.update.schedules import SCHEDULES
 from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
 from rearrange.ver.workers.first_step import try_environment
@@ -66,6 +67,7 @@ from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 log = logging.getLogger(__name__)
 BuildPolicy = Callable[[ObservationSpec, ActionSpec], Policy]
+MakeAlgorithm = Callable[..., Algorithm]
 _LEARNING_GRACE_S = 15.0  # an update that was interrupted may go on for so long
 
 
@@ -81,7 +83,7 @@ class Trainer:
         identity: JSON-able values that a checkpoint must share to be resumed from, such as the
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
-        learner_factory: what to make of Learner's arguments.
+        make_algorithm: what learns, made of the arguments that `Algorithm` has.
         pool_factory: what to make of WorkerPool's arguments; serial mode has a pool of its own.
         ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
@@ -101,7 +103,7 @@ class Trainer:
         env_name: str = "",
         identity: dict[str, Any] | None = None,
         preload: tuple[str, ...] = (),
-        learner_factory: Callable[..., Any] = Learner,
+        make_algorithm: MakeAlgorithm = PPO,
         pool_factory: Callable[..., Any] = WorkerPool,
         ranks: Ranks = ALONE,
         is_quiet: bool = False,
@@ -135,9 +137,10 @@ class Trainer:
             uses_vtrace=mode.turns == "free" and cfg.async_correction == "vtrace",
             on_nonfinite=cfg.on_nonfinite,
         )
-        self.learner = learner_factory(
+        self.algorithm = make_algorithm(
             self.policy, learner_cfg, cfg.num_envs, self.device, self._rng, ranks=ranks
         )
+        check_names(self.algorithm)
         self.steps = self.updates = 0
         self.episodes = EpisodeWindow(num_envs=cfg.num_envs * ranks.world_size)
         # of the processes that trained this run earlier, and of the other ranks
@@ -193,37 +196,35 @@ class Trainer:
     def _train(self, pool) -> None:
         cfg, mode = self.cfg, MODES[self.cfg.mode]
         uses_copy = cfg.overlap or mode.turns != "in turn"
-        behaviour = copy.deepcopy(self.policy) if uses_copy else self.policy
-        lock = threading.Lock() if uses_copy else None
+        actor = Actor(self.policy, self.algorithm.act, is_copy=uses_copy)
         collector_cfg = cfg.collector
         if cfg.serial:  # nothing there is to wait for, and results must not depend on a clock
             collector_cfg = replace(collector_cfg, num_inference_workers=1, min_batch=1)
         meeting = Meeting(self.ranks, cfg, self._stop)
         collector = Collector(
-            pool, behaviour, collector_cfg, self.device,
+            pool, actor, collector_cfg, self.device,
             is_variable=mode.is_variable, is_in_step=mode.is_in_step,
             on_nonfinite=cfg.on_nonfinite, should_stop=meeting.should_stop,
-            should_end=meeting.should_end, weights_lock=lock,
+            should_end=meeting.should_end, store=self.algorithm.store,
         )  # fmt: skip
         storages = [
             RolloutStorage(
                 cfg.steps_per_rollout, cfg.num_envs, self._layout.observation,
-                self._layout.action, behaviour.state_size, self.device, meeting.may_fill,
+                self._layout.action, actor.state_size, self.device, meeting.may_fill,
             )
             for _ in range({"in turn": 1, "overlapped": 2, "free": 3}[self._turns])
         ]  # fmt: skip
 
-        def publish() -> None:
-            """The collecting policy gets the weights that are being learned."""
-            with lock:
-                behaviour.load_state_dict(self.policy.state_dict())
-                self._tell_version(collector)
+        def refresh() -> None:
+            """The policy that acts gets the weights that are learned by now."""
+            actor.refresh(self.updates, self.algorithm.num_applied)
 
-        after_step = publish if self._turns == "free" else lambda: None
+        after_step = refresh if self._turns == "free" else lambda: None
+        refresh()
         self._boundary = self._start(pool, collector, storages[0])
         saved_at = time.monotonic()
         begin = time.perf_counter()
-        rollouts = self._rollouts(collector, storages, publish, meeting)
+        rollouts = self._rollouts(collector, storages, refresh, meeting)
         try:
             while self.steps < cfg.total_steps:
                 torch.set_num_threads(1)
@@ -240,7 +241,7 @@ class Trainer:
                 self.steps += report.num_steps_all
                 self.updates += 1
                 if not uses_copy:
-                    self._tell_version(collector)
+                    refresh()
                 now = time.perf_counter()
                 figures |= {
                     "ver/policy_lag": float(lags.mean()), "ver/policy_lag_max": float(lags.max())
@@ -270,11 +271,11 @@ class Trainer:
     def _turns(self) -> str:
         return "overlapped" if self.cfg.overlap else MODES[self.cfg.mode].turns
 
-    def _rollouts(self, collector, storages, publish, meeting) -> turns.Rollouts:
+    def _rollouts(self, collector, storages, refresh, meeting) -> turns.Rollouts:
         if self._turns == "in turn":
             return turns.in_turn(collector, storages[0], meeting)
         if self._turns == "overlapped":
-            return turns.overlapped(collector, storages, publish, meeting)
+            return turns.overlapped(collector, storages, refresh, meeting)
         return turns.free_running(collector, storages)
 
     def _learn(self, storage: RolloutStorage, after_step: Callable[[], None]) -> dict[str, float]:
@@ -283,10 +284,10 @@ class Trainer:
         def should_cut() -> bool:
             return self.ranks.any(self._stop.is_set_for(_LEARNING_GRACE_S))
 
-        critic_only = self.updates < self.cfg.ppo.critic_updates
-        return self.learner.update(
-            storage, factor, should_cut=should_cut, after_step=after_step, critic_only=critic_only
+        turn = Turn(
+            lr_factor=factor, num_updates=self.updates, should_cut=should_cut, after_step=after_step
         )
+        return self.algorithm.learn(storage, turn)
 
     @property
     def _learning_threads(self) -> int:
@@ -332,7 +333,6 @@ class Trainer:
             pool.start()
             if resumed is not None and self.ranks.is_first:
                 log.warning("the environments begin new episodes: not bit-identical to one run")
-        self._tell_version(collector)
         if resumed is not None:
             restore_random(resumed, self._rng, self.device)
             if not self.ranks.is_first:  # the checkpoint has the random states of rank 0
@@ -341,15 +341,11 @@ class Trainer:
         self._seed_rank()  # whatever else drew numbers since the policy was made
         return self._snapshot(collector, storage)
 
-    def _tell_version(self, collector: Collector) -> None:
-        collector.policy_version = self.updates
-        collector.weights_step = self.learner.num_applied
-
     def _seed_rank(self, *others: int) -> None:
         seed = self.ranks.seed(self.cfg.seed, *others)
         torch.manual_seed(seed)
         if others:
-            self._rng = self.learner.rng = np.random.default_rng(seed)
+            self._rng = self.algorithm.rng = np.random.default_rng(seed)
 
     def _snapshot(self, collector: Collector, storage: RolloutStorage) -> Snapshot:
         return of_all_ranks(take_snapshot(collector, storage, self._rng), self.ranks)
@@ -408,7 +404,7 @@ class Trainer:
         note_failed_resets(self._boundary, pool)
         try:
             save_run(
-                self._checkpoints, state, self.policy, self.learner, self._identity,
+                self._checkpoints, state, self.policy, self.algorithm, self._identity,
                 self.cfg.keep_checkpoints, self._milestones(self.steps) > self._num_milestones,
             )  # fmt: skip
             self._num_milestones = self._milestones(self.steps)
@@ -431,7 +427,7 @@ class Trainer:
             log.warning("no checkpoint at step %d: %s", self.steps, _first_line(second))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        state = restore_run(checkpoint, self.policy, self.learner, self._identity, self.episodes)
+        state = restore_run(checkpoint, self.policy, self.algorithm, self._identity, self.episodes)
         self.steps, self.updates = state.steps, state.updates
         self._restarts_before, self._resumed = state.restarts, state.snapshot
         self._num_milestones = self._milestones(self.steps)

@@ -61,9 +61,10 @@ class SkillFile(SkillHeader):
     source: str = "the skill"
 
     def build(self) -> SkillPolicy:
-        """The policy, in float32 on the CPU."""
+        """The policy, in float32 on the CPU, ready to act."""
         policy = build_policy(self.observation, self.action, self.policy_cfg)
         policy.load_state_dict({name: tensor.float() for name, tensor in self.weights.items()})
+        policy.refresh()
         return policy.eval()
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -173,10 +174,28 @@ class DepthEncoder(nn.Module):
         nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)
         nn.init.zeros_(self.linear.bias)
         self.to(memory_format=torch.channels_last)
-        self._straight: StraightEncoder | None = None
+        self._straight: StraightEncoder | None = None  # made by `refresh`
+
+    def refresh(self) -> None:
+        """To be called when the weights have changed, before acting with them.
+
+        From then on few pictures at a time, without gradients, go through functions that were made
+        of the weights as they are now. Until then, and again as soon as gradients are taken,
+        weights are loaded or the modules moved, they go through the modules: the same, slower. Only
+        weights that were written in place are not noticed.
+        """
+        self._straight = StraightEncoder(self)
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_straight": None}  # a copy has weights of its own
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._straight = None
+        super()._load_from_state_dict(*args, **kwargs)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> DepthEncoder:
+        self._straight = None
+        return super()._apply(*args, **kwargs)
 
     def sized(self, picture: Tensor) -> Tensor:
         """[B, H, W, C] -> [B, h, w, C] float, averaged down to the size the network works on."""
@@ -189,13 +208,12 @@ class DepthEncoder(nn.Module):
 
     def forward(self, picture: Tensor) -> Tensor:
         if torch.is_grad_enabled():
-            self._straight = None  # a fused optimiser may follow, whose steps torch does not count
+            self._straight = None  # an optimiser's step may follow
         # A view: in memory the channels stay last, as the layers want them.
         x = self.sized(picture).permute(0, 3, 1, 2)
         is_large = x.device.type == "cpu" and x.shape[0] > CHUNK
-        straight = None if is_large else self._straightened()
-        if straight is not None:
-            return straight(_padded(x, PATCH))
+        if not is_large and not torch.compiler.is_compiling() and self._straight is not None:
+            return self._straight(_padded(x, PATCH))
         if is_large:
             x = torch.cat([self._fine_features(part) for part in x.split(CHUNK)])
         else:
@@ -203,16 +221,6 @@ class DepthEncoder(nn.Module):
         x = F.relu(self.compress_norm(self.compress(self.coarse(x))), inplace=True)
         x = x.permute(0, 2, 3, 1).flatten(1)
         return F.relu(self.linear(x.float()), inplace=True)
-
-    def _straightened(self) -> StraightEncoder | None:
-        """This encoder without its modules, as it is now; None where they are needed."""
-        if torch.compiler.is_compiling() or torch.is_grad_enabled():
-            return None
-        if self.linear.weight.is_inference():  # its changes are not counted
-            return None
-        if self._straight is None or not self._straight.is_of(self):
-            self._straight = StraightEncoder(self)
-        return self._straight
 
     def _fine_features(self, x: Tensor) -> Tensor:
         # The stem stays in float32: bfloat16 would round the far half of the depths to 1/256.

@@ -378,6 +378,11 @@ class SkillPolicy(nn.Module):
         if self.embedding.normalizer is not None:
             self.embedding.normalizer.update(self.embedding.joined(observation), gather)
 
+    def refresh(self) -> None:
+        """The weights will be these for a while: acting may be made quick. See `DepthEncoder`."""
+        if self.embedding.encoder is not None:
+            self.embedding.encoder.refresh()
+
     def _evaluate(self, minibatch: Minibatch) -> tuple[Distribution, Tensor]:
         """Distribution and value of each of a minibatch's steps."""
         self.actor.project()

@@ -20,13 +20,11 @@ Step = Callable[[Tensor], Tensor]
 
 
 class StraightEncoder:
-    """A DepthEncoder with the weights that it has now, made and called without gradients.
+    """A DepthEncoder with the weights that it has now, made and called without gradients."""
 
-    They must not have been made in inference mode: their changes torch does not count.
-    """
-
+    @torch.no_grad()
     def __init__(self, encoder: nn.Module) -> None:
-        self._stamp, dtype = _stamp(encoder), encoder.dtype
+        dtype = encoder.dtype
         self._steps: list[Step] = [
             _conv(encoder.stem, torch.float32),
             _norm(encoder.stem_norm, torch.float32),
@@ -40,23 +38,12 @@ class StraightEncoder:
         self._steps += [_conv(encoder.compress, dtype), _norm(encoder.compress_norm, dtype)]
         self._last = encoder.linear.weight, encoder.linear.bias
 
-    def is_of(self, encoder: nn.Module) -> bool:
-        """Whether the encoder's weights are still those it had: torch counts changes in place.
-
-        All but those by fused optimisers.
-        """
-        return self._stamp == _stamp(encoder)
-
     def __call__(self, x: Tensor) -> Tensor:
         """Sized and padded pictures [B, C, h, w], channels last in memory -> [B, feature_size]."""
         for step in self._steps:
             x = step(x)
         x = x.relu_().permute(0, 2, 3, 1).reshape(len(x), -1)
         return torch.nn.functional.linear(x.float(), *self._last).relu_()
-
-
-def _stamp(encoder: nn.Module) -> list[tuple[int, int]]:
-    return [(weight.data_ptr(), weight._version) for weight in encoder.parameters()]
 
 
 def _conv(conv: Conv | MatrixConv, dtype: torch.dtype) -> Step:

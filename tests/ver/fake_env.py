@@ -49,6 +49,28 @@ class FakeEnv(gymnasium.Env):
         return self.lengths[self.seed % len(self.lengths)]
 
 
+class PictureEnv(gymnasium.Env):
+    """Sees 16 x 16 lots."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (16, 16, 1), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, index):
+        self.count = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return self.look(), {}
+
+    def step(self, action):
+        self.count += 1
+        return self.look(), float(action), self.count == 5, False, {}
+
+    def look(self):
+        return self.np_random.random((16, 16, 1), np.float32)
+
+
 def observation(index, seed, step, action):
     return np.array([index, seed % SEED_RANGE, step, action], np.float32)
 

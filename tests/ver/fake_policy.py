@@ -16,6 +16,7 @@ class FakePolicy(nn.Module):
         super().__init__()
         self.state_size = int(is_recurrent)
         self.weight = nn.Parameter(torch.tensor(1.0))
+        self.num_refreshed = 0
         self.batches = []  # how many environments were served at once
         self.generator = torch.Generator().manual_seed(3)
 
@@ -37,3 +38,6 @@ class FakePolicy(nn.Module):
 
     def judge(self, observation, memory):
         return self.weight * (memory.sum(-1) + 0.01 * observation["observation"][:, 2])
+
+    def refresh(self):
+        self.num_refreshed += 1

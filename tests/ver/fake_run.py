@@ -4,6 +4,7 @@ import torch
 from fake_env import make_pool
 from fake_policy import FakePolicy
 
+from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.rollout.storage import RolloutStorage
 
@@ -22,7 +23,7 @@ class Run:
         self.pool, self.policy = pool, policy or FakePolicy()
         is_variable, is_in_step = MODES[mode]
         self.collector = Collector(
-            pool, self.policy, cfg or CollectorCfg(), torch.device("cpu"),
+            pool, Actor(self.policy), cfg or CollectorCfg(), torch.device("cpu"),
             is_variable=is_variable, is_in_step=is_in_step, **options,
         )  # fmt: skip
         spec = pool.slots.layout.observation
@@ -33,7 +34,7 @@ class Run:
 
     def collect(self, count):
         for _ in range(count):
-            self.collector.policy_version = len(self.rollouts)
+            self.collector.actor.refresh(len(self.rollouts), 0)
             self.reports.append(self.collector.collect(self.storage))
             self.rollouts.append(self.read(self.storage.complete_rows()))
             is_open = self.collector.open_row >= 0

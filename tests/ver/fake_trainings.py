@@ -16,11 +16,12 @@ from fake_policy import FakePolicy
 from fake_ranks import FakeTime, ThreadRanks, World
 
 from rearrange.ver.ranks.distributed import RanksLost
-from rearrange.ver.rollout.collector import Collector, CollectReport, NonFinite
+from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.report import CollectReport, NonFinite
 from rearrange.ver.run.metrics import SilentLog
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
-from rearrange.ver.update.learner import Learner
+from rearrange.ver.update.ppo_learner import PPO
 from rearrange.ver.workers.environment_worker import episode_seed
 from rearrange.ver.workers.pool import TooManyRestarts
 
@@ -53,7 +54,7 @@ class Training:
     is_exact: bool = False  # it went on in the middle of the episodes of the one before
 
 
-class AccountLearner(Learner):
+class AccountLearner(PPO):
     """Learns nothing, and writes down from what."""
 
     def __init__(self, policy, cfg, num_envs, device, rng, ranks, training):
@@ -145,7 +146,7 @@ def live(training, rank, step_s, folder):
     try:
         one = AccountTrainer(
             training, BreakableEnv, lambda *spec: AccountPolicy(), training.cfg,
-            Path(folder), learner_factory=partial(AccountLearner, training=training),
+            Path(folder), make_algorithm=partial(AccountLearner, training=training),
             pool_factory=partial(BreakablePool, step_s=step_s), ranks=ThreadRanks(world, rank),
             is_quiet=True,
         )  # fmt: skip

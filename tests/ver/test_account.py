@@ -45,7 +45,8 @@ from rearrange.ver.ranks import preemption
 from rearrange.ver.ranks.distributed import RanksLost
 from rearrange.ver.ranks.preemption import PreemptionCfg
 from rearrange.ver.rollout import collector
-from rearrange.ver.rollout.collector import CollectorCfg, NonFinite
+from rearrange.ver.rollout.collector import CollectorCfg
+from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg

@@ -20,7 +20,8 @@ from rearrange.eval.benchmarks.chaos.lab import Lab
 from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.skills.network.policy import PRESETS, SkillPolicy, build_policy
 from rearrange.system.stop_signals import EXIT_CODES
-from rearrange.ver.rollout.collector import CollectorCfg, NonFinite
+from rearrange.ver.rollout.collector import CollectorCfg
+from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.metrics import read_metrics
 from rearrange.ver.trainer import Trainer

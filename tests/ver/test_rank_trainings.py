@@ -14,7 +14,7 @@ from rearrange.errors import UserError
 from rearrange.skills.network.policy import PolicyCfg, build_policy
 from rearrange.ver.ranks.distributed import ALONE, Place, Ranks, RanksLost, checksum
 from rearrange.ver.ranks.preemption import Choice, Forecast, PreemptionCfg
-from rearrange.ver.rollout.collector import NonFinite
+from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.metrics import read_metrics
 from rearrange.ver.trainer import Trainer
@@ -131,7 +131,7 @@ def test_a_run_goes_on_with_another_number_of_ranks_and_fresh_episodes(tmp_path)
 def test_a_rank_that_is_asked_to_stop_stops_all_and_rank_0_saves(tmp_path, place, settings):
     def work(ranks):
         training = trainer(tmp_path / "run", ranks, steps=10**6, **settings)
-        owner = training.policy if place == "act" else training.learner
+        owner = training.policy if place == "act" else training.algorithm
         before = getattr(owner, place)
 
         def asks_for_stop(*args, **kwargs):
@@ -151,7 +151,7 @@ def test_a_rank_that_is_asked_to_stop_stops_all_and_rank_0_saves(tmp_path, place
 def test_a_rank_that_is_killed_ends_the_others_soon_and_rank_0_saves(tmp_path, place):
     def work(ranks):
         training = trainer(tmp_path / "run", ranks, steps=10**6)
-        owner = training.policy if place == "act" else training.learner
+        owner = training.policy if place == "act" else training.algorithm
         before = getattr(owner, place)
 
         def dies(*args, **kwargs):

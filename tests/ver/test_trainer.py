@@ -17,8 +17,8 @@ from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
-from rearrange.ver.update.learner import Learner
 from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.update.ppo_learner import PPO
 
 E, T = 4, 16
 S = E * T
@@ -48,7 +48,7 @@ def trainer(run_dir, updates=2, make_env=CART_POLE, policy=SMALL, after=None, ho
     size = settings["num_envs"] * settings["num_steps"]
     made = []
 
-    class Stopping(Learner):
+    class Stopping(PPO):
         def update(self, *args, **kwargs):
             if made[0].updates + 1 == after:
                 made[0].request_stop()
@@ -73,7 +73,7 @@ def trainer(run_dir, updates=2, make_env=CART_POLE, policy=SMALL, after=None, ho
         )
     )  # fmt: skip
     if after is not None:  # with the state that was restored, but asking for a stop
-        made[0].learner.__class__ = Stopping
+        made[0].algorithm.__class__ = Stopping
     return made[0]
 
 
@@ -120,7 +120,7 @@ def test_the_staleness_of_gradients_is_that_of_the_weights_that_acted(tmp_path, 
     """async, made to collect all it has room for before it learns: the second and the third rollout
     are by weights which K and 2 K optimiser steps have changed when they are learned from."""
     num_collected = threading.Semaphore(0)
-    collect, update = Collector.collect, Learner.update
+    collect, update = Collector.collect, PPO.update
 
     def counted(self, storage):
         report = collect(self, storage)
@@ -134,7 +134,7 @@ def test_the_staleness_of_gradients_is_that_of_the_weights_that_acted(tmp_path, 
         return update(self, storage, *args, **kwargs)
 
     monkeypatch.setattr(Collector, "collect", counted)
-    monkeypatch.setattr(Learner, "update", when_all_is_collected)
+    monkeypatch.setattr(PPO, "update", when_all_is_collected)
     trainer(tmp_path, 3, mode="async").run()
     lines, k = metrics(tmp_path), 4  # two epochs of two minibatches
     assert [line["ver/gradient_staleness"] for line in lines] == [1.5, k + 1.5, 2 * k + 1.5]
@@ -248,7 +248,8 @@ def test_the_best_and_evenly_spread_checkpoints_stay(tmp_path):
 def test_another_number_of_environments_goes_on(tmp_path):
     trainer(tmp_path, 1, serial=True).run()
     resumed = trainer(tmp_path, 1, serial=True, resume="auto", num_envs=8)
-    assert resumed.learner.scaler.count == S and resumed.learner.scaler.scale < 1.0  # not forgotten
+    scaler = resumed.algorithm.scaler
+    assert scaler.count == S and scaler.scale < 1.0  # not forgotten
     assert resumed.run()["total_steps"] == S + 8 * T
     resumed = trainer(tmp_path, 2, serial=True, resume="auto", num_envs=8)
     assert resumed.run()["total_steps"] == S + 2 * 8 * T

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rearrange.skills.network.policy import PRESETS, SkillPolicy
 from rearrange.tasks.gym_factory import make_gym
-from rearrange.ver.rollout.collector import NonFinite
+from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.types import Evaluation, Minibatch
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg

@@ -111,7 +111,7 @@ def train(cfg: BenchScalingCfg, way: str, ranks: Ranks, first_env: int) -> dict[
     with tempfile.TemporaryDirectory(prefix="scaling-") as folder:
         trainer = Trainer(
             OwingFactory(work.straggler, first_env), SleepPolicyFactory(work.inference_s),
-            trainer_cfg, Path(folder), learner_factory=lambda *args, **kwargs: learner,
+            trainer_cfg, Path(folder), make_algorithm=lambda *args, **kwargs: learner,
             pool_factory=SleepingPool, ranks=ranks, is_quiet=True,
         )  # fmt: skip
         if trainer.run()["stopped_by"] is not None:

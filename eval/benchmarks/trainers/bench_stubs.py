@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, Observation, PolicyStep
+from rearrange.ver.update.algorithm import Algorithm, Sequences, Turn
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 from rearrange.workloads.straggler import Sleeper
 
@@ -63,6 +66,9 @@ class SleepPolicy(nn.Module):
     def observe(self, observation: Observation, gather: Gather) -> None:
         """Nothing to learn about observations."""
 
+    def refresh(self) -> None:
+        """Nothing is kept of the weights."""
+
 
 @dataclass(frozen=True)
 class SleepPolicyFactory:
@@ -74,36 +80,40 @@ class SleepPolicyFactory:
         return SleepPolicy(action_spec, self.inference_s)
 
 
-class SleepLearner:
-    """Takes the place of the trainer's learner: updates take `learning_s` and change nothing."""
+class SleepLearner(Algorithm):
+    """An algorithm whose updates take `learning_s` and change nothing.
 
-    num_applied = 0  # optimiser steps
+    It has nothing to be saved, and judges no steps.
+    """
 
     def __init__(self, learning_s: float) -> None:
         self._learning_s = learning_s
         self._sleeper = Sleeper()
 
-    def update(
-        self,
-        storage: Any,
-        lr_factor: float = 1.0,
-        should_cut: Callable[[], bool] = lambda: False,
-        after_step: Callable[[], None] = lambda: None,
-        critic_only: bool = False,
-    ) -> dict[str, float]:
+    def compute_returns(self, storage: RolloutStorage) -> Sequences:
+        rows = storage.complete_rows()
+        return Sequences(rows, np.ones(len(rows), np.int64))
+
+    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> dict[str, float]:
         """`figures`, after `learning_s` in as many parts as there are optimiser steps."""
         for _ in range(OPTIMIZER_STEPS):
             self._sleeper.sleep(self._learning_s / OPTIMIZER_STEPS)
-            self.end_step(should_cut)
-            after_step()
+            self.end_step(turn.should_cut)
+            turn.after_step()
         return self.figures(storage)
 
     def end_step(self, should_cut: Callable[[], bool]) -> None:
         """What each part ends in: nothing."""
 
-    def figures(self, storage: Any) -> dict[str, float]:
+    def figures(self, storage: RolloutStorage) -> dict[str, float]:
         """What an update tells: nothing."""
         return {}
+
+    def values(self) -> dict[str, Any]:
+        return {}
+
+    def restore_values(self, values: dict[str, Any]) -> None:
+        pass
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 from rearrange.tasks.rules.names import SKILL_TASKS
-from rearrange.ver.update.learner import Learner
+from rearrange.ver.update.ppo_learner import PPO
 
 STRAGGLER = "straggler"
 PEER_TASK = "pick"
@@ -135,7 +135,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     from rearrange.tasks.gym_factory import make_gym
     from rearrange.ver.rollout.collector import CollectorCfg
     from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
-    from rearrange.ver.trainer import Trainer
+    from rearrange.ver.trainer import MakeAlgorithm, Trainer
     from rearrange.ver.trainer_cfg import TrainerCfg
     from rearrange.ver.workers.pool import PoolCfg
     from rearrange.workloads.straggler import StragglerFactory
@@ -144,13 +144,13 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
         raise UserError(f"policy must be one of {', '.join(PRESETS)}; got {cfg.policy!r}")
     if (run_dir / METRICS_FILE).exists():
         raise UserError(f"{run_dir} holds another run already: choose another keep_dir")
-    learner_factory: Any = Learner
+    make_algorithm: MakeAlgorithm = PPO
     collector, workers = CollectorCfg(), PoolCfg()
     if name == STRAGGLER:
         work = straggler_workload(cfg)
         make_env = StragglerFactory(work.straggler)
         policy_factory = SleepPolicyFactory(work.inference_s)
-        learner_factory = SleepLearnerFactory(work.learning_s)
+        make_algorithm = SleepLearnerFactory(work.learning_s)
         collector = CollectorCfg(num_inference_workers=cfg.num_inference_workers)
         num_rollouts, preload, device = cfg.num_rollouts, "rearrange.workloads.straggler", "cpu"
     else:
@@ -169,7 +169,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     )  # fmt: skip
     trainer = Trainer(
         make_env, policy_factory, trainer_cfg, run_dir,
-        preload=(preload,), learner_factory=learner_factory, is_quiet=True,
+        preload=(preload,), make_algorithm=make_algorithm, is_quiet=True,
     )  # fmt: skip
     if trainer.run()["stopped_by"] is not None:
         raise KeyboardInterrupt

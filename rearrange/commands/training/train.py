@@ -41,11 +41,11 @@ from rearrange.tasks.gym_factory import find_id, make_gym, registered_id
 from rearrange.tasks.recorded_options import to_record
 from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
-from rearrange.ver.rollout.collector import NonFinite
+from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
-from rearrange.ver.update.imitation import ImitationLearner
-from rearrange.ver.update.learner import Learner
+from rearrange.ver.update.algorithm import ALGORITHMS, Algorithm
+from rearrange.ver.update.ppo_learner import STANDARD
 from rearrange.ver.workers.first_step import EnvironmentFailed
 from rearrange.ver.workers.pool import TooManyRestarts
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
@@ -116,12 +116,15 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder 
     }
     num_envs = settings.num_envs * ranks.world_size
     stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
-    make_env, learner = partial(make_gym, **stream), Learner
+    make_env = partial(make_gym, **stream)
+    make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
+    if settings.algorithm != STANDARD:
+        identity["algorithm"] = {settings.algorithm: settings.algorithm_kwargs}
     is_imitation = getattr(settings, "method", "ver") == "imitation"
     if is_imitation:
         identity["method"] = "imitation"
         make_env = partial(make_guided, **stream, cfg=settings.guide)
-        learner = partial(ImitationLearner, imitation=settings.imitation)
+        make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
     is_home = find_id(subject.env_id) in TASKS.values()
     try:
         trainer = Trainer(
@@ -133,7 +136,7 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder 
             identity=identity,
             ranks=ranks,
             preload=(_preload(is_home, is_imitation),),
-            learner_factory=learner,
+            make_algorithm=make_algorithm,
             check_folder=folder.check if folder is not None else lambda: None,
         )
     except EnvironmentFailed as error:
@@ -174,6 +177,16 @@ def _unexpected(error: BaseException) -> int:
     else:
         complain(f"{type(error).__name__}: {error} (see above where); resume=auto goes on")
     return 1
+
+
+def named_algorithm(name: str, kwargs: dict[str, Any], *args: Any, **others: Any) -> Algorithm:
+    """An algorithm with the user's own settings. Raises UserError for one that it does not have."""
+    try:
+        return ALGORITHMS[name](*args, **others, **kwargs)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        raise UserError(f"algorithm_kwargs of {name} do not fit: {error}") from error
 
 
 def _preload(is_home: bool, is_imitation: bool) -> str:

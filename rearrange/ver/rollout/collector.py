@@ -19,28 +19,21 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.batching import Batching
+from rearrange.ver.rollout.report import CollectReport, EpisodeEnd, NonFinite, Stopped
 from rearrange.ver.rollout.storage import RolloutStorage
-from rearrange.ver.rollout.types import Policy
+from rearrange.ver.rollout.types import PolicyInputs
 from rearrange.ver.workers import shared_memory as sm
 
 log = logging.getLogger(__name__)
 _POLL_S = 0.1  # longest time without a look at the stop flag
 _END_POLL_S = 0.01  # the same where a rollout may end at a given time
-
-
-class NonFinite(RuntimeError):
-    """A number that is not finite came from an environment or from learning."""
-
-
-class Stopped(Exception):
-    """The training was asked to stop while collecting."""
 
 
 @dataclass(kw_only=True)
@@ -65,35 +58,8 @@ class CollectorCfg:
             raise ValueError(f"max_batch must be 0 or at least {low}, got {self.max_batch}")
 
 
-@dataclass
-class EpisodeEnd:
-    """One finished episode."""
-
-    env: int
-    total_return: float
-    length: int
-    infos: np.ndarray  # [num_infos], NaN where there is none
-    is_whole: bool  # false for a first one that was cut short
-
-
-@dataclass
-class CollectReport:
-    """What happened in one rollout, beside the steps."""
-
-    episodes: list[EpisodeEnd] = field(default_factory=list)
-    wall_s: float = 0.0
-    inference_s: float = 0.0  # the policy, summed over inference workers
-    inference_env_s: float = 0.0  # the same, summed over the environments that wait for it
-    waiting_s: float = 0.0  # nothing to infer: environments are busy
-    environment_s: float = 0.0  # summed over environments
-    num_batches: int = 0
-    num_requests: int = 0
-    num_nonfinite: int = 0
-    num_dropped_steps: int = 0
-    num_steps: int = 0  # S, fewer if it was stopped early
-    num_steps_all: int = 0  # of all ranks
-    steps_per_env: np.ndarray | None = None  # [E]
-    step_s: np.ndarray | None = None  # [E] mean time from one step to the next
+Store = Callable[[RolloutStorage, int, float, bool, bool], None]
+"""Storage, row, reward, terminated, truncated: `Algorithm.store`."""
 
 
 class Collector:
@@ -101,18 +67,18 @@ class Collector:
 
     Args:
         pool: WorkerPool or SerialPool.
-        policy: with `act` and `value`; its weights may change between rollouts.
+        actor: decides; its weights may change at any time.
         is_variable, is_in_step: see the table above.
         on_nonfinite: "stop" raises NonFinite; "drop" forgets the unfinished sequence.
         should_stop: looked at while waiting; Stopped is raised when it says so.
         should_end: asked with the complete steps and the seconds so far; ends a rollout early.
-        weights_lock: held while the policy runs, if something else may change it meanwhile.
+        store: takes the answers into the storage.
     """
 
     def __init__(
         self,
         pool,
-        policy: Policy,
+        actor: Actor,
         cfg: CollectorCfg,
         device: torch.device,
         *,
@@ -121,14 +87,13 @@ class Collector:
         on_nonfinite: str = "stop",
         should_stop: Callable[[], bool] = lambda: False,
         should_end: Callable[[int, float], bool] | None = None,
-        weights_lock: threading.Lock | None = None,
+        store: Store = RolloutStorage.complete,
     ) -> None:
-        self.pool, self.policy, self.device = pool, policy, device
+        self.pool, self.actor, self.device, self._store = pool, actor, device, store
         self._is_variable, self._is_in_step = is_variable, is_in_step
         self._on_nonfinite, self._should_stop = on_nonfinite, should_stop
         self._should_end = should_end or (lambda num_steps, seconds: False)
         self._poll_s = _POLL_S if should_end is None else _END_POLL_S
-        self._weights_lock = weights_lock or nullcontext()
         num_envs, action = pool.num_envs, pool.slots.layout.action
         self._num_threads = 1 if is_in_step else cfg.num_inference_workers
         most = num_envs if is_in_step else cfg.max_batch
@@ -138,7 +103,7 @@ class Collector:
             self._threads = ThreadPoolExecutor(self._num_threads, "inference", _one_torch_thread)
         self._lock = threading.Lock()
 
-        self.state = torch.zeros(num_envs, policy.state_size, device=device)  # [E, K] memory
+        self.state = torch.zeros(num_envs, actor.state_size, device=device)  # [E, K] memory
         self.prev_action = np.zeros((num_envs, action.size), action.dtype)
         self.is_first = np.ones(num_envs, bool)
         self.episode_id = np.zeros(num_envs, np.int64)
@@ -146,7 +111,6 @@ class Collector:
         self.open_row = np.full(num_envs, -1, np.int64)  # the step under way
         self.arrived: deque[int] = deque()  # answers that are not in a rollout yet
         self.pending: deque[int] = deque()  # environments that wait for an action
-        self.policy_version = self.weights_step = 0  # of the weights: updates, optimiser steps
         self._held: list[int] = []  # fixed: environments that have given their share
         self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
         self._sent_at = np.full(num_envs, time.perf_counter())  # when it was given its action
@@ -260,7 +224,8 @@ class Collector:
                 begins.append(e)
             else:
                 row = self.open_row[e]
-                storage.complete(row, slots.reward[e], slots.terminated[e], slots.truncated[e])
+                end = slots.terminated[e], slots.truncated[e]
+                self._store(storage, row, slots.reward[e], *end)
                 report.steps_per_env[e] += 1
                 self._num_taken[e] += 1
                 report.step_s[e] = elapsed / self._num_taken[e]
@@ -294,25 +259,14 @@ class Collector:
         envs = np.array(batch)
         with torch.inference_mode():
             inputs = self._inputs(envs, self.pool.slots.observation)
-            observation, prev_action, is_first, state = inputs
-            with self._weights_lock:
-                step = self.policy.act(observation, prev_action, is_first, state)
-                version, weights_step = self.policy_version, self.weights_step
+            decided = self.actor.act(inputs)
+            step = decided.step
             action, value = step.action.cpu().numpy(), step.value.float().cpu().numpy()
             if not (np.isfinite(value).all() and np.isfinite(action).all()):
                 raise NonFinite(self._name_bad_answer(envs, action, value))
             with self._lock:
-                rows = storage.allocate(len(batch))
-                index = torch.from_numpy(rows).to(self.device)
-                for name, array in storage.observation.items():
-                    array[index] = observation[name]
-                storage.prev_action[index], storage.is_first[index] = prev_action, is_first
-                storage.action[index], storage.state[index] = step.action, state
-                storage.log_prob[index] = step.log_prob.float()
-                storage.value[index] = step.value.float()
-                storage.env_id[rows], storage.episode_id[rows] = envs, self.episode_id[envs]
-                storage.step_id[rows] = self.step_id[envs]
-                storage.policy_version[rows], storage.weights_step[rows] = version, weights_step
+                ids = envs, self.episode_id[envs], self.step_id[envs]
+                rows = storage.decide(inputs, decided, *ids)
                 last = self._last_row[envs]
                 storage.next_value[last[last >= 0]] = value[last >= 0]
                 self._last_row[envs], self.open_row[envs] = -1, rows
@@ -344,7 +298,7 @@ class Collector:
 
     # --- environments --------------------------------------------------------------------------
 
-    def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]):
+    def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> PolicyInputs:
         """What the policy gets for some environments."""
         observation = {
             name: torch.from_numpy(array[envs]).to(self.device) for name, array in arrays.items()
@@ -352,12 +306,10 @@ class Collector:
         prev_action = torch.from_numpy(self.prev_action[envs]).to(self.device)
         is_first = torch.from_numpy(self.is_first[envs]).to(self.device)
         state = self.state[torch.from_numpy(envs).to(self.device)]
-        return observation, prev_action, is_first, state
+        return PolicyInputs(observation, prev_action, is_first, state)
 
     def _values(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
-        with self._weights_lock:
-            values = self.policy.value(*self._inputs(envs, arrays))
-        return values.float().cpu().numpy()
+        return self.actor.value(self._inputs(envs, arrays)).float().cpu().numpy()
 
     def _begin_episodes(self, envs: np.ndarray) -> None:
         self.state[torch.from_numpy(envs).to(self.device)] = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rearrange.ver.rollout.collector import CollectReport
+from rearrange.ver.rollout.report import CollectReport
 
 
 def rollout_metrics(

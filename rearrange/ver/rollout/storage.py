@@ -21,7 +21,9 @@ import numpy as np
 import torch
 
 from rearrange.ver.ranks.preemption import newest_first
+from rearrange.ver.rollout.actor import Decided
 from rearrange.ver.rollout.rows import ARRAYS, RolloutRows
+from rearrange.ver.rollout.types import PolicyInputs
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 
@@ -80,7 +82,30 @@ class RolloutStorage(RolloutRows):
         self._num_decided += count
         return rows
 
+    def decide(
+        self, inputs: PolicyInputs, decided: Decided, envs: np.ndarray, episodes: np.ndarray,
+        steps: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Opens a row for each step that was decided; the rows, [E].
+
+        Args:
+            envs, episodes, steps: whose they are, [E].
+        """
+        rows, step = self.allocate(len(envs)), decided.step
+        index = torch.from_numpy(rows).to(self.device)
+        for name, array in self.observation.items():
+            array[index] = inputs.observation[name]
+        self.prev_action[index], self.is_first[index] = inputs.prev_action, inputs.is_first
+        self.action[index], self.state[index] = step.action, inputs.state
+        self.log_prob[index] = step.log_prob.float()
+        self.value[index] = step.value.float()
+        self.env_id[rows], self.episode_id[rows], self.step_id[rows] = envs, episodes, steps
+        self.policy_version[rows] = decided.policy_version
+        self.weights_step[rows] = decided.weights_step
+        return rows
+
     def complete(self, row: int, reward: float, terminated: bool, truncated: bool) -> None:
+        """Takes in what the environment answered to the step that was decided in a row."""
         self.reward[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
         self.next_value[row] = 0.0
         self.is_complete[row] = True

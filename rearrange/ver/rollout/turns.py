@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 
-from rearrange.ver.rollout.collector import Collector, CollectReport
+from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.report import CollectReport
 from rearrange.ver.rollout.storage import RolloutStorage
 
 Rollouts = Iterator[tuple[RolloutStorage, CollectReport]]
@@ -45,7 +46,7 @@ def in_turn(collector: Collector, storage: RolloutStorage, meet: Meet = alone) -
 def overlapped(
     collector: Collector,
     storages: list[RolloutStorage],  # two
-    publish: Callable[[], None],  # gives the collector's policy the newest weights
+    refresh: Callable[[], None],  # gives the policy that acts the newest weights
     meet: Meet = alone,
 ) -> Rollouts:
     """The next rollout is collected while the caller learns from this one."""
@@ -54,7 +55,7 @@ def overlapped(
         report = meet(thread.submit(collector.collect, full).result, full, empty)
         while True:
             collector.carry(full, empty)
-            publish()
+            refresh()
             job = thread.submit(collector.collect, empty)
             try:
                 yield full, report
@@ -65,7 +66,7 @@ def overlapped(
 
 
 def free_running(collector: Collector, storages: list[RolloutStorage]) -> Rollouts:
-    """Collects as long as a storage is free; the caller publishes weights when it likes."""
+    """Collects as long as a storage is free; the caller refreshes weights when it likes."""
     free: queue.Queue = queue.Queue()
     full: queue.Queue = queue.Queue()
     is_over = threading.Event()

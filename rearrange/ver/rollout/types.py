@@ -9,16 +9,26 @@ of memory per environment (0: a policy without memory). All tensors of one call 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
+from torch.nn import Parameter
 
 Observation = dict[str, Tensor]
 """Name -> [E, ...] or [B, ...]."""
 Gather = Callable[[Tensor], list[Tensor]]
 """A rank's tensor -> those of all ranks, in the same order everywhere."""
+
+
+class PolicyInputs(NamedTuple):
+    """What a policy is asked about, for a batch of environments."""
+
+    observation: Observation  # {name: [E, ...]}
+    prev_action: Tensor  # [E, A]
+    is_first: Tensor  # [E] bool, first step of an episode: there is no previous action
+    state: Tensor  # [E, K] memory before this observation, zeros where is_first
 
 
 @dataclass
@@ -92,3 +102,16 @@ class Policy(Protocol):
         Called after an update, so that collecting and learning see the same statistics. All ranks
         do it at once, each with its own observations: `gather` gives the tensors of all.
         """
+
+    def refresh(self) -> None:
+        """Told that the weights are what they will be for a while: before it acts with new ones.
+
+        Whoever keeps something made of the weights for acting makes it now; with nothing of the
+        kind there is nothing to do.
+        """
+
+    # What it has as a torch Module:
+
+    def parameters(self) -> Iterator[Parameter]: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...

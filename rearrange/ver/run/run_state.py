@@ -1,6 +1,7 @@
 """What a training is at a boundary between rollouts, as a checkpoint and back.
 
-policy/...  optimizer/...  entropy/...  entropy_optimizer/...     weights and moments
+policy/...  optimizer/...  and so on                              weights and moments, by the names
+                                                                  that the algorithm gives them
 random/...  collector/...  open/...  actions/...                  see snapshot.py
 memory/                                                           see rollout_memory.py
 manifest: identity, counters, finished episodes, reward scaling, schedules' progress
@@ -31,13 +32,16 @@ from rearrange.ver.run.episode_window import EpisodeWindow
 from rearrange.ver.run.run_values import check_run_values
 from rearrange.ver.run.snapshot import Snapshot
 from rearrange.ver.run.training_state import flatten_optimizer, restore_optimizer
-from rearrange.ver.update.learner import Learner
+from rearrange.ver.update.algorithm import Algorithm
 from rearrange.ver.update.rollout_memory import prune_memory
 
 _SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", "actions/")
+_TAKEN = {  # no names for parts of an algorithm
+    "policy", "random", "collector", "open", "actions", "identity", "mode", "updates", "restarts",
+    "episodes", "snapshot", "memory", "optimizer_steps",
+}  # fmt: skip
 log = logging.getLogger(__name__)
 MEMORY_FOLDER = "memory"  # in that of the checkpoints
-_OPTIMIZERS = ("optimizer", "entropy_optimizer")  # of the learner
 
 
 def load_for_ranks(folder: Path, ranks: Ranks) -> Checkpoint | None:
@@ -74,11 +78,22 @@ class RunState:
     snapshot: Snapshot
 
 
+def check_names(algorithm: Algorithm) -> None:
+    """Raises ValueError for an algorithm whose parts have names that are taken, or two alike."""
+    names = [*algorithm.optimizers(), *algorithm.modules(), *algorithm.values()]
+    wrong = [name for name in names if name in _TAKEN or "/" in name or names.count(name) > 1]
+    if wrong:
+        raise ValueError(
+            f"optimizers, modules and values of an algorithm need names of their own other than "
+            f"{', '.join(sorted(_TAKEN))}; got {wrong[0]!r}"
+        )
+
+
 def save_run(
     folder: Path,
     state: RunState,
     policy: nn.Module,
-    learner: Any,
+    algorithm: Algorithm,
     identity: dict[str, Any],
     keep: int,
     is_milestone: bool,
@@ -93,15 +108,14 @@ def save_run(
         "episodes": state.episodes.state(),
         "snapshot": state.snapshot.values,
     }
-    if isinstance(learner, Learner):
-        for name in _OPTIMIZERS:
-            moments, values[name] = flatten_optimizer(getattr(learner, name))
-            tensors |= with_prefix(name, moments)
-        tensors |= with_prefix("entropy", learner.entropy.state_dict())
-        values["reward_scaler"] = learner.scaler.state()
-        values["optimizer_steps"] = learner.num_applied
-        if learner.memory is not None:
-            values["memory"] = learner.memory.save(folder / MEMORY_FOLDER)
+    values |= algorithm.values() | {"optimizer_steps": algorithm.num_applied}
+    for name, optimizer in algorithm.optimizers().items():
+        moments, values[name] = flatten_optimizer(optimizer)
+        tensors |= with_prefix(name, moments)
+    for name, module in algorithm.modules().items():
+        tensors |= with_prefix(name, module.state_dict())
+    if algorithm.memory is not None:
+        values["memory"] = algorithm.memory.save(folder / MEMORY_FOLDER)
     score = state.episodes.score()
     save_checkpoint(
         folder, state.steps, tensors, values, keep, is_milestone=is_milestone, score=score
@@ -114,7 +128,7 @@ def save_run(
 def restore_run(
     checkpoint: Checkpoint,
     policy: nn.Module,
-    learner: Any,
+    algorithm: Algorithm,
     identity: dict[str, Any],
     episodes: EpisodeWindow,
 ) -> RunState:
@@ -125,21 +139,20 @@ def restore_run(
     tensors, values = checkpoint.tensors, checkpoint.manifest
     own = with_prefix("policy", policy.state_dict())
     check_matches(checkpoint, {"identity": identity, "tensors": shapes_of(own)})
-    check_run_values(values, f"checkpoint {checkpoint.path} does not fit: ")
+    check_run_values(values, f"checkpoint {checkpoint.path} does not fit: ", algorithm.optimizers())
     try:
         policy.load_state_dict(below_prefix("policy", tensors))
-        if isinstance(learner, Learner):
-            for name in _OPTIMIZERS:
-                moments = below_prefix(name, tensors)
-                restore_optimizer(getattr(learner, name), moments, values[name])
-            learner.entropy.load_state_dict(below_prefix("entropy", tensors))
-            learner.scaler.load(values["reward_scaler"])
-            learner.num_applied = values.get("optimizer_steps", 0)
-            if learner.memory is not None and learner.ranks.is_first:
-                folder = checkpoint.path.parent / MEMORY_FOLDER
-                learner.memory.load(folder, values.get("memory", []))
-                if not learner.ranks.is_alone:
-                    log.warning("what the other ranks remember of earlier rollouts is lost")
+        for name, optimizer in algorithm.optimizers().items():
+            restore_optimizer(optimizer, below_prefix(name, tensors), values[name])
+        for name, module in algorithm.modules().items():
+            module.load_state_dict(below_prefix(name, tensors))
+        algorithm.restore_values(values)
+        algorithm.num_applied = values.get("optimizer_steps", 0)
+        if algorithm.memory is not None and algorithm.ranks.is_first:
+            folder = checkpoint.path.parent / MEMORY_FOLDER
+            algorithm.memory.load(folder, values.get("memory", []))
+            if not algorithm.ranks.is_alone:
+                log.warning("what the other ranks remember of earlier rollouts is lost")
         episodes.restore(values["episodes"])
         kept = {n: tensor for n, tensor in tensors.items() if n.startswith(_SNAPSHOT_PREFIXES)}
         snapshot = Snapshot(kept, values["snapshot"])

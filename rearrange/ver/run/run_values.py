@@ -5,6 +5,7 @@ A manifest has a checksum, but anybody can give a wrong one a right checksum.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rearrange.system.checked_json import Node
@@ -14,8 +15,16 @@ MOST = 2**53  # of whole numbers that count something
 MANY = 2**17  # environments of all ranks; a rank has at most 65535
 
 
-def check_run_values(values: dict[str, Any], where: str) -> None:
-    """Raises UserError, naming the field, for a value of another type or out of range."""
+def check_run_values(
+    values: dict[str, Any],
+    where: str,
+    optimizers: Iterable[str] = ("optimizer", "entropy_optimizer"),
+) -> None:
+    """Raises UserError, naming the field, for a value of another type or out of range.
+
+    Args:
+        optimizers: the names of those whose settings may stand there.
+    """
     node = Node(values, where)
     node["mode"].text()
     for name in ("updates", "restarts"):
@@ -30,7 +39,7 @@ def check_run_values(values: dict[str, Any], where: str) -> None:
         count, _, square = node["reward_scaler"]["moments"].numbers(3)
         if count < 0.0 or square < 0.0:
             node["reward_scaler"]["moments"].fail("hold a count and a sum of squares")
-    for name in ("optimizer", "entropy_optimizer"):
+    for name in optimizers:
         if name in values:
             _check_optimizer(node[name])
     if "memory" in values:

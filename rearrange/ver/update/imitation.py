@@ -1,4 +1,4 @@
-"""ImitationLearner: an update that teaches a policy what the environment says would have been done.
+"""Imitation: an update that teaches a policy what the environment says would have been done.
 
     storage -> returns -> epochs x [packed minibatches -> squared error to the labels -> step]
        |                              |
@@ -19,8 +19,8 @@ B: steps of a minibatch, A: action dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -31,9 +31,8 @@ from torch.nn import functional
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
-from rearrange.ver.update.entropy import EntropyCfg
-from rearrange.ver.update.learner import Learner, LearnerCfg
-from rearrange.ver.update.packing import minibatch_rows
+from rearrange.ver.update.algorithm import ALGORITHMS, LearnerCfg, Sequences
+from rearrange.ver.update.learner import Learner, Pass
 from rearrange.ver.update.rollout_memory import RolloutMemory
 
 
@@ -67,13 +66,17 @@ class Imitable(Policy, Protocol):
         ...
 
 
-class ImitationLearner(Learner):
-    """Takes the place of `Learner`.
+class Imitation(Learner):
+    """Learns by the teacher's labels.
 
     Args:
+        policy: with `means` beside what every policy has.
+        imitation: its own settings.
         label, weight: the observations that hold the labels and the weights of their parts, [A].
-        Others: as there.
+        Others: as of `Algorithm`.
     """
+
+    policy: Imitable
 
     def __init__(
         self,
@@ -82,50 +85,28 @@ class ImitationLearner(Learner):
         num_envs: int,
         device: torch.device,
         rng: np.random.Generator,
+        ranks: Ranks = ALONE,
+        *,
         imitation: ImitationCfg,
         label: str = "oracle_action",
         weight: str = "oracle_weight",
-        ranks: Ranks = ALONE,
     ) -> None:
-        cfg = replace(cfg, entropy=EntropyCfg(learned=False))  # nothing moves the deviations
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self._imitation, self._label, self._weight = imitation, label, weight
         self.memory = RolloutMemory(imitation.memory_rollouts, device)
 
-    def update(
-        self,
-        storage: RolloutStorage,
-        lr_factor: float = 1.0,
-        should_cut: Callable[[], bool] = lambda: False,
-        after_step: Callable[[], None] = lambda: None,
-        critic_only: bool = False,
-    ) -> dict[str, float]:
-        """One epoch over the new rollout, the others over rollouts drawn from the memory."""
-        cfg = self.cfg.ppo
-        self._begin(lr_factor)
-        order, lengths = self._prepare(storage)
-        self.memory.add(storage, order, lengths)
-        newest = self.memory[-1]
-        chosen = self.rng.integers(len(self.memory), size=cfg.num_epochs - 1)
-        stats: list[dict[str, float]] = []
-        for rollout in [newest, *(self.memory[i] for i in chosen)]:
-            parts = minibatch_rows(
-                np.arange(len(rollout.rows)), rollout.lengths, cfg.num_minibatches, self.rng,
-                cfg.max_sequence_length,
-            )  # fmt: skip
-            for part in parts:
-                if should_cut():
-                    break
-                figures = self._step(rollout.rows, part)
-                after_step()
-                if figures and rollout is newest:
-                    stats.append(figures)  # of what was not learned from before
-        index = torch.from_numpy(order).to(self.device)
-        seen = {name: array[index] for name, array in storage.observation.items()}
-        self.policy.observe(seen, self.ranks.gather_rows)
-        names = stats[0] if stats else ()
-        means = {name: float(np.nanmean([figures[name] for figures in stats])) for name in names}
-        return means | self._figures(storage, order, lengths, lr_factor)
+    def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
+        """One over the new rollout, the others over rollouts drawn from the memory.
+
+        Figures are of what was not learned from before.
+        """
+        memory = self.memory
+        memory.add(storage, *sequences)
+        newest = memory[-1]
+        chosen = self.rng.integers(len(memory), size=self.cfg.ppo.num_epochs - 1)
+        for rollout in [newest, *(memory[i] for i in chosen)]:
+            order = np.arange(len(rollout.rows))
+            yield Pass(rollout.rows, Sequences(order, rollout.lengths), rollout is newest)
 
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         label = minibatch.observation[self._label]
@@ -159,3 +140,6 @@ class ImitationLearner(Learner):
         delta = self._imitation.huber_delta
         error = functional.huber_loss(mean, label, reduction="none", delta=delta) / delta
         return (weight * error).sum(-1).mean()
+
+
+ALGORITHMS.add("imitation", Imitation)

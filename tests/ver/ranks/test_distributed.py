@@ -9,11 +9,12 @@ from test_learner import ACTION, CPU, OBSERVATION, E, S, collect
 from rearrange.errors import UserError
 from rearrange.skills.network.policy import PolicyCfg, build_policy
 from rearrange.ver.ranks.distributed import ALONE, Place, Ranks, checksum, read_place
-from rearrange.ver.rollout.collector import NonFinite
+from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
+from rearrange.ver.update.algorithm import LearnerCfg
 from rearrange.ver.update.entropy import EntropyCfg
-from rearrange.ver.update.learner import Learner, LearnerCfg
 from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.update.ppo_learner import PPO
 
 POLICY = PolicyCfg(
     vector_size=0, prev_action_size=4, hidden_sizes=[16], lstm_hidden=8, lstm_layers=1,
@@ -30,7 +31,7 @@ def make_learner(ranks=ALONE, num_envs=E, **settings):
     )  # fmt: skip
     entropy = EntropyCfg(learned=True, target=0.5)
     cfg = LearnerCfg(ppo=ppo, entropy=entropy, normalize_rewards=True, **settings)
-    return Learner(policy, cfg, num_envs, CPU, np.random.default_rng(ranks.rank), ranks)
+    return PPO(policy, cfg, num_envs, CPU, np.random.default_rng(ranks.rank), ranks)
 
 
 def rollout(policy, rank, is_short=False):
@@ -68,12 +69,12 @@ def test_two_ranks_learn_as_one_process_with_the_data_of_both(tmp_path, is_short
     # would differ from one process's, unless all are at their maximum.
     settings = {"max_importance_weight": 0.01} if is_short else {}
     alone = make_learner(num_envs=2 * E, **settings)
-    alone.update(joined_rollouts(alone.policy, is_short))
+    alone.learn(joined_rollouts(alone.policy, is_short))
     expected = state_of(alone)
 
     def work(ranks):
         learner = make_learner(ranks, **settings)
-        learner.update(rollout(learner.policy, ranks.rank, is_short))
+        learner.learn(rollout(learner.policy, ranks.rank, is_short))
         return state_of(learner)
 
     first, second = on_ranks(work, tmp_path)
@@ -92,7 +93,7 @@ def test_a_loss_that_is_not_finite_on_one_rank_concerns_all(tmp_path, on_nonfini
         if ranks.rank == 1:
             storage.log_prob[storage.complete_rows()[5]] = float("nan")
         try:
-            figures = learner.update(storage)
+            figures = learner.learn(storage)
         except NonFinite as error:
             return str(error)
         assert checksum(dict(learner.policy.named_parameters())) == before

@@ -8,7 +8,8 @@ from fake_policy import FakePolicy
 from fake_run import MODES, E, Run, S, T, collect
 
 from rearrange.ver.rollout.batching import Batching
-from rearrange.ver.rollout.collector import CollectorCfg, NonFinite, Stopped
+from rearrange.ver.rollout.collector import CollectorCfg
+from rearrange.ver.rollout.report import NonFinite, Stopped
 
 
 def episodes_of(rollouts):

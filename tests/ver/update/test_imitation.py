@@ -14,8 +14,8 @@ from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
-from rearrange.ver.update.imitation import ImitationCfg, ImitationLearner
-from rearrange.ver.update.learner import LearnerCfg
+from rearrange.ver.update.algorithm import LearnerCfg
+from rearrange.ver.update.imitation import Imitation, ImitationCfg
 from rearrange.ver.update.ppo import PPOCfg
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -51,8 +51,13 @@ def make(seed=0, **settings):
     cfg = PolicyCfg(vector_size=0, prev_action_size=0, hidden_sizes=[32], lstm_layers=0)
     policy = build_policy(SEEN, ACTION, cfg)
     ppo = PPOCfg(num_epochs=4, num_minibatches=2, learning_rate=3e-3)
-    learner = ImitationLearner(
-        policy, LearnerCfg(ppo=ppo), E, CPU, np.random.default_rng(seed), ImitationCfg(**settings)
+    learner = Imitation(
+        policy,
+        LearnerCfg(ppo=ppo),
+        E,
+        CPU,
+        np.random.default_rng(seed),
+        imitation=ImitationCfg(**settings),
     )
     return policy, learner
 
@@ -76,7 +81,7 @@ def test_the_teachers_actions_are_learned_where_they_have_a_weight():
     std = policy.actor.log_std.detach().clone()
     before = errors(policy, rng)
     for _ in range(150):
-        figures = learner.update(rollout(policy, rng))
+        figures = learner.learn(rollout(policy, rng))
     after = errors(policy, rng)
     assert before[:2].min() > 0.2 and after[:2].max() < 0.03
     assert figures["imitation/error"] < 0.05 and figures["imitation/labelled"] == 1.0
@@ -86,7 +91,7 @@ def test_the_teachers_actions_are_learned_where_they_have_a_weight():
 def test_slots_without_weight_are_left_alone():
     policy, learner = make()
     frozen = policy.actor.linear.weight.detach()[2].clone()
-    learner.update(rollout(policy, np.random.default_rng(1)))
+    learner.learn(rollout(policy, np.random.default_rng(1)))
     torch.testing.assert_close(policy.actor.linear.weight.detach()[2], frozen)
 
 
@@ -97,7 +102,7 @@ def test_what_an_earlier_rollout_taught_is_kept_by_the_memory():
         rng = np.random.default_rng(2)
         for side in (1, -1):
             for _ in range(60):
-                learner.update(rollout(policy, rng, side))
+                learner.learn(rollout(policy, rng, side))
         left[memory] = errors(policy, rng, side=1)[:2].max()
     assert left[40] < 0.7 * left[1]
 
@@ -108,7 +113,7 @@ def test_labels_of_two_kinds_are_averaged_by_squares_and_decided_by_huber():
     for delta in (0.0, 0.05):
         policy, learner = make(huber_delta=delta)
         for _ in range(150):  # go on in two steps of three, go back in the third, wherever it is
-            learner.update(
+            learner.learn(
                 rollout(policy, rng, label_of=lambda place: np.repeat(
                     rng.choice([0.8, -0.8], (len(place), 1), p=[2 / 3, 1 / 3]), A, axis=1
                 ))
@@ -151,9 +156,9 @@ def train(run_dir, updates, serial=True, memory_rollouts=3, **settings):
     cfg = TrainerCfg(total_steps=updates * settings["num_envs"] * settings["num_steps"], **settings)
     training = Trainer(
         Taught, lambda seen, action: build_policy(SEEN, action, policy_cfg), cfg, run_dir,
-        learner_factory=partial(ImitationLearner, imitation=imitation), is_quiet=True,
+        make_algorithm=partial(Imitation, imitation=imitation), is_quiet=True,
     )  # fmt: skip
-    remembered = None if training.learner.memory is None else len(training.learner.memory)
+    remembered = None if training.algorithm.memory is None else len(training.algorithm.memory)
     training.run()
     return remembered
 

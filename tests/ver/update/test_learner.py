@@ -6,11 +6,12 @@ import torch
 from gymnasium import spaces
 
 from rearrange.skills.network.policy import PolicyCfg, build_policy
-from rearrange.ver.rollout.collector import NonFinite
+from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
+from rearrange.ver.update.algorithm import LearnerCfg, Turn
 from rearrange.ver.update.entropy import EntropyCfg
-from rearrange.ver.update.learner import Learner, LearnerCfg
 from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.update.ppo_learner import PPO
 from rearrange.ver.update.returns import ReturnsCfg
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -29,7 +30,7 @@ def make(lr=1e-3, seed=0, policy_cfg=SMALL, **settings):
     ppo = PPOCfg(num_epochs=3, num_minibatches=2, learning_rate=lr, normalize_advantages=True)
     entropy = EntropyCfg(learned=False, initial=0.0)
     cfg = LearnerCfg(**({"ppo": ppo, "entropy": entropy} | settings))
-    return policy, Learner(policy, cfg, E, CPU, np.random.default_rng(seed))
+    return policy, PPO(policy, cfg, E, CPU, np.random.default_rng(seed))
 
 
 def collect(policy, reward_of, seed=0, p_end=0.1):
@@ -96,7 +97,7 @@ def test_advantages_returns_and_weights_reach_their_rows():
     cfg = ReturnsCfg(gamma=0.9, gae_lambda=0.7)
     policy, learner = make(returns=cfg, reward_scale=2.0)
     storage = collect(policy, lambda o, a: o[0] + a)
-    learner.update(storage)
+    learner.learn(storage)
     for row, advantage in expected_advantages(storage, 2.0, cfg).items():
         assert storage.advantage[row] == pytest.approx(advantage, abs=1e-5)
         value = float(storage.value[row])
@@ -107,7 +108,7 @@ def test_advantages_returns_and_weights_reach_their_rows():
 
 def test_the_ratios_of_fresh_data_are_one():
     policy, learner = make(lr=1e-30)
-    figures = learner.update(collect(policy, lambda o, a: a))
+    figures = learner.learn(collect(policy, lambda o, a: a))
     assert figures["ppo/ratio_max"] == pytest.approx(1.0, abs=1e-5)
     assert figures["ppo/ratio_min"] == pytest.approx(1.0, abs=1e-5)
     assert figures["ppo/clip_fraction"] == 0.0
@@ -117,22 +118,23 @@ def test_the_staleness_of_gradients_is_measured():
     """Optimiser steps between the weights that decided a step and those it changes."""
     policy, learner = make()  # three epochs of two minibatches
     storage = collect(policy, lambda o, a: a)
-    assert learner.update(storage)["ver/gradient_staleness"] == 2.5  # 0, 1, ... 5
-    assert learner.update(storage)["ver/gradient_staleness"] == 8.5  # the same steps once more
+    assert learner.learn(storage)["ver/gradient_staleness"] == 2.5  # 0, 1, ... 5
+    assert learner.learn(storage)["ver/gradient_staleness"] == 8.5  # the same steps once more
     storage.weights_step[:] = learner.num_applied - 3
-    assert learner.update(storage)["ver/gradient_staleness"] == 5.5
+    assert learner.learn(storage)["ver/gradient_staleness"] == 5.5
 
 
 def test_at_first_the_critic_alone_may_learn():
-    policy, learner = make(entropy=EntropyCfg(learned=True), ppo=PPOCfg(learning_rate=1e-2))
+    ppo = PPOCfg(learning_rate=1e-2, critic_updates=1)
+    policy, learner = make(entropy=EntropyCfg(learned=True), ppo=ppo)
     storage = collect(policy, lambda o, a: o[0] + a)
     before = {name: tensor.clone() for name, tensor in policy.state_dict().items()}
     coefficient = learner.entropy.value.item()
-    learner.update(storage, critic_only=True)
+    learner.learn(storage, Turn(num_updates=0))
     changed = {n for n, tensor in policy.state_dict().items() if not torch.equal(tensor, before[n])}
     assert changed == {"critic.weight", "critic.bias"}
     assert learner.entropy.value.item() == coefficient
-    learner.update(storage)
+    learner.learn(storage, Turn(num_updates=1))
     changed = {n for n, tensor in policy.state_dict().items() if not torch.equal(tensor, before[n])}
     assert len(changed) > 6 and learner.entropy.value.item() != coefficient
 
@@ -141,7 +143,7 @@ def test_at_first_the_critic_alone_may_learn():
 def test_cut_sequences_start_from_the_stored_memory(max_length):
     ppo = PPOCfg(num_minibatches=2, learning_rate=1e-30, max_sequence_length=max_length)
     policy, learner = make(ppo=ppo)
-    figures = learner.update(collect(policy, lambda o, a: a))
+    figures = learner.learn(collect(policy, lambda o, a: a))
     assert figures["ppo/ratio_max"] == pytest.approx(1.0, abs=1e-5)
 
 
@@ -155,7 +157,7 @@ def test_a_bandit_is_learned_in_a_few_updates(uses_vtrace):
     rates = []
     for n in range(10):
         storage = collect(policy, bandit, seed=n, p_end=1.0)
-        learner.update(storage)
+        learner.learn(storage)
         rates.append(storage.reward[storage.complete_rows()].mean())
     assert np.mean(rates[:2]) < 0.5 and np.mean(rates[-2:]) > 0.9
 
@@ -163,7 +165,7 @@ def test_a_bandit_is_learned_in_a_few_updates(uses_vtrace):
 def test_values_learn_what_an_episode_of_one_step_is_worth():
     policy, learner = make(lr=3e-2)
     for n in range(12):
-        figures = learner.update(collect(policy, lambda o, a: o[0], seed=n, p_end=1.0))
+        figures = learner.learn(collect(policy, lambda o, a: o[0], seed=n, p_end=1.0))
     assert figures["ppo/explained_variance"] > 0.8
 
 
@@ -172,7 +174,7 @@ def test_vtrace_with_the_same_policy_is_the_discounted_sum_of_rewards():
     cfg = ReturnsCfg(gamma=0.9, gae_lambda=1.0)
     policy, learner = make(uses_vtrace=True, returns=cfg)
     storage = collect(policy, lambda o, a: o[0] + a)
-    learner.update(storage)
+    learner.learn(storage)
     for row, advantage in expected_advantages(storage, 1.0, cfg).items():
         assert storage.returns[row] == pytest.approx(
             advantage + float(storage.value[row]), abs=1e-4
@@ -183,7 +185,7 @@ def test_normalised_rewards_are_those_of_the_spread():
     cfg = ReturnsCfg(gamma=0.9, gae_lambda=0.7)
     policy, learner = make(normalize_rewards=True, returns=cfg)
     storage = collect(policy, lambda o, a: 100.0 * a)
-    learner.update(storage)
+    learner.learn(storage)
     spread, returns = [], {}
     for row in sorted_rows(storage):
         e = int(storage.env_id[row])
@@ -199,7 +201,7 @@ def test_normalised_rewards_are_those_of_the_spread():
 def test_every_weight_moves_and_the_learning_rate_is_scheduled():
     policy, learner = make()
     before = [p.detach().clone() for p in learner.parameters]
-    figures = learner.update(collect(policy, bandit), lr_factor=0.5)
+    figures = learner.learn(collect(policy, bandit), Turn(lr_factor=0.5))
     assert figures["ppo/learning_rate"] == pytest.approx(5e-4)
     assert all((p != b).any() for p, b in zip(learner.parameters, before, strict=True))
     moved = max((p - b).abs().max() for p, b in zip(learner.parameters, before, strict=True))
@@ -211,7 +213,7 @@ def test_statistics_take_in_exactly_the_complete_rows():
     policy, learner = make(policy_cfg=cfg)
     storage = collect(policy, bandit)
     storage.observation["observation"][~storage.is_complete] = 1e6
-    learner.update(storage)
+    learner.learn(storage)
     seen = storage.observation["observation"][storage.complete_rows()].double()
     normalizer = policy.embedding.normalizer
     state = {name: value for name, value in normalizer.state_dict().items()}
@@ -228,9 +230,8 @@ def test_an_update_that_is_cut_ends_before_the_next_minibatch():
         return len(asked) > 1
 
     steps = []
-    learner.update(
-        collect(policy, bandit), should_cut=should_cut, after_step=lambda: steps.append(None)
-    )
+    turn = Turn(should_cut=should_cut, after_step=lambda: steps.append(None))
+    learner.learn(collect(policy, bandit), turn)
     assert len(steps) == 1
 
 
@@ -244,9 +245,9 @@ def test_a_loss_that_is_not_finite_is_named_or_skipped(on_nonfinite):
     if on_nonfinite == "stop":
         place = f"environment {storage.env_id[bad]}, episode {storage.episode_id[bad]}, step "
         with pytest.raises(NonFinite, match=place + str(storage.step_id[bad])):
-            learner.update(storage)
+            learner.learn(storage)
         return
-    figures = learner.update(storage)
+    figures = learner.learn(storage)
     assert figures["ppo/skipped_minibatches"] == 3  # one in each epoch
     assert all(value.isfinite().all() for value in policy.state_dict().values())
     assert any((value != before[name]).any() for name, value in policy.state_dict().items())

@@ -1,0 +1,49 @@
+"""What the collector tells of a rollout beside its steps, and why it gave none.
+
+E environments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+class NonFinite(RuntimeError):
+    """A number that is not finite came from an environment or from learning."""
+
+
+class Stopped(Exception):
+    """The training was asked to stop while collecting."""
+
+
+@dataclass
+class EpisodeEnd:
+    """One finished episode."""
+
+    env: int
+    total_return: float
+    length: int
+    infos: np.ndarray  # [num_infos], NaN where there is none
+    is_whole: bool  # false for a first one that was cut short
+
+
+@dataclass
+class CollectReport:
+    """What happened in one rollout, beside the steps."""
+
+    episodes: list[EpisodeEnd] = field(default_factory=list)
+    wall_s: float = 0.0
+    inference_s: float = 0.0  # the policy, summed over inference workers
+    inference_env_s: float = 0.0  # the same, summed over the environments that wait for it
+    waiting_s: float = 0.0  # nothing to infer: environments are busy
+    environment_s: float = 0.0  # summed over environments
+    num_batches: int = 0
+    num_requests: int = 0
+    num_nonfinite: int = 0
+    num_dropped_steps: int = 0
+    num_steps: int = 0  # S, fewer if it was stopped early
+    num_steps_all: int = 0  # of all ranks
+    steps_per_env: np.ndarray | None = None  # [E]
+    step_s: np.ndarray | None = None  # [E] mean time from one step to the next

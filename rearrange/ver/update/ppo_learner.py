@@ -1,0 +1,122 @@
+"""PPO: epochs over a rollout by the clipped objective, with an entropy that is kept.
+
+VER paper, section 2.2 and table A1; the losses are in `ppo.py`, the minibatches in `packing.py`.
+S steps of a rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rearrange.ver.ranks.distributed import ALONE, Ranks
+from rearrange.ver.rollout.storage import RolloutStorage
+from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
+from rearrange.ver.update.algorithm import ALGORITHMS, LearnerCfg, Sequences, Turn
+from rearrange.ver.update.entropy import EntropyCoefficient
+from rearrange.ver.update.learner import Figures, Learner, Pass
+from rearrange.ver.update.packing import minibatch_rows
+from rearrange.ver.update.ppo import ppo_loss, vtrace
+
+STANDARD = "ppo"
+
+
+class PPO(Learner):
+    """Args as of `Algorithm`; in the first `cfg.ppo.critic_updates` the policy's `critic` alone
+    learns, a Module."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        cfg: LearnerCfg,
+        num_envs: int,
+        device: torch.device,
+        rng: np.random.Generator,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        super().__init__(policy, cfg, num_envs, device, rng, ranks)
+        self.entropy = EntropyCoefficient(cfg.entropy).to(device)
+        self.entropy_optimizer = torch.optim.Adam(
+            self.entropy.parameters(), lr=cfg.entropy.learning_rate, eps=cfg.ppo.adam_eps
+        )
+        self._critic_only = False
+
+    def optimizers(self) -> dict[str, Optimizer]:
+        return {**super().optimizers(), "entropy_optimizer": self.entropy_optimizer}
+
+    def modules(self) -> dict[str, nn.Module]:
+        return {"entropy": self.entropy}
+
+    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> Figures:
+        self._critic_only = turn.num_updates < self.cfg.ppo.critic_updates
+        return super().update(storage, sequences, turn)
+
+    def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
+        for _ in range(self.cfg.ppo.num_epochs):
+            yield Pass(storage, sequences)
+
+    def _is_enough(self, figures: list[Figures]) -> bool:
+        most = self.cfg.ppo.target_kl
+        divergences = [found.get("ppo/approx_kl", 0.0) for found in figures]
+        return most is not None and float(np.mean(divergences)) > most
+
+    def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
+        evaluation = self.policy.evaluate(minibatch)
+        advantages = None
+        if self.cfg.ppo.normalize_advantages and not self.ranks.is_alone:
+            advantages = torch.cat(self.ranks.gather_rows(minibatch.advantage))
+        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo, advantages)
+        return loss, stats, evaluation
+
+    def _after_backward(self, evaluation: Evaluation) -> list[nn.Parameter]:
+        if self._critic_only:
+            critic = {id(parameter) for parameter in self.policy.critic.parameters()}
+            for parameter in self.parameters:
+                if id(parameter) not in critic and parameter.grad is not None:
+                    parameter.grad.zero_()
+        elif self.cfg.entropy.learned:
+            self.entropy_optimizer.zero_grad()
+            self.entropy.loss(evaluation.entropy.mean()).backward()
+            return list(self.entropy.parameters())
+        return []
+
+    def _after_step(self) -> None:
+        if self.cfg.entropy.learned and not self._critic_only:
+            self.entropy_optimizer.step()
+            self.entropy.project()
+
+    def _figures(
+        self, storage: RolloutStorage, sequences: Sequences, turn: Turn, stats: dict[str, list]
+    ) -> Figures:
+        figures = super()._figures(storage, sequences, turn, stats)
+        if divergences := stats.get("ppo/approx_kl"):
+            # 0 bar what was carried over, if who acted had the weights that are learned.
+            figures["ppo/first_kl"] = divergences[0]
+        return figures | {"ppo/entropy_coef": float(self.entropy.value)}
+
+    # --- data that lags behind -----------------------------------------------------------------
+
+    def _estimate(
+        self, storage: RolloutStorage, sequences: Sequences, columns: list[Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        if not self.cfg.uses_vtrace:
+            return super()._estimate(storage, sequences, columns)
+        log_rhos = self._log_rhos(storage, sequences)
+        return vtrace(log_rhos, *columns, gamma=self.cfg.returns.gamma)
+
+    @torch.no_grad()
+    def _log_rhos(self, storage: RolloutStorage, sequences: Sequences) -> Tensor:
+        """log pi - log mu of each step, [S] along the sequences, for the policy as it is now."""
+        log_rhos = np.zeros(len(storage.reward), np.float32)
+        for part in minibatch_rows(*sequences, self.cfg.ppo.num_minibatches, self.rng):
+            minibatch = storage.minibatch(*part)
+            now = self.policy.evaluate(minibatch).log_prob
+            log_rhos[part.rows] = (now - minibatch.log_prob).float().cpu().numpy()
+        return torch.from_numpy(log_rhos[sequences.rows])
+
+
+ALGORITHMS.add(STANDARD, PPO)
