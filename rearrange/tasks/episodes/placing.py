@@ -29,7 +29,6 @@ from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation
 
 GAP = 0.025  # m between objects
-TARGET_GAP = 0.06  # m around what is to be picked or placed: room for the gripper
 # In the fridge the hand comes from the door, over what stands there. What is much higher and right
 # before a target would keep it out.
 LANE = 0.07  # m to either side of what is to be reached, at least: half a hand
@@ -72,7 +71,6 @@ class Placer:
         Args:
             is_target: the robot is to reach it there, or to put it there.
         """
-        gap = TARGET_GAP if is_target else GAP
         for _ in range(attempts):
             receptacle = receptacles[self.rng.integers(len(receptacles))]
             taken = self._taken.setdefault(receptacle.name, [])
@@ -83,7 +81,7 @@ class Placer:
             spots = self._spots[receptacle.name]
             spot = spots[self.rng.integers(len(spots))]
             x, y = (spot + self.rng.uniform(-0.01, 0.01, 2)).tolist()
-            radius = kind.footprint_radius + gap
+            radius = kind.footprint_radius + GAP
             if any(math.hypot(x - ox, y - oy) < radius + other for ox, oy, other in taken):
                 continue
             if is_target and receptacle.kind == "open" and not self._stands_near(x, y):
