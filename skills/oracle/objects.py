@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from rearrange.sim.home.objects import ObjectKind
+from rearrange.sim.robot.fetch import NOZZLE_RADIUS
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.motion.body import ARM_MARGIN, Body, near, world_to_base_axes
 from rearrange.skills.motion.collision import min_clearance
@@ -14,7 +15,13 @@ from rearrange.skills.motion.driving import PathFollower
 from rearrange.skills.motion.journey import plan_journey, run_journey
 from rearrange.skills.motion.kinematics import straight_line
 from rearrange.skills.motion.motion import ARM_REST, time_parametrise
-from rearrange.skills.motion.reach import HandPose, ReachPlan, final_corners, plan_reach
+from rearrange.skills.motion.reach import (
+    HAND_MARGIN,
+    HandPose,
+    ReachPlan,
+    final_corners,
+    plan_reach,
+)
 from rearrange.skills.motion.retreat import back_off, find_reach, free_up, let_go, persist, to_rest
 from rearrange.skills.skill import Program
 
@@ -25,6 +32,7 @@ PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does n
 STEEP = 1.1  # rad from straight down; up to here the hand comes from above
 PITCH_PENALTY = 0.15  # m of driving a step down this list is worth
 PRESS = 0.012  # m that the hand presses on after first contact would be
+FLOOR_GAP = HAND_MARGIN + 0.002  # m between the nozzle's rim and what a thin object lies on
 
 
 def surface_distance(kind: ObjectKind, direction_o: np.ndarray) -> float:
@@ -152,6 +160,9 @@ def pick_hands(
         )
         if is_standing and pitch < STEEP:
             pos = centre + kind.half_height * rotation[:, 2] + approach * press
+            # What is thin must not have the hand press through it, onto what it lies on.
+            lowest = centre[2] - kind.half_height + FLOOR_GAP + NOZZLE_RADIUS * np.sin(pitch)
+            pos[2] = max(pos[2], lowest)
         else:
             pos = centre - approach * (surface_distance(kind, rotation.T @ approach) - press)
         # Far from the centre a grip is a lever.

@@ -175,7 +175,7 @@ def test_a_corner_stays_sharp_where_the_floor_inside_it_is_taken():
 
 
 def test_the_footprint_of_an_arm_that_holds_something_is_wider(sim):
-    body, *_ = start(sim, 6)
+    body, *_ = start(sim, 7)
     assert sim.is_holding
     alone = arm_footprint(sim.arm_target)
     with_it = arm_footprint(sim.arm_target, body.held_spheres())

@@ -14,8 +14,8 @@ from rearrange.skills.oracle.place import plan_place
 from rearrange.tasks.episodes.generate import generate_episode
 
 # val episodes of Pick by where the object stands, and of Place by where it has to go.
-PICKS = {"counter": 0, "fridge": 2, "drawer": 3, "table": 4, "sofa": 6, "chair": 10, "sink": 19}
-PLACES = {"sink": 0, "fridge": 1, "chair": 4, "counter": 6, "sofa": 8, "table": 16}
+PICKS = {"counter": 1, "fridge": 5, "drawer": 3, "table": 4, "sofa": 6, "chair": 10, "sink": 19}
+PLACES = {"sink": 21, "fridge": 1, "chair": 4, "counter": 6, "sofa": 10, "table": 16}
 
 
 @pytest.fixture(scope="module")
