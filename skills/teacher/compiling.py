@@ -53,6 +53,7 @@ def _ask_the_way(sim: Simulation) -> None:
         return
     here = np.array(sim.base_pose[:2])
     plan.clearance_at(*here)
+    plan.snap(*plan.bounds[:2])  # at a wall, where the base does not fit
     there = plan.random_free_point(np.random.default_rng(0))
     plan.geodesic_distance(here, there)
     plan.shortest_path(here, there)

@@ -101,9 +101,10 @@ DRAWER_HALF_WIDTH = 0.38
 DRAWER_MASS = 3.0  # kg
 HANDLE_MASS = 0.1  # kg
 DRAWER_FLOOR = 0.02  # m, surface of the drawer's floor above its bottom edge
-# Inside of the drawer along x when closed, m. It is short: what lies in it cannot slide back under
-# the counter when the drawer is pulled open, where no arm could reach it.
-DRAWER_BACK, DRAWER_FRONT = 0.0, 0.28
+# Inside of the drawer along x when closed, m: what comes out from under the counter's top, 0.3 m
+# from its middle, when the drawer counts as open, 0.45 m. What lies further back no arm could
+# reach from above.
+DRAWER_BACK, DRAWER_FRONT = -0.15, 0.28
 DRAWER_HANDLE_X = 0.375  # m, bar of the handle in front of the counter, closed
 SINK_DEPTH = 0.10
 
@@ -177,14 +178,12 @@ _COUNTER_BOXES = (
 def drawer_surface(joint: str, counter: Counter = COUNTER) -> Surface:
     """The receptacle in a drawer."""
     y, bottom, top = counter.drawers[joint]
-    # Only the front half holds objects: the back half stays under the counter's top when the drawer
-    # is open.
-    x = (0.02 + DRAWER_FRONT) / 2
+    x = (DRAWER_BACK + DRAWER_FRONT) / 2
     return Surface(
         f"receptacle_aabb_{joint}_frl_apartment_kitchen_counter",
         (x, y, bottom + DRAWER_FLOOR),
-        ((DRAWER_FRONT - 0.02) / 2, counter.half_widths[joint] - 0.02),
-        top - bottom - DRAWER_FLOOR - 0.01, "drawer", joint, 3,
+        ((DRAWER_FRONT - DRAWER_BACK) / 2, counter.half_widths[joint] - 0.02),
+        top - bottom - DRAWER_FLOOR - 0.01, "drawer", joint, 6,
     )  # fmt: skip
 
 

@@ -33,6 +33,9 @@ GAP = 0.025  # m between objects
 # before a target would keep it out.
 LANE = 0.07  # m to either side of what is to be reached, at least: half a hand
 LANE_RISE = 0.03  # m that what stands there may be higher
+# A sleeping object wakes when what it touches moves. In a drawer it has to touch the floor, else it
+# would stay in the air while the drawer is pulled away below it. It sinks in by as much anyway.
+PRESSED = 2e-4  # m
 SETTLE_STEPS = 15  # control steps, 0.5 s
 SETTLE_TOLERANCE = 0.01  # m
 ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
@@ -93,7 +96,8 @@ class Placer:
                     self._lanes.append((x, y, kind.footprint_radius, 2 * kind.half_height))
             taken.append((x, y, kind.footprint_radius))
             x, y = self._shifted(receptacle, x, y)
-            return receptacle, (x, y, receptacle.pos[2] + kind.half_height)
+            sunk = PRESSED if receptacle.kind == "drawer" else 0.0
+            return receptacle, (x, y, receptacle.pos[2] + kind.half_height - sunk)
         return None
 
     def _is_in_the_way(self, kind: ObjectKind, fridge: Receptacle, x: float, y: float) -> bool:
