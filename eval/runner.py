@@ -185,7 +185,9 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
 
         torch.set_num_threads(1)  # the other cores have workers of their own
         skill = find_skill(_skill_of(cfg))
-        known = ("camera_size", "depth", "ranges", "handle_sensors", "observation_delay")
+        known = (
+            "camera_size", "depth", "ranges", "handle_sensors", "observation_delay", "motor_lead",
+        )  # fmt: skip
         options = {name: skill.env_kwargs[name] for name in known if name in skill.env_kwargs}
     if variant_of(cfg.agent) is not None:
         skills = load_skill_set(cfg.task, cfg.agent, cfg.chain)

@@ -47,6 +47,7 @@ class LearnedSkills:
         self._body, self._episode, self._senses = body, episode, senses
         self._skills, self._cfg = skills, cfg
         self._oracle = OracleSkills(body, episode)
+        self._lead = body.sim.motor_lead  # of the environment: the oracle's
         self._names = [target.name for target in episode.targets]
         self._num_calls = 0
         self._failures: Counter[str] = Counter()  # by the step's line
@@ -69,6 +70,8 @@ class LearnedSkills:
         A skill that was cut off leaves such things; M3 too forces a release then (hab-spec 5.3).
         """
         self._beliefs.begin(None)
+        policy = self._skills.policies.get(call.skill)
+        self._body.sim.motor_lead = self._lead if policy is None else policy.motor_lead
         if self._senses.is_holding and not call.is_carrying:
             yield from let_go(self._body)
         if call.skill not in self._skills.oracle:

@@ -26,8 +26,12 @@ from rearrange.sim.robot import fetch
 
 PHYSICS_DT = 1.0 / 120.0  # s, hab-spec 1.7
 SUBSTEPS = 4  # 30 Hz control
+# Contacts as stiff as the time step allows: with MuJoCo's own (0.02 s; 0.9, 0.95) a rammed wall and
+# an object between robot and floor gave way by 30 to 40 mm.
+CONTACT_SOLREF = (2 * PHYSICS_DT, 1.0)  # s, damping ratio
+CONTACT_SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
 HOUSE, OBJECT, ROBOT, DISTAL = 1, 2, 4, 8
-GROUP_HOUSE, GROUP_ARTICULATED, GROUP_OBJECT, GROUP_ROBOT = 0, 1, 2, 3
+GROUP_HOUSE, GROUP_ARTICULATED, GROUP_OBJECT, GROUP_ROBOT, GROUP_UNSEEN = 0, 1, 2, 3, 4
 NUM_HAB_WALLS = 12
 WALL_HEIGHT = 2.4  # m
 PARKED_Z = -10.0  # m, where unused things wait
@@ -35,6 +39,7 @@ HOUSE_FRICTION = (0.7, 0.005, 0.0005)
 # Fruit must not roll for ever: a rolling coefficient of 2 mm, as for slightly soft fruit on wood.
 OBJECT_FRICTION = (0.7, 0.01, 0.002)
 GRIPPER_GEOMS = ("palm", "nozzle")
+BASE_HULL_SIDES = 24  # between 279 and 281 mm where the cylinder has 280
 
 SHAPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
@@ -54,6 +59,11 @@ def extra_body(number: int) -> str:
     return f"extra_{number:02d}"
 
 
+def speed_limit(joint: str) -> str:
+    """Name of the constraint that can hold an arm joint to a speed; see `substep`."""
+    return f"speed_{joint}"
+
+
 def build_spec() -> mujoco.MjSpec:
     """The house, the objects and the robot as an editable MjSpec, all at their parking places."""
     spec = mujoco.MjSpec()
@@ -67,6 +77,7 @@ def build_spec() -> mujoco.MjSpec:
     option.enableflags |= mujoco.mjtEnableBit.mjENBL_SLEEP
     option.iterations = 30
     option.sleep_tolerance = 3e-3  # m/s
+    spec.default.geom.solref, spec.default.geom.solimp = CONTACT_SOLREF, CONTACT_SOLIMP
     spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
 
     world = spec.worldbody
@@ -91,6 +102,7 @@ def build_spec() -> mujoco.MjSpec:
         for k in range(EXTRA_BOXES):
             _add_box(extra, f"{extra_body(i)}_{k:02d}", (0, 0, 0.1 * k), (0.2, 0.2, 0.05), fur.WOOD)
     _add_grasp_constraints(spec)
+    _add_speed_limits(spec)
     return spec
 
 
@@ -187,9 +199,10 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
         base.add_geom(
             name=name, type=SHAPES[shape], size=size if shape == "box" else [size[0], size[1], 0],
             pos=pos, mass=fetch.BASE_MASS * share, contype=ROBOT,
-            conaffinity=HOUSE | OBJECT | DISTAL,
+            conaffinity=OBJECT | DISTAL | (0 if name == "base" else HOUSE),
             group=GROUP_ROBOT, rgba=[0.30, 0.33, 0.38, 1],
         )  # fmt: skip
+    _add_base_hull(spec, base)
     forward = np.array(fetch.HEAD_CAMERA_TARGET_B) - np.array(fetch.HEAD_CAMERA_POS_B)
     forward /= np.linalg.norm(forward)
     right = np.array([0.0, -1.0, 0.0])
@@ -227,7 +240,7 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
         finger = gripper.add_body(name=f"{side}_gripper_finger_link", pos=[0, y, 0], gravcomp=1.0)
         finger.add_geom(
             name=f"{side}_finger", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.02, 0.008, 0.012],
-            mass=fetch.FINGER_MASS, contype=0, conaffinity=0, group=4,
+            mass=fetch.FINGER_MASS, contype=0, conaffinity=0, group=GROUP_UNSEEN,
         )  # fmt: skip
     for link in (
         "shoulder_lift_link",
@@ -235,6 +248,25 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
     ):  # they turn inside the shoulder's hull
         spec.add_exclude(name=f"base_{link}", bodyname1="base_link", bodyname2=link)
     _add_motors(spec)
+
+
+def _add_base_hull(spec: mujoco.MjSpec, base) -> None:
+    """What the base's cylinder meets the house with: a prism of 24 sides of the same area.
+
+    MuJoCo 4.0 takes the normal of a cylinder's side against a box's edge from the box's next face,
+    and so lets the base glide centimetres into the end of a wall. Of a prism against a box it finds
+    depth and normal.
+    """
+    (name, _, (radius, half, _), (_, _, middle)), count = fetch.BASE_GEOMS[0], BASE_HULL_SIDES
+    angle = 2 * np.pi * (np.arange(count) + 0.5) / count
+    corner = radius * np.sqrt(2 * np.pi / (count * np.sin(2 * np.pi / count)))
+    ring = np.column_stack([corner * np.cos(angle), corner * np.sin(angle)])
+    levels = [np.column_stack([ring, np.full(count, z)]) for z in (middle - half, middle + half)]
+    spec.add_mesh(name=f"{name}_hull", uservert=np.concatenate(levels).ravel())
+    base.add_geom(
+        name=f"{name}_hull", type=mujoco.mjtGeom.mjGEOM_MESH, meshname=f"{name}_hull", mass=0.0,
+        contype=ROBOT, conaffinity=HOUSE, group=GROUP_UNSEEN,
+    )  # fmt: skip
 
 
 def _add_robot_geom(body, name, shape, size, mass, is_distal, **where) -> None:
@@ -275,4 +307,16 @@ def _add_grasp_constraints(spec: mujoco.MjSpec) -> None:
         spec.add_equality(
             name=f"hold_{joint}", type=mujoco.mjtEq.mjEQ_CONNECT, active=False,
             objtype=mujoco.mjtObj.mjOBJ_BODY, name1="gripper_link", name2=joint, solref=[0.02, 1.0],
+        )  # fmt: skip
+
+
+def _add_speed_limits(spec: mujoco.MjSpec) -> None:
+    """A constraint per arm joint, off: it takes all but a ten-thousandth of a joint's excess."""
+    impedance = 0.9999
+    for joint in fetch.ARM_JOINTS:
+        spec.add_equality(
+            name=speed_limit(joint.name), type=mujoco.mjtEq.mjEQ_JOINT, active=False,
+            objtype=mujoco.mjtObj.mjOBJ_JOINT, name1=joint.name,
+            solref=[-impedance / PHYSICS_DT**2, 0.0],
+            solimp=[impedance, impedance, 0.001, 0.5, 2.0],
         )  # fmt: skip

@@ -24,14 +24,12 @@ from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
+from rearrange.sim.substep import Substep
 from rearrange.sim.suction import Suction
 
 CONTROL_DT = PHYSICS_DT * SUBSTEPS  # s
 ON_FLOOR = (
     0.3  # m, height of its centre below which an object lies on the floor: no surface is that low
-)
-_MAX_LEAD = (
-    0.15  # rad a motor target may run ahead of its joint: an arm that is held up does not wind up
 )
 
 
@@ -39,13 +37,20 @@ class Simulation:
     """The world. Objects are numbered as in `Scene.objects`, as are their slots; vectors are in m.
 
     Vectors are in the world frame unless said.
+
+    Args:
+        motor_lead: rad that a motor's target may run ahead of its joint, and not past the joint's
+            limits, so that an arm that is held up does not wind up; None: as far as it is
+            commanded, as in HAB.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, motor_lead: float | None = None) -> None:
+        self.motor_lead = motor_lead
         self.model = build_spec().compile()
         self.data = mujoco.MjData(self.model)
         model = self.model
         self._apartment = ApartmentWriter(model)
+        self._substep = Substep(model)
         self._suction = Suction(model)
         self._base_body = model.body("base_link").id
         self._ee_site = model.site("ee").id
@@ -174,21 +179,30 @@ class Simulation:
         data, model = self.data, self.model
         self._suction.update(data, grip)
         target = self.arm_target + fetch.MAX_ARM_STEP * np.asarray(arm_delta, dtype=float)
-        now = data.qpos[self._arm]
-        np.clip(target, now - _MAX_LEAD, now + _MAX_LEAD, out=target)
-        self.arm_target = np.clip(target, fetch.ARM_LOWER, fetch.ARM_UPPER)
-        data.ctrl[3:10] = self.arm_target
+        if (lead := self.motor_lead) is not None:
+            now = data.qpos[self._arm]
+            np.clip(target, now - lead, now + lead, out=target)
+            np.clip(target, fetch.ARM_LOWER, fetch.ARM_UPPER, out=target)
+        self.arm_target = target
+        qpos, ctrl, step, measure = data.qpos, data.ctrl, self._substep.step, self._forces.measure
+        ctrl[3:10] = self.arm_target
         speed = fetch.MAX_BASE_SPEED * float(base[0])
-        data.ctrl[2] = fetch.MAX_BASE_TURN * float(base[1])
+        ctrl[2] = fetch.MAX_BASE_TURN * float(base[1])
         yaw_address = self._base_qpos[2]
         self._forces.begin_step()
         held = self._suction.held_geom
+        pieces = self._substep.pieces(data)
+        if len(pieces) > 1:
+            model.opt.timestep = pieces[0]
         for _ in range(SUBSTEPS):
-            yaw = data.qpos[yaw_address]
-            data.ctrl[0] = speed * math.cos(yaw)
-            data.ctrl[1] = speed * math.sin(yaw)
-            mujoco.mj_step(model, data)
-            self._forces.measure(data, held)
+            yaw = qpos[yaw_address]
+            ctrl[0] = speed * math.cos(yaw)
+            ctrl[1] = speed * math.sin(yaw)
+            for length in pieces:
+                step(data, length)
+                measure(data, held)
+        if len(pieces) > 1:
+            model.opt.timestep = PHYSICS_DT
         self._forces.end_step()
         mujoco.mj_kinematics(model, data)
         mujoco.mj_camlight(model, data)

@@ -19,7 +19,7 @@ import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.objects import NUM_SLOTS
-from rearrange.sim.model import GRIPPER_GEOMS, HOUSE, OBJECT, object_body
+from rearrange.sim.model import GRIPPER_GEOMS, GROUP_ROBOT, HOUSE, OBJECT, object_body
 from rearrange.sim.robot import fetch
 
 HOLD_THRESHOLD = 0.15  # m, hab-spec 1.5
@@ -34,6 +34,10 @@ class Suction:
         self._model = model
         self._gripper = model.body("gripper_link").id
         self._hand_geoms = [model.geom(name).id for name in GRIPPER_GEOMS]
+        is_solid = (model.geom_conaffinity & OBJECT > 0) & (model.geom_group == GROUP_ROBOT)
+        self._other_geoms = [
+            int(geom) for geom in np.flatnonzero(is_solid) if geom not in self._hand_geoms
+        ]
         bodies = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
         self._object_body = bodies
         self._object_geom = [int(model.body_geomadr[body]) for body in bodies]
@@ -160,15 +164,16 @@ class Suction:
         geom = self._object_geom[slot]
         radius = self._model.geom_rbound[geom]
         distance = float(np.linalg.norm(data.xpos[self._object_body[slot]] - self._tip(data)))
-        if distance > radius + 0.02 or self._is_apart(data, geom):
+        is_off = distance > radius + 0.02 or self._is_apart(data, geom, self._hand_geoms)
+        if is_off and self._is_apart(data, geom, self._other_geoms):
             self._model.geom_contype[geom] = OBJECT
             self._released = None
 
-    def _is_apart(self, data: mujoco.MjData, geom: int) -> bool:
-        """Whether the object no longer overlaps any part of the hand."""
+    def _is_apart(self, data: mujoco.MjData, geom: int, parts: list[int]) -> bool:
+        """Whether the object no longer overlaps any of the robot's parts."""
         return all(
-            mujoco.mj_geomDistance(self._model, data, hand, geom, 0.05, None) > 0.001
-            for hand in self._hand_geoms
+            mujoco.mj_geomDistance(self._model, data, part, geom, 0.05, None) > 0.001
+            for part in parts
         )
 
     def _tip(self, data: mujoco.MjData) -> np.ndarray:

@@ -41,6 +41,8 @@ class WorldState:
     arm_target: np.ndarray
     """[7] rad."""
     hold_violation: bool
+    motor_lead: float | None
+    """As of `Simulation`: chains change it from skill to skill."""
 
     @classmethod
     def of(cls, sim: Simulation) -> WorldState:
@@ -52,6 +54,7 @@ class WorldState:
         return cls(
             sim.scene, copy.copy(sim.data), model.geom_contype.copy(), model.eq_data.copy(),
             copy.deepcopy(parts), sim.arm_target.copy(), sim.hold_violation,
+            sim.motor_lead,
         )  # fmt: skip
 
     def put_into(self, sim: Simulation) -> None:
@@ -64,6 +67,7 @@ class WorldState:
             part.restore(copy.deepcopy(self.parts[name]))
         sim.arm_target = self.arm_target.copy()
         sim.hold_violation = self.hold_violation
+        sim.motor_lead = self.motor_lead
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"awake": {name: getattr(self.data, name) for name in _AWAKE}}

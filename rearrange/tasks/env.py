@@ -36,6 +36,8 @@ from rearrange.tasks.rules.task import Outcome
 MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
 # Ways between many rooms are longer: where HAB's home is crossed in 10 m, these take up to 20 m.
 LONGER_WAYS = 1.5  # times the control steps of HAB's tasks, of those that need several skills
+# rad: a step's command at least; what the joint with most room can be ahead at most.
+MIN_LEAD, MAX_LEAD = 0.0125, 6.3
 MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
 _OPTIONS = ("index", "episode")
 _PICTURE_SIZE = (640, 480)  # width, height of `render`
@@ -59,6 +61,7 @@ class RearrangeEnv(gymnasium.Env):
         handle_sensors: with `marker_rel_pos` and `marker_js`, where handles and their joints are.
             HAB's tasks had them in Habitat-lab 0.2.2.
         observation_delay: 0 or 1 control steps.
+        motor_lead: rad that a motor's target may run ahead of its joint; None: any, as in HAB.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: instead of the task's own limit.
         starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
@@ -85,6 +88,7 @@ class RearrangeEnv(gymnasium.Env):
         ranges: bool | str = False,
         handle_sensors: bool = False,
         observation_delay: int = 1,
+        motor_lead: float | None = None,
         action_space: str = "full",
         max_episode_steps: int | None = None,
         starts: str = "task",
@@ -123,7 +127,8 @@ class RearrangeEnv(gymnasium.Env):
         camera_size = _whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
         self._actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task, handle_sensors)
-        self.sim = Simulation()
+        self._motor_lead = _lead(motor_lead)
+        self.sim = Simulation(self._motor_lead)
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space
         self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
@@ -167,6 +172,7 @@ class RearrangeEnv(gymnasium.Env):
         self._check(episode)
         sim = self.sim
         sim.reset(episode.scene)
+        sim.motor_lead = self._motor_lead
         if episode.start_holding:
             sim.snap_object(episode.targets[episode.target_index].object)
         self.episode, self._num_steps, self.is_success = episode, 0, False
@@ -315,6 +321,17 @@ def _restored(
     if state is not None:
         env.set_state(state)
     return env
+
+
+def _lead(value: Any) -> float | None:
+    """`motor_lead` as a float or None; UserError otherwise."""
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not MIN_LEAD <= value <= MAX_LEAD:
+        line = f"motor_lead must be null or from {MIN_LEAD} to {MAX_LEAD} rad, got {quoted(value)}"
+        raise UserError(line)
+    return float(value)
 
 
 def _whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:

@@ -6,13 +6,13 @@ from typing import Any
 from rearrange.sim.homes.layout import HOMES, SPLITS
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
-from rearrange.tasks.env import MAX_CAMERA_SIZE, MAX_WHOLE
+from rearrange.tasks.env import MAX_CAMERA_SIZE, MAX_LEAD, MAX_WHOLE, MIN_LEAD
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.ranges import CAMERA_ONLY
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
 
-BEFORE = {"handle_sensors": True}
+BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
 """What environments were like before they had an option: files from then do not say so."""
 
 
@@ -24,9 +24,20 @@ def to_record(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     options = dict(kwargs)
     if env_id not in TASK_OF_ID:
         return options
+    now = {"motor_lead": None, "handle_sensors": False}
+    options = {name: now[name] for name in _before(env_id)} | options
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in BEFORE or BEFORE[name] != value
+    }
+
+
+def _before(env_id: str) -> dict[str, Any]:
+    """`BEFORE`, of the options that the environment has a use for."""
     if make_task(TASK_OF_ID[env_id]).handle_sensors:
-        options = {"handle_sensors": False} | options
-    return {name: value for name, value in options.items() if BEFORE.get(name) is not value}
+        return dict(BEFORE)
+    return {name: value for name, value in BEFORE.items() if name != "handle_sensors"}
 
 
 def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
@@ -50,6 +61,7 @@ def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
         ),
         "handle_sensors": Node.boolean,
         "observation_delay": lambda node: node.integer(0, 1),
+        "motor_lead": lambda node: None if node.value is None else node.number(MIN_LEAD, MAX_LEAD),
         "action_space": lambda node: node.text(ACTION_SPACES),
         "max_episode_steps": lambda node: (
             None if node.value is None else node.integer(1, MAX_WHOLE)
@@ -57,8 +69,7 @@ def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
         "starts": lambda node: node.text(STARTS),
         "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
     }
-    has_handles = make_task(TASK_OF_ID[env_id]).handle_sensors
-    options: dict[str, Any] = dict(BEFORE) if has_handles else {}
+    options = _before(env_id)
     for name, node in Node(value, where, "env_kwargs").items():
         if name not in readers:
             node.fail(f"be one of {', '.join(readers)}", quoted(name))

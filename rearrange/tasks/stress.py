@@ -1,7 +1,8 @@
 """Does the home survive any behaviour? `python -m rearrange.tasks.stress --steps 100000`
 
 Every task is driven in turn by agents that no sane policy resembles; what goes wrong is counted
-and printed as JSON. Exit code 1 if anything did.
+and printed as JSON. Exit code 1 if anything did. With `--split val`, Tidy House is driven in each
+of the split's homes instead.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.sim.homes.layout import HAB
+from rearrange.sim.homes.layout import HAB, SPLITS, layout_ids
 from rearrange.tasks.actions import ACTION_SIZE, GRIP, STOP
+from rearrange.tasks.episodes.generate import generate_episode
+from rearrange.tasks.limit_watch import LimitWatch
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import TASKS
 
@@ -81,10 +84,51 @@ def stress(
     }
 
 
+def stress_homes(num_steps: int, split: str, seed: int = 0, homes: str = HAB) -> dict[str, Any]:
+    """Tidy House in every home of a split, the steps shared out between homes and agents.
+
+    Beside what `stress` counts: what `LimitWatch` sees.
+    """
+    counts = {"steps": 0, "episodes": 0, "nan": 0, "mujoco_warnings": 0, "out_of_space": 0}
+    episodes = _one_episode_a_home(split, seed, homes)
+    share = max(1, num_steps // (len(episodes) * len(AGENTS)))
+    env = make_env("tidy_house", split, seed, depth=False, homes=homes)
+    exceptions: list[str] = []
+    with LimitWatch(env.sim) as watch:
+        for home, episode in enumerate(episodes):
+            for number, agent in enumerate(AGENTS):
+                rng = np.random.default_rng([seed, home, number])
+                start = {"options": {"episode": episode}}
+                try:
+                    _drive(env, agent, share, rng, counts, start, watch)
+                except RuntimeError as error:
+                    exceptions.append(f"{episode.scene.layout_id} {agent}: {error}")
+    env.close()
+    seen = {"homes": len(episodes), "split": split, "seed": seed}
+    return counts | watch.figures() | {"exceptions": exceptions} | seen
+
+
+def _one_episode_a_home(split: str, seed: int, homes: str) -> list:
+    found: dict[str, Any] = {}
+    index, wanted = 0, len(layout_ids(split, homes))
+    while len(found) < wanted:
+        episode = generate_episode("tidy_house", split, seed, index, homes=homes)
+        found.setdefault(episode.scene.layout_id, episode)
+        index += 1
+    return list(found.values())
+
+
 def _drive(
-    env, agent: str, num_steps: int, rng: np.random.Generator, counts: dict[str, int]
+    env,
+    agent: str,
+    num_steps: int,
+    rng: np.random.Generator,
+    counts: dict[str, int],
+    start: dict[str, Any] | None = None,
+    watch: LimitWatch | None = None,
 ) -> None:
-    env.reset()
+    start = start or {}
+    env.reset(**start)
     action = np.zeros(ACTION_SIZE)
     for _ in range(num_steps):
         action = AGENTS[agent](rng, action)
@@ -95,11 +139,13 @@ def _drive(
             counts["steps"] += 1
             counts["mujoco_warnings"] += int(env.sim.data.warning.number.sum())
             counts["nan"] += not (env.sim.check_finite())
+        if watch is not None:
+            watch.after_step()
         counts["nan"] += not np.isfinite(reward)
         counts["out_of_space"] += not env.observation_space.contains(observation)
         if terminated or truncated:
             counts["episodes"] += 1
-            env.reset()
+            env.reset(**start)
 
 
 def resident_mb() -> int:
@@ -119,11 +165,15 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100_000, help="in all, control steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--homes", default=HAB, help="hab, procedural or the file of a home")
+    parser.add_argument("--split", choices=SPLITS, help="Tidy House in each home of this split")
     args = parser.parse_args()
-    figures = stress(args.steps, args.seed, homes=args.homes)
+    if args.split:
+        figures = stress_homes(args.steps, args.split, args.seed, args.homes)
+    else:
+        figures = stress(args.steps, args.seed, homes=args.homes)
     print(json.dumps(figures, indent=2))
-    bad = ("nan", "mujoco_warnings", "out_of_space", "exceptions")
-    return int(any(figures[name] for name in bad))
+    bad = ("nan", "mujoco_warnings", "out_of_space", "exceptions", "outside")
+    return int(any(figures.get(name) for name in bad))
 
 
 if __name__ == "__main__":

@@ -139,6 +139,7 @@ class LearnedPolicy(TrainedPolicy):
         self.task = TASK_OF_ID[skill.env_id]
         self.camera_size = int(skill.env_kwargs.get("camera_size", 128))
         self.observation_delay = int(skill.env_kwargs.get("observation_delay", 1))
+        self.motor_lead: float | None = skill.env_kwargs.get("motor_lead")
         self.action_space = str(skill.env_kwargs.get("action_space", "full"))
         self._slots = list(action_slots(self.task, self.action_space))
         super().__init__(skill, is_sampling)

@@ -44,7 +44,10 @@ def test_full_turn_command_gives_the_limit(sim, make_scene, run):
 
 
 def test_speeds_never_pass_their_limits(sim, make_scene):
-    """Full commands thrown from side to side: at most 3% above for the time the arm swings."""
+    """Full commands thrown from side to side: while the arm swings at most 3% above, the turn 7%.
+
+    The shoulder lags no faster than its own limit, so the arm takes the base along.
+    """
     rng = np.random.default_rng(0)
     sim.reset(make_scene())
     for _ in range(150):
@@ -52,7 +55,7 @@ def test_speeds_never_pass_their_limits(sim, make_scene):
         for _ in range(rng.integers(1, 8)):
             sim.step(rng.uniform(-1, 1, 7), None, command)
             speed, turn = base_speed(sim)
-            assert speed < 1.03 * fetch.MAX_BASE_SPEED and abs(turn) < 1.05 * fetch.MAX_BASE_TURN
+            assert speed < 1.03 * fetch.MAX_BASE_SPEED and abs(turn) < 1.07 * fetch.MAX_BASE_TURN
 
 
 def test_half_a_command_gives_half_the_speed(sim, make_scene, run):
@@ -122,6 +125,22 @@ def test_the_base_never_passes_through_furniture_or_walls(sim, make_scene):
                 sim.step(STILL, None, command)
                 assert clearance(sim.base_pose, solid) > 0.28 - 0.02, layout_id
         assert sim.check_finite()
+
+
+def test_the_end_of_a_wall_stops_the_base(sim, make_scene, run):
+    """Driven against a wall's end off its middle, where the round base meets an edge.
+
+    MuJoCo takes the contact of a cylinder and a box's edge for one with the box's next face.
+    """
+    wall = make_layout("v3_sc0_staging_00").walls[4]
+    cx, cy, _, half_y, _ = wall
+    for aside in (-0.2, -0.1, 0.1, 0.2):
+        sim.reset(make_scene(base=(cx + aside, cy - half_y - 0.6, math.pi / 2), arm=ARM_IN))
+        depth = -1.0
+        for _ in range(60):
+            sim.step(STILL, None, (1.0, 0.0))
+            depth = max(depth, 0.28 - clearance(sim.base_pose, wall[None]))
+        assert 0.0 < depth < 0.01, aside
 
 
 def clearance(pose, rectangles) -> float:

@@ -2,18 +2,29 @@
 
 import pytest
 
+from rearrange.errors import UserError
 from rearrange.tasks.recorded_options import recorded_options, to_record
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import SKILL_TASKS
 
 
 @pytest.mark.parametrize("task", SKILL_TASKS)
-@pytest.mark.parametrize("given", [{}, {"handle_sensors": False}, {"handle_sensors": True}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"handle_sensors": False},
+        {"handle_sensors": True},
+        {"motor_lead": 0.15},
+        {"motor_lead": 0.3},
+    ],
+)
 def test_what_is_recorded_makes_the_same_environment(task, given):
     record = to_record(SKILL_TASKS[task], {"depth": False} | given)
     read = recorded_options(SKILL_TASKS[task], record, "it must ")
-    spaces = [make_env(task, **o).observation_space for o in ({"depth": False} | given, read)]
-    assert spaces[0] == spaces[1]
+    first, second = (make_env(task, **o) for o in ({"depth": False} | given, read))
+    assert first.observation_space == second.observation_space
+    assert first.sim.motor_lead == second.sim.motor_lead
 
 
 def test_files_of_before_have_the_handle_sensors():
@@ -22,8 +33,22 @@ def test_files_of_before_have_the_handle_sensors():
     assert {"marker_rel_pos", "marker_js"} <= set(space)
 
 
-def test_a_run_with_handle_sensors_is_recorded_as_one_of_before():
+def test_files_of_before_have_motors_that_do_not_wind_up():
+    for name in SKILL_TASKS:
+        options = recorded_options(SKILL_TASKS[name], {"depth": False}, "it must ")
+        assert make_env(name, **options).sim.motor_lead == 0.15
+    assert make_env("pick", depth=False).sim.motor_lead is None
+    assert to_record(SKILL_TASKS["pick"], {})["motor_lead"] is None
+
+
+@pytest.mark.parametrize("lead", [True, "wide", 0.0, 7.0, float("nan")])
+def test_a_lead_is_a_step_at_least(lead):
+    with pytest.raises(UserError, match="motor_lead must be null or from"):
+        make_env("pick", depth=False, motor_lead=lead)
+
+
+def test_a_run_as_before_is_recorded_as_one_of_before():
     """So that it is gone on with: what a checkpoint says must be equal."""
-    options = {"depth": False, "handle_sensors": True}
+    options = {"depth": False, "handle_sensors": True, "motor_lead": 0.15}
     assert to_record("rearrange/OpenDrawer-v0", options) == {"depth": False}
     assert to_record("Foreign-v0", options) == options  # whatever it means there

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rearrange.tasks.stress import main, stress
+from rearrange.tasks.stress import main, stress, stress_homes
 
 
 def is_clean(figures):
@@ -14,6 +14,19 @@ def test_a_few_thousand_steps_of_nonsense_in_every_task():
     assert figures["steps"] >= 5500 and is_clean(figures), figures
     memory = figures["resident_mb"]
     assert memory["end"] - memory["after_first_task"] < 80, memory
+
+
+@pytest.mark.parametrize("homes", ["hab", "procedural"])
+def test_a_rammed_robot_stays_within_its_speeds_and_out_of_walls(homes):
+    """Every home of validation: 2% of the URDF's speeds, the robot 2 cm deep, nothing falls out.
+
+    Until the joints' speeds were limited they came to 4.4 and 5.0 times the URDF's, and the base
+    glided 89 and 102 mm into furniture and walls.
+    """
+    figures = stress_homes(6000, "val", homes=homes)
+    assert figures["steps"] > 5500 and is_clean(figures), figures
+    assert figures["worst_joint_speed"] <= 1.02 + 1e-3 and figures["outside"] == 0, figures
+    assert 0.001 < figures["worst_robot_depth_mm"] / 1000 < 0.025, figures  # 88 mm once
 
 
 @pytest.mark.slow

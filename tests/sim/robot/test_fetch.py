@@ -158,6 +158,24 @@ def test_the_arm_at_rest_does_not_touch_the_robot_itself(sim, make_scene):
     assert sim.data.ncon == 0
 
 
+def test_targets_wind_up_as_in_hab_unless_they_are_bounded(sim, make_scene, run):
+    """Past a joint's limit: by all that was commanded, or up to the limit at most."""
+    try:
+        for lead in (None, 0.15):
+            sim.motor_lead = lead
+            sim.reset(make_scene())
+            start = sim.arm_target
+            run(100, arm=np.array([0, -1.0, 0, 0, 0, 0, 0]))  # 1.25 rad, with 0.14 rad of room
+            assert sim.arm_qpos[1] == pytest.approx(fetch.ARM_LOWER[1], abs=0.02)
+            wound_up = start[1] - 1.25 if lead is None else fetch.ARM_LOWER[1]
+            assert sim.arm_target[1] == pytest.approx(wound_up, abs=1e-9)
+            run(40, arm=np.array([0, 1.0, 0, 0, 0, 0, 0]))  # half a radian back
+            moved = sim.arm_qpos[1] - fetch.ARM_LOWER[1]
+            assert moved == pytest.approx(0.0 if lead is None else 0.5, abs=0.03)
+    finally:
+        sim.motor_lead = None
+
+
 def test_the_hand_cannot_pass_through_the_base(sim, make_scene, run):
     """Folded down onto the base, the arm is stopped by contact with it."""
     sim.reset(make_scene(arm=[0.0, 1.2, 0.0, 1.5, 0.0, 1.5, 0.0]))

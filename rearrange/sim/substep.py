@@ -1,0 +1,96 @@
+"""One substep of physics: no arm joint faster than the URDF allows, no deep first contact.
+
+    pieces: the hand is fast? -> substeps of two steps of half the length
+    step:   a joint would pass its limit? -> the step again, with that joint held to the limit
+
+MuJoCo limits positions and forces, but no speeds: an arm between the driving base and a wall was
+turned at five times what the URDF allows. A joint that would pass its limit is held to it by an
+equality constraint, which the solver weighs together with the contacts: an arm that gives way no
+faster stops the base. What touches nothing and has no joint at an end is just slowed down. Contacts
+are found once a step, 27 mm deep when the hand comes at 3.3 m/s: a fast hand takes shorter steps.
+All other steps, nearly all there are, are MuJoCo's own.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from rearrange.sim.model import PHYSICS_DT, speed_limit
+from rearrange.sim.robot import fetch
+
+FAST_HAND = 1.5  # m/s: 13 mm a substep, a little more at the end of a control step
+OVERSHOOT = 1.02  # times the limit: what a joint may reach
+_PASSES = 6  # at most, of a step: holding one joint may make another one too fast
+_LIMITS = np.array([joint.max_velocity for joint in fetch.ARM_JOINTS])  # rad/s
+_MOST = OVERSHOOT * _LIMITS
+_SLOW = float(_LIMITS.min()) ** 2  # (rad/s)^2, summed over the joints: below it none is too fast
+_WHOLE, _HALVES = (PHYSICS_DT,), (PHYSICS_DT / 2, PHYSICS_DT / 2)
+
+
+class Substep:
+    """Steps a world of one model. It remembers nothing from one substep to the next."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        joints = [model.joint(joint.name) for joint in fetch.ARM_JOINTS]
+        first_q, first_v = int(joints[0].qposadr[0]), int(joints[0].dofadr[0])
+        first_row = model.equality(speed_limit(joints[0].name)).id
+        count = len(joints)
+        self._rows = slice(first_row, first_row + count)
+        self._angles, self._speeds = (slice(n, n + count) for n in (first_q, first_v))
+        self._zero = model.qpos0[self._angles].copy()
+        self._before = (np.empty(model.nq), np.empty(model.nv), np.empty(model.nv))
+        self._hand = model.site("ee").id
+        self._hand_velocity = np.zeros(6)
+
+    def pieces(self, data: mujoco.MjData) -> tuple[float, ...]:
+        """How long the steps are that make up each substep of the next control step, s."""
+        mujoco.mj_objectVelocity(
+            self._model, data, mujoco.mjtObj.mjOBJ_SITE, self._hand, self._hand_velocity, 0
+        )
+        linear = self._hand_velocity[3:]
+        return _WHOLE if linear.dot(linear) < FAST_HAND**2 else _HALVES
+
+    def step(self, data: mujoco.MjData, length: float) -> None:
+        """One `mj_step` of `length`, s."""
+        if is_kept := data.nefc > 0:
+            time = data.time
+            qpos, qvel, warmstart = self._before
+            np.copyto(qpos, data.qpos)
+            np.copyto(qvel, data.qvel)
+            np.copyto(warmstart, data.qacc_warmstart)
+        mujoco.mj_step(self._model, data)
+        speeds = data.qvel[self._speeds]
+        if speeds.dot(speeds) < _SLOW or (np.abs(speeds) <= _MOST).all():
+            return
+        if is_kept and data.nefc:
+            self._hold_fast_joints(data, time, length)
+        excess = speeds - np.minimum(np.maximum(speeds, -_MOST), _MOST)
+        speeds -= excess
+        data.qpos[self._angles] -= length * excess
+
+    def _hold_fast_joints(self, data: mujoco.MjData, time: float, length: float) -> None:
+        """Steps again, until no joint is too fast or it was tried often enough."""
+        model, speeds = self._model, data.qvel[self._speeds]  # a view
+        is_held = np.zeros(len(_LIMITS), dtype=bool)
+        target = np.zeros(len(_LIMITS))
+        for _ in range(_PASSES):
+            is_fast = np.abs(speeds) > _MOST
+            if not is_fast.any():
+                break
+            limit = np.copysign(_LIMITS, speeds)
+            # The integrator weighs the motors' damping after the solver, so that a held joint may
+            # still miss its target: then it aims as much lower as it missed.
+            missed = np.where(is_fast & is_held, limit - speeds, 0.0)
+            target = np.where(is_held, target, limit) + missed
+            is_held |= is_fast
+            data.qpos[:], data.qvel[:], data.qacc_warmstart[:] = self._before
+            data.time = time
+            # A constraint pulls its joint to an angle with 1 / PHYSICS_DT^2 a radian: here to the
+            # one where that pull takes the joint to the target within this step.
+            way = (target - speeds) * (PHYSICS_DT**2 / length)
+            model.eq_data[self._rows, 0] = data.qpos[self._angles] - self._zero + way
+            data.eq_active[self._rows] = is_held
+            mujoco.mj_step(model, data)
+        data.eq_active[self._rows] = 0
