@@ -11,7 +11,8 @@ from typing import Any
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import MISSING
 from rearrange.configs.stages import PRESETS
-from rearrange.skills.network.policy import NETWORKS, PolicyCfg
+from rearrange.skills.network.policy import NETWORKS
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS

@@ -136,34 +136,71 @@ def write_report(
 ) -> str:
     """The page as HTML text; `films` are paths relative to it."""
     title = f"{task.title}: {summary['agent']} on {summary['split']}"
+    image = base64.b64encode(figure).decode()
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        *_success(summary),
+        "<h2>Stages</h2>",
+        f'<img alt="success over stages" src="data:image/png;base64,{image}">',
+        *_stages(summary),
+        *_skills_and_failures(summary),
+        *_videos(records, films),
+        *_episodes(records, films),
+        *_run(summary),
+    ]
+    return (
+        f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>"
+        '<meta name=viewport content="width=device-width">'
+        f"<style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+# --- the parts of the page, each a list of lines --------------------------------------------------
+
+
+def _success(summary: dict[str, Any]) -> list[str]:
     success = summary["success"]
     interval = f"{100 * success['low']:.1f} to {100 * success['high']:.1f}%"
     how = "Wilson's"
     if summary["num_apartments"] > 1:
         how += f", wider where the {summary['num_apartments']} apartments differ"
-    bounds = summary["product_bound"] or [None] * len(summary["stages"])
-    film_of = {film.stem: film.as_posix() for film in films}
-    image = base64.b64encode(figure).decode()
-    parts = [
-        f"<h1>{escape(title)}</h1>",
+    return [
         f"<p class=quiet>{summary['num_episodes']} episodes, seed {summary['seed']}</p>",
         f"<p class=quiet>{escape(who_acted(summary))}</p>",
         f"<p class=success>{100 * success['mean']:.1f}% success</p>",
         f"<p class=quiet>95% interval {interval}: {how}</p>",
-        "<h2>Stages</h2>",
-        f'<img alt="success over stages" src="data:image/png;base64,{image}">',
     ]
-    if summary["stages"]:
-        parts.append(
-            _table(
-                ("stage", "reached", "95% interval", "product of skills"),
-                (
-                    (stage["name"], *_percents(stage).split(maxsplit=1), _percent(bound))
-                    for stage, bound in zip(summary["stages"], bounds, strict=True)
-                ),
-            )
+
+
+def _stages(summary: dict[str, Any]) -> list[str]:
+    if not summary["stages"]:
+        return []
+    bounds = summary["product_bound"] or [None] * len(summary["stages"])
+    return [
+        _table(
+            ("stage", "reached", "95% interval", "product of skills"),
+            (
+                (stage["name"], *_percents(stage).split(maxsplit=1), _percent(bound))
+                for stage, bound in zip(summary["stages"], bounds, strict=True)
+            ),
         )
-    parts += [
+    ]
+
+
+def _skills_and_failures(summary: dict[str, Any]) -> list[str]:
+    failures = _table(
+        ("first stage missed", "what went wrong", "episodes", "apartments"),
+        (
+            (
+                row["stage"],
+                row["failure"],
+                row["num_episodes"],
+                ", ".join(f"{scene}: {count}" for scene, count in row["scenes"].items()),
+            )
+            for row in summary["failure_places"]
+        ),
+    )
+    return [
         "<h2>Skills</h2>",
         _table(
             ("skill", "worked", "successes", "attempts"),
@@ -173,23 +210,12 @@ def write_report(
             ),
         ),
         "<h2>Failures</h2>",
-        _table(
-            ("first stage missed", "what went wrong", "episodes", "apartments"),
-            (
-                (
-                    row["stage"],
-                    row["failure"],
-                    row["num_episodes"],
-                    ", ".join(f"{scene}: {count}" for scene, count in row["scenes"].items()),
-                )
-                for row in summary["failure_places"]
-            ),
-        )
-        if summary["failures"]
-        else "<p>None.</p>",
+        failures if summary["failures"] else "<p>None.</p>",
     ]
-    if films:
-        parts.append("<h2>Videos</h2>")
+
+
+def _videos(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
+    parts = ["<h2>Videos</h2>"] if films else []
     for film in films:
         record = next(r for r in records if f"episode_{r.index:04d}" == film.stem)
         text = f"episode {record.index}, {record.scene}: {record.failure or 'success'}"
@@ -197,8 +223,12 @@ def write_report(
         parts.append(
             f"<p>{escape(text)}<br><video controls preload=metadata src='{source}'></video></p>"
         )
-    layouts = by_layout(records)
-    parts += [
+    return parts
+
+
+def _episodes(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
+    film_of = {film.stem: film.as_posix() for film in films}
+    return [
         "<h2>Apartments</h2>",
         _table(
             ("apartment", "episodes", "success", "steps", "force (N)", "path (m)"),
@@ -211,7 +241,7 @@ def write_report(
                     f"{row['force']:.0f}",
                     f"{row['path_length']:.1f}",
                 )
-                for row in layouts
+                for row in by_layout(records)
             ),
         ),
         "<h2>Episodes</h2>",
@@ -230,22 +260,19 @@ def write_report(
                 for r in records
             ),
         ),
+    ]
+
+
+def _run(summary: dict[str, Any]) -> list[str]:
+    acting = acted_with(summary)
+    return [
         "<h2>Run</h2>",
         f"<p>{summary['control_steps']} control steps; {how_fast(summary)}; "
         f"workers lost: {summary['workers_lost']}. "
         + escape(", ".join(f"{name} {number}" for name, number in summary["versions"].items()))
-        + (
-            f". {escape(acting[0].upper() + acting[1:])}."
-            if (acting := acted_with(summary))
-            else ""
-        )
+        + (f". {escape(acting[0].upper() + acting[1:])}." if acting else "")
         + "</p>",
     ]
-    return (
-        f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>"
-        '<meta name=viewport content="width=device-width">'
-        f"<style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
-    )
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

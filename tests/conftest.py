@@ -18,8 +18,9 @@ def make_skill():
         import torch
 
         from rearrange.skills.deployed.skill_files import SkillFile
-        from rearrange.skills.network.encoder import EncoderCfg
-        from rearrange.skills.network.policy import PolicyCfg, build_policy
+        from rearrange.skills.network.pictures.encoder import EncoderCfg
+        from rearrange.skills.network.policy import build_policy
+        from rearrange.skills.network.policy_cfg import PolicyCfg
         from rearrange.tasks.gym_factory import read_spaces
         from rearrange.tasks.rules.names import SKILL_TASKS
         from rearrange.ver.workers.spaces import action_spec, observation_spec

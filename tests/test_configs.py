@@ -60,7 +60,7 @@ def test_every_skill_file_composes_and_names_its_registered_task(skill):
 
 
 def test_policy_files_are_the_presets():
-    from rearrange.skills.network.policy import PRESETS
+    from rearrange.skills.network.policy_cfg import PRESETS
 
     assert set(group_options("policy")) == {"auto", *PRESETS}
     for name, preset in PRESETS.items():

@@ -23,7 +23,8 @@ ROOMS = (
     "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks",
     "rearrange.ver.ranks", "rearrange.ver.workers", "rearrange.ver.rollout",
     "rearrange.ver.update", "rearrange.ver.run", "rearrange.ver",
-    "rearrange.skills", "rearrange.skills.network", "rearrange.skills.motion",
+    "rearrange.skills", "rearrange.skills.network.pictures", "rearrange.skills.network",
+    "rearrange.skills.motion",
     "rearrange.skills.oracle", "rearrange.skills.teacher", "rearrange.skills.deployed",
     "rearrange.planner", "rearrange.planner.strips", "rearrange.planner.home",
     "rearrange.planner.agents",
@@ -52,6 +53,10 @@ WORKER_ROOTS = (
 )  # fmt: skip
 HEAVY = {"torch", "matplotlib", "scipy", "imageio", "hydra", "tensorboard", "PIL"}
 MOST_MODULES = 12  # in a room
+MOST_LINES = 400  # in a module; most have 100 to 250
+LONGEST = 80  # lines of a function: more does not fit a screen
+# Longer ones, and why: "module.function": "reason".
+LONG: dict[str, str] = {}
 
 
 def modules():
@@ -144,6 +149,24 @@ def test_rooms_are_small_and_say_what_they_are_for():
             rooms.setdefault(path.parent, []).append(name)
     assert not {str(room): len(names) for room, names in rooms.items() if len(names) > MOST_MODULES}
     assert {room_of(name) for names in rooms.values() for name in names} <= {*ROOMS}
+
+
+def test_modules_and_functions_can_be_read_at_one_go():
+    wrong, found = [], set()
+    for name, path in modules():
+        source = path.read_text()
+        if (count := len(source.splitlines())) > MOST_LINES:
+            wrong.append(f"{name} has {count} lines: are there two subjects in it?")
+        for node in ast.walk(ast.parse(source)):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            length, own = node.end_lineno - node.lineno + 1, f"{name}.{node.name}"
+            if length > LONGEST:
+                found.add(own)
+                if own not in LONG:
+                    wrong.append(f"{own} has {length} lines: split it, or say why in LONG")
+    assert not wrong, "\n".join(wrong)
+    assert found == set(LONG), "LONG names functions that are short by now"
 
 
 def test_what_a_worker_imports_is_light():

@@ -152,22 +152,7 @@ class ViewServer:
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            timeout = SILENCE_S  # of the socket
-
-            def handle(self) -> None:
-                self._deadline = threading.Timer(REQUEST_S, self._hang_up)
-                self._deadline.daemon = True
-                self._deadline.start()
-                try:
-                    super().handle()
-                finally:
-                    self._deadline.cancel()
-
-            def _hang_up(self) -> None:
-                with suppress(OSError):  # it may be closed by now
-                    self.connection.shutdown(SHUT_RDWR)
-
+        class Handler(_LocalHandler):
             def do_GET(self) -> None:
                 if not self._is_local():
                     return
@@ -193,23 +178,6 @@ class ViewServer:
                     return
                 self._answer(b"", "text/plain")
 
-            def _is_local(self) -> bool:
-                # Whatever the port: a forwarded one (ssh -L) has another number here than there.
-                host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-                is_ours = host.rsplit(":", 1)[0] in ("127.0.0.1", "localhost")
-                if is_ours and origin in (None, f"http://{host}"):
-                    return True
-                self.send_error(HTTPStatus.FORBIDDEN)
-                return False
-
-            def _answer(self, body: bytes, kind: str) -> None:
-                self.send_response(HTTPStatus.OK)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.send_header("Cache-Control", "no-store")
-                self.end_headers()
-                self.wfile.write(body)
-
             def _stream(self) -> None:
                 self.send_response(HTTPStatus.OK)
                 kind = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
@@ -226,7 +194,43 @@ class ViewServer:
                 except OSError:
                     pass  # the page was closed
 
-            def log_message(self, *arguments: object) -> None:
-                pass  # the terminal is for people
-
         return Handler
+
+
+class _LocalHandler(BaseHTTPRequestHandler):
+    """Answers pages of this machine alone, and hangs up on whoever takes too long."""
+
+    timeout = SILENCE_S  # of the socket
+
+    def handle(self) -> None:
+        self._deadline = threading.Timer(REQUEST_S, self._hang_up)
+        self._deadline.daemon = True
+        self._deadline.start()
+        try:
+            super().handle()
+        finally:
+            self._deadline.cancel()
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):  # it may be closed by now
+            self.connection.shutdown(SHUT_RDWR)
+
+    def _is_local(self) -> bool:
+        # Whatever the port: a forwarded one (ssh -L) has another number here than there.
+        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        is_ours = host.rsplit(":", 1)[0] in ("127.0.0.1", "localhost")
+        if is_ours and origin in (None, f"http://{host}"):
+            return True
+        self.send_error(HTTPStatus.FORBIDDEN)
+        return False
+
+    def _answer(self, body: bytes, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass  # the terminal is for people

@@ -8,7 +8,7 @@ PDDL does not mind the case, so `TARGET_any_targets|0` is written `target_any_ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -163,18 +163,21 @@ def task_problem(
             facts.append(_state_fact(marker, state))
     facts += more_facts
     wanted: list[Fact] = [("object_at", movable, goal) for movable, goal in pairs]
-    wanted.append(("not_holding", robot))
-    for marker, state in final_states.items():
-        if state not in ("open", "closed"):
-            raise UserError(f"{marker} can be wanted open or closed, got {state}")
-        wanted.append(_state_fact(marker, state))
-    wanted += more_goals
+    wanted += [("not_holding", robot), *_wanted_states(final_states), *more_goals]
     return problem_text(
         name,
         {pddl_name(entity): kind for entity, kind in kinds.items()},
         map(_pddl_fact, facts),
         map(_pddl_fact, wanted),
     )
+
+
+def _wanted_states(final_states: Mapping[str, str]) -> Iterator[Fact]:
+    """Raises UserError for one that nothing can be wanted in."""
+    for marker, state in final_states.items():
+        if state not in ("open", "closed"):
+            raise UserError(f"{marker} can be wanted open or closed, got {state}")
+        yield _state_fact(marker, state)
 
 
 def _marker(container: str) -> str:

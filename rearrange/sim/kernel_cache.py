@@ -5,6 +5,8 @@
 numba reads whatever lies in its cache: a file that was cut short ends every command, a flipped bit
 may crash the process. Here a damaged file is removed and its kernel compiled anew. Plain numba can
 read these files; its own, which have no checksum, are read here until they fail.
+numba takes a kernel for unchanged while its own file is. Here the files of kernels that it calls
+count too: what is compiled has them inside.
 Where nothing can be kept (a full disk, no folder to write to), kernels are compiled for this
 process alone.
 """
@@ -16,6 +18,7 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import caching
+from numba.core.dispatcher import Dispatcher
 
 MARK = b"\nsha256 "  # behind the end of a pickle, where numba does not look
 TRAILER = len(MARK) + hashlib.sha256().digest_size
@@ -124,8 +128,40 @@ def _warn_once(line: str) -> None:
     log.warning("%s", line)
 
 
+def called_files(path: str) -> set[str]:
+    """The other files whose kernels those of a module's file may call, directly or not."""
+    found: set[str] = set()
+    to_see = [module for module in list(sys.modules.values()) if _file(module) == path]
+    while to_see:
+        for thing in list(vars(to_see.pop()).values()):
+            if not isinstance(thing, Dispatcher):
+                continue
+            file = thing.py_func.__code__.co_filename
+            if file != path and file not in found:
+                found.add(file)
+                module = sys.modules.get(thing.py_func.__module__)
+                to_see += [module] if module is not None else []
+    return found
+
+
+def _file(module: Any) -> str | None:
+    return getattr(module, "__file__", None)
+
+
+def _stamp_with_called(locator: Any) -> Any:
+    """The stamp of a kernel's file, and of those that it calls, which are imported by now."""
+    own = _own_stamp(locator)
+    others = sorted(called_files(locator._py_file))
+    digests = tuple(hashlib.sha256(Path(file).read_bytes()).digest() for file in others)
+    return (own, *digests) if others else own
+
+
+_own_stamp = caching._SourceFileBackedLocatorMixin.get_source_stamp
+
+
 def install() -> None:
     """Makes numba use this for every kernel that is defined from now on. Harmless when repeated."""
     caching.IndexDataCacheFile = CheckedCacheFile
+    caching._SourceFileBackedLocatorMixin.get_source_stamp = _stamp_with_called
     if ProcessLocator not in caching.CacheImpl._locator_classes:
         caching.CacheImpl._locator_classes.append(ProcessLocator)

@@ -21,35 +21,27 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from rearrange.system.folder_lock import FolderLost
-from rearrange.system.machine import num_cores, pick_device, versions
+from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.meeting import Meeting
 from rearrange.ver.ranks.distributed import ALONE, Ranks
+from rearrange.ver.records import RunRecords, first_line, is_taken
 from rearrange.ver.rollout import turns
 from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.collector import Collector
-from rearrange.ver.rollout.report import CollectReport, Stopped
-from rearrange.ver.rollout.rollout_metrics import rollout_metrics
+from rearrange.ver.rollout.report import Stopped
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Policy
-from rearrange.ver.run.checkpoint import Checkpoint, best_checkpoint
-from rearrange.ver.run.episode_window import EpisodeWindow
-from rearrange.ver.run.metrics import RunLog, SilentLog, merge_ranks, write_summary
-from rearrange.ver.run.run_state import RunState, check_names, load_for_ranks, restore_run, save_run
 from rearrange.ver.run.snapshot import (
-    LAYOUT,
     Snapshot,
     failed_resets,
     next_episodes,
-    note_failed_resets,
     of_all_ranks,
     restore_random,
     restore_serial,
@@ -109,16 +101,16 @@ class Trainer:
         is_quiet: bool = False,
         check_folder: Callable[[], None] = lambda: None,
     ) -> None:
-        self.cfg, self.run_dir, self.env_name = cfg, Path(run_dir), env_name
+        self.cfg, self.run_dir, identity = cfg, Path(run_dir), identity or {}
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
-        self._identity, self.ranks, self._pool_factory = identity or {}, ranks, pool_factory
+        self.ranks, self._pool_factory = ranks, pool_factory
         self._check_folder = check_folder
         if not ranks.is_alone and cfg.mode == "async":
             raise ValueError(
                 "mode async runs in one process: its collecting never waits, and ranks have to "
                 "meet after every rollout"
             )
-        ranks.check_same("settings", asdict(cfg) | self._identity)
+        ranks.check_same("settings", asdict(cfg) | identity)
         place = ranks.place
         self.device = pick_device(cfg.device, place.local_rank, place.local_world_size)
         spec = try_environment(make_env, cfg.seed)
@@ -140,18 +132,10 @@ class Trainer:
         self.algorithm = make_algorithm(
             self.policy, learner_cfg, cfg.num_envs, self.device, self._rng, ranks=ranks
         )
-        check_names(self.algorithm)
-        self.steps = self.updates = 0
-        self.episodes = EpisodeWindow(num_envs=cfg.num_envs * ranks.world_size)
-        # of the processes that trained this run earlier, and of the other ranks
-        self._restarts_before = self._restarts_elsewhere = 0
-        self._num_milestones = 0
         self._stop = StopSignals()
-        self._resumed: Snapshot | None = None
-        if cfg.resume == "auto":
-            checkpoint = load_for_ranks(self._checkpoints, ranks)
-            if checkpoint is not None:
-                self._restore(checkpoint)
+        self.records = RunRecords(
+            cfg, self.run_dir, env_name, identity, ranks, self.policy, self.algorithm
+        )
         ranks.copy_from_first(self.policy.state_dict())
 
     def run(self) -> dict[str, Any]:
@@ -166,26 +150,31 @@ class Trainer:
             FolderLost: run_dir is gone or another's.
             UserError: a mistake that only an environment worker could find.
         """
-        cfg = self.cfg
         threads_before = torch.get_num_threads()
-        open_log = SilentLog
-        if self.ranks.is_first:
-            open_log = partial(RunLog, self.run_dir, cfg.total_steps, self._is_quiet, self.steps)
-        with self._stop.listening(), open_log() as run_log:
-            self._run_log = run_log
-            pool = self._make_pool()
+        with self._stop.listening(), self.records.opened(self._is_quiet):
+            pool = self.records.pool = self._make_pool()
             try:
                 self._train(pool)
             except (Exception, SystemExit) as error:
                 if not is_taken(error):
                     with suppress(OSError):  # a full disk must not hide what happened
-                        self._write_summary(run_log.wall_time_s, pool, error=_first_line(error))
+                        self._summary(error=first_line(error))
                 raise
             finally:
                 with self._stop.ignored():
                     pool.close()
                 torch.set_num_threads(threads_before)
-            return self._write_summary(run_log.wall_time_s, pool)
+            return self._summary()
+
+    @property
+    def steps(self) -> int:
+        """Environment steps so far, of all ranks."""
+        return self.records.steps
+
+    @property
+    def updates(self) -> int:
+        """How often the policy was updated so far."""
+        return self.records.updates
 
     def request_stop(self, signum: int = signal.SIGINT) -> None:
         """Makes `run` save and return soon, as the signals do."""
@@ -194,7 +183,7 @@ class Trainer:
     # --- the loop ------------------------------------------------------------------------------
 
     def _train(self, pool) -> None:
-        cfg, mode = self.cfg, MODES[self.cfg.mode]
+        cfg, mode, records = self.cfg, MODES[self.cfg.mode], self.records
         uses_copy = cfg.overlap or mode.turns != "in turn"
         actor = Actor(self.policy, self.algorithm.act, is_copy=uses_copy)
         collector_cfg = cfg.collector
@@ -212,16 +201,16 @@ class Trainer:
                 cfg.steps_per_rollout, cfg.num_envs, self._layout.observation,
                 self._layout.action, actor.state_size, self.device, meeting.may_fill,
             )
-            for _ in range({"in turn": 1, "overlapped": 2, "free": 3}[self._turns])
+            for _ in range({"in turn": 1, "overlapped": 2, "free": 3}[self.cfg.turns])
         ]  # fmt: skip
 
         def refresh() -> None:
             """The policy that acts gets the weights that are learned by now."""
             actor.refresh(self.updates, self.algorithm.num_applied)
 
-        after_step = refresh if self._turns == "free" else lambda: None
+        after_step = refresh if self.cfg.turns == "free" else lambda: None
         refresh()
-        self._boundary = self._start(pool, collector, storages[0])
+        records.boundary = self._start(pool, collector, storages[0])
         saved_at = time.monotonic()
         begin = time.perf_counter()
         rollouts = self._rollouts(collector, storages, refresh, meeting)
@@ -238,8 +227,8 @@ class Trainer:
                 lags = self.updates - storage.policy_version[storage.complete_rows()]
                 figures = self._learn(storage, after_step)
                 learn_s = meeting.learn_s = time.perf_counter() - learn_begin
-                self.steps += report.num_steps_all
-                self.updates += 1
+                records.steps += report.num_steps_all
+                records.updates += 1
                 if not uses_copy:
                     refresh()
                 now = time.perf_counter()
@@ -247,34 +236,30 @@ class Trainer:
                     "ver/policy_lag": float(lags.mean()), "ver/policy_lag_max": float(lags.max())
                 }  # fmt: skip
                 figures |= meeting.figures()
-                self._log(figures, report, pool, now - begin, learn_s)
+                records.tell(figures, report, now - begin, learn_s)
                 begin = now
-                self._boundary = self._snapshot(collector, storage)
+                records.boundary = self._snapshot(collector, storage)
                 is_due = time.monotonic() - saved_at >= cfg.checkpoint_interval_s
                 if is_due and self.steps < cfg.total_steps:
-                    self._save(pool, is_last=False)
+                    records.save(is_last=False)
                     saved_at = time.monotonic()
                 if meeting.agree_on_stop():
                     break
             self._check_folder()
         except (Exception, SystemExit) as error:  # an environment in this process may want to leave
-            self._rescue(pool, error)
+            records.rescue(error)
             raise
         else:
-            self._save(pool, is_last=True)
+            records.save(is_last=True)
         finally:
             self._stop.end()  # a collecting thread looks at it
             rollouts.close()
             collector.close()
 
-    @property
-    def _turns(self) -> str:
-        return "overlapped" if self.cfg.overlap else MODES[self.cfg.mode].turns
-
     def _rollouts(self, collector, storages, refresh, meeting) -> turns.Rollouts:
-        if self._turns == "in turn":
+        if self.cfg.turns == "in turn":
             return turns.in_turn(collector, storages[0], meeting)
-        if self._turns == "overlapped":
+        if self.cfg.turns == "overlapped":
             return turns.overlapped(collector, storages, refresh, meeting)
         return turns.free_running(collector, storages)
 
@@ -296,7 +281,7 @@ class Trainer:
         if not any(len(spec.shape) == 3 for spec in self._layout.observation.values()):
             return 1  # small layers are done before a second thread has woken up
         # Collecting beside it has a thread of its own.
-        return max(1, self._cores - (self._turns != "in turn"))
+        return max(1, self._cores - (self.cfg.turns != "in turn"))
 
     @property
     def _cores(self) -> int:
@@ -308,15 +293,15 @@ class Trainer:
     def _make_pool(self):
         cfg = self.cfg
         numbers = np.zeros(cfg.num_envs, np.int64)
-        if self._resumed is not None:
-            is_exact = cfg.serial and self._resumed.values["is_exact"]
-            numbers = next_episodes(self._resumed, cfg.num_envs, self.ranks, is_exact)
+        if self.records.resumed is not None:
+            is_exact = cfg.serial and self.records.resumed.values["is_exact"]
+            numbers = next_episodes(self.records.resumed, cfg.num_envs, self.ranks, is_exact)
         worker_cfg = WorkerCfg(
             cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps,
-            self.ranks.rank * cfg.num_envs, cfg.repeat_failed, failed_resets(self._resumed),
+            self.ranks.rank * cfg.num_envs, cfg.repeat_failed, failed_resets(self.records.resumed),
             self.steps // (cfg.num_envs * self.ranks.world_size),
         )  # fmt: skip
-        is_fresh = self._resumed is None
+        is_fresh = self.records.resumed is None
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)
         workers = cfg.workers.sized(cfg.num_envs, self._cores)
@@ -326,7 +311,7 @@ class Trainer:
 
     def _start(self, pool, collector: Collector, storage: RolloutStorage) -> Snapshot:
         """Starts or restores the environments; the snapshot of the beginning."""
-        resumed = self._resumed
+        resumed = self.records.resumed
         if resumed is not None and self.cfg.serial and resumed.values["is_exact"]:
             restore_serial(resumed, collector, storage)
         else:
@@ -350,131 +335,5 @@ class Trainer:
     def _snapshot(self, collector: Collector, storage: RolloutStorage) -> Snapshot:
         return of_all_ranks(take_snapshot(collector, storage, self._rng), self.ranks)
 
-    # --- what is written -----------------------------------------------------------------------
-
-    @property
-    def _checkpoints(self) -> Path:
-        return self.run_dir / "checkpoints"
-
-    def _log(
-        self, figures: dict, report: CollectReport, pool, wall_s: float, learn_s: float
-    ) -> None:
-        own = figures | rollout_metrics(
-            report, self.cfg.num_envs, wall_s, learn_s, self._turns == "in turn"
-        )
-        own["faults/restarts"] = pool.restarts
-        first_env = self.ranks.rank * self.cfg.num_envs
-        episodes = [
-            [end.total_return, end.length, end.infos.tolist(), first_env + end.env, end.is_whole]
-            for end in report.episodes
-        ]
-        of_ranks = self.ranks.gather({"metrics": own, "episodes": episodes})
-        for total, length, values, env, is_whole in (
-            end for rank in of_ranks for end in rank["episodes"]
-        ):
-            infos = dict(zip(self.cfg.info_keys, values, strict=True))
-            success = infos.pop("success", float("nan"))
-            known = None if np.isnan(success) else success
-            self.episodes.add(total, length, known, infos, env=env, is_whole=is_whole)
-        merged = merge_ranks([rank["metrics"] for rank in of_ranks])
-        self._restarts_elsewhere = int(merged["faults/restarts"]) - pool.restarts
-        merged |= {
-            "faults/restarts": self._all_restarts(pool),
-            "episode/finished": self.episodes.num_finished,
-            "episode/averaged": len(self.episodes),
-        }
-        metrics = self.episodes.metrics() | merged
-        try:
-            self._run_log.update(metrics, self.steps)
-        except OSError as error:
-            log.warning("the metrics of step %d could not be written: %s", self.steps, error)
-
-    def _save(self, pool, is_last: bool) -> None:
-        """Writes a checkpoint of the last boundary between rollouts.
-
-        Rank 0 alone does. A disk that refuses it is survived while the training goes on, not at its
-        end.
-        """
-        if not self.ranks.is_first:
-            return
-        state = RunState(
-            self.steps, self.updates, self.cfg.mode, self._all_restarts(pool), self.episodes,
-            self._boundary,
-        )  # fmt: skip
-        note_failed_resets(self._boundary, pool)
-        try:
-            save_run(
-                self._checkpoints, state, self.policy, self.algorithm, self._identity,
-                self.cfg.keep_checkpoints, self._milestones(self.steps) > self._num_milestones,
-            )  # fmt: skip
-            self._num_milestones = self._milestones(self.steps)
-        except OSError as error:
-            if is_last:
-                raise
-            log.warning("no checkpoint at step %d: %s", self.steps, error)
-
-    def _milestones(self, step: int) -> int:
-        """How many there are up to a step."""
-        return step * self.cfg.keep_milestones // self.cfg.total_steps
-
-    def _rescue(self, pool, error: BaseException) -> None:
-        """Saves before an error ends the training; must not hide it by another one."""
-        if is_taken(error):
-            return
-        try:
-            self._save(pool, is_last=False)
-        except Exception as second:
-            log.warning("no checkpoint at step %d: %s", self.steps, _first_line(second))
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        state = restore_run(checkpoint, self.policy, self.algorithm, self._identity, self.episodes)
-        self.steps, self.updates = state.steps, state.updates
-        self._restarts_before, self._resumed = state.restarts, state.snapshot
-        self._num_milestones = self._milestones(self.steps)
-        values = state.snapshot.values
-        is_same = len(values["episode_numbers"]) == self.cfg.num_envs
-        # Saved actions belong to the episodes of their seed.
-        values["is_exact"] &= is_same and values.get("seed") == self.cfg.seed
-        values["is_exact"] &= self.ranks.is_alone and values.get("layout") == LAYOUT
-
-    def _all_restarts(self, pool) -> int:
-        return self._restarts_before + self._restarts_elsewhere + pool.restarts
-
-    def _best(self) -> dict[str, Any] | None:
-        """The best checkpoint that there is: its file, and what it is the best by."""
-        best = None
-        if self.ranks.is_first:
-            with suppress(OSError):  # a folder that is gone must not hide what happened
-                best = best_checkpoint(self._checkpoints)
-        return best and {"checkpoint": str(best[0]), "metric": best[1], "value": best[2]}
-
-    def _write_summary(self, wall_time_s: float, pool, **others: Any) -> dict[str, Any]:
-        return write_summary(
-            self.run_dir if self.ranks.is_first else None,
-            env=self.env_name,
-            mode=self.cfg.mode,
-            total_steps=self.steps,
-            wall_time_s=wall_time_s,
-            episodes=self.episodes,
-            restarts=self._all_restarts(pool),
-            versions=versions(),
-            stopped_by=self._stop.name,
-            seed=self.cfg.seed,
-            serial=self.cfg.serial,
-            num_envs=self.cfg.num_envs,
-            world_size=self.ranks.world_size,
-            sampling="asynchronous" if self._turns == "free" else "synchronous",
-            gradients="central" if self.ranks.is_alone else "decentralised",
-            device=str(self.device),
-            best=self._best(),
-            **others,
-        )
-
-
-def is_taken(error: BaseException) -> bool:
-    """Whether another process writes into the run's folder: ours must not any more."""
-    return isinstance(error, FolderLost) and error.is_taken
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    def _summary(self, **others: Any) -> dict[str, Any]:
+        return self.records.summary(self._stop.name, str(self.device), **others)

@@ -150,6 +150,11 @@ class TrainerCfg:
             raise ValueError("overlap=true means nothing in mode async, which always overlaps")
 
     @property
+    def turns(self) -> str:
+        """How collecting and learning alternate: in turn, overlapped or free."""
+        return "overlapped" if self.overlap else MODES[self.mode].turns
+
+    @property
     def steps_per_rollout(self) -> int:
         """S."""
         return self.num_envs * self.num_steps

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from rearrange.errors import UserError
-from rearrange.skills.network.encoder import EncoderCfg
-from rearrange.skills.network.policy import PolicyCfg, build_policy, policy_json
+from rearrange.skills.network.pictures.encoder import EncoderCfg
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.gym_factory import read_spaces, registered_id
 from rearrange.tasks.recorded_options import recorded_options, to_record

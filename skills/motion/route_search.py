@@ -77,20 +77,23 @@ def turn_is_free(x, y, before, after, base_field, arm_field, radius, circles, x0
 
 
 @njit(cache=True, nogil=True)
+def _way_to(last, before, layer, nx):
+    """The states from the first to `last`, [n, 3]: heading, iy, ix."""
+    chain = [last]
+    while before[chain[-1]] >= 0:
+        chain.append(before[chain[-1]])
+    states = np.empty((len(chain), 3), np.int64)
+    for i in range(len(chain)):
+        node = chain[len(chain) - 1 - i]
+        states[i, 0], states[i, 1], states[i, 2] = node // layer, node % layer // nx, node % nx
+    return states
+
+
+@njit(cache=True, nogil=True)
 def search(
-    base_field,
-    arm_field,
-    radius,
-    circles,
-    x0,
-    y0,
-    cell,
-    field,
-    start,
-    goal,
-    has_yaw,
+    base_field, arm_field, radius, circles, x0, y0, cell, field, start, goal, has_yaw,
     max_expansions,
-):
+):  # fmt: skip
     """A* over (heading, iy, ix): the chain of states [n, 3], none if there is no way."""
     ny, nx = base_field.shape
     layer = ny * nx
@@ -116,18 +119,7 @@ def search(
         expansions += 1
         heading, iy, ix = here // layer, here % layer // nx, here % nx
         if iy == goal[1] and ix == goal[2] and (not has_yaw or heading == goal[0]):
-            chain = [here]
-            while before[chain[-1]] >= 0:
-                chain.append(before[chain[-1]])
-            states = np.empty((len(chain), 3), np.int64)
-            for i in range(len(chain)):
-                node = chain[len(chain) - 1 - i]
-                states[i, 0], states[i, 1], states[i, 2] = (
-                    node // layer,
-                    node % layer // nx,
-                    node % nx,
-                )
-            return states
+            return _way_to(here, before, layer, nx)
         if expansions > max_expansions:
             return none
         for move in range(4):

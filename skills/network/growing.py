@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rearrange.skills.network.embedding import Embedding
 from rearrange.skills.network.levelled import LEVELLED_SIZE
-from rearrange.skills.network.policy import Embedding
 
 VECTOR_LAYER = "embedding.vector_layer.0.weight"
 

@@ -113,7 +113,8 @@ def _skills(folder: Path) -> list[Sample]:
     import torch
 
     from rearrange.skills.deployed.skill_files import SkillFile, read_skill, skill_bytes
-    from rearrange.skills.network.policy import PolicyCfg, build_policy
+    from rearrange.skills.network.policy import build_policy
+    from rearrange.skills.network.policy_cfg import PolicyCfg
     from rearrange.tasks.gym_factory import read_spaces
     from rearrange.ver.workers.spaces import action_spec, observation_spec
 

@@ -2,7 +2,9 @@
 
 import errno
 import importlib.util
+import sys
 
+import numba
 import pytest
 from numba.core import caching
 
@@ -17,6 +19,12 @@ def load(folder):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.twice
+
+
+@pytest.fixture(autouse=True)
+def beside_the_source(monkeypatch):
+    """Wherever whoever runs the tests keeps compiled kernels."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
 
 
 @pytest.fixture
@@ -83,3 +91,28 @@ def test_without_a_folder_to_write_to_kernels_are_the_processs_own(tmp_path, mon
     monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", refuse)
     kernel = load(tmp_path)
     assert kernel(2) == 4 and "rearrange-kernels-" in kernel.stats.cache_path
+
+
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    calling = "from numba import njit\nfrom {0} import {0}\n\n@njit(cache=True)\ndef {1}(x):\n"
+    calling += "    return {0}(x) + 1\n"
+    for name, source in (
+        ("twice", SOURCE), ("odd", calling.format("twice", "odd")),
+        ("even", calling.format("odd", "even")),
+    ):  # fmt: skip
+        (tmp_path / f"{name}.py").write_text(source)
+
+    def even():
+        for name in ("twice", "odd", "even"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        return importlib.import_module("even").even
+
+    assert even()(3) == 8
+    kernel = even()
+    assert kernel(3) == 8 and not was_compiled(kernel)
+    (tmp_path / "twice.py").write_text(SOURCE.replace("2 * x", "20 * x"))
+    assert even()(3) == 62
+    for name in ("twice", "odd", "even"):
+        sys.modules.pop(name)

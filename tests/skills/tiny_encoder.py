@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rearrange.skills.network.encoder import DepthEncoder, EncoderCfg
+from rearrange.skills.network.pictures.encoder import DepthEncoder, EncoderCfg
 
 TINY = EncoderCfg(base_width=4, compressed_size=32, feature_size=16)
 

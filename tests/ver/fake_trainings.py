@@ -107,23 +107,23 @@ class AccountTrainer(Trainer):
         self.training = training
         training.trainers[ranks.rank] = self
         super().__init__(*args, ranks=ranks, **kwargs)
+        records, tell, save = self.records, self.records.tell, self.records.save
+
+        def tell_of(figures, report, *rest):
+            training.updates[self.updates - 1][ranks.rank].report = report
+            tell(figures, report, *rest)
+
+        def save_if_alive(*args, **kwargs):
+            if not self.is_killed:
+                save(*args, **kwargs)
+
+        records.tell, records.save = tell_of, save_if_alive
+        records.summary = lambda *args, **kwargs: {}
 
     def _make_pool(self):
         pool, training = super()._make_pool(), self.training
         pool.prepare(self.ranks.rank, training.world, training.diary, training.events, self)
         return pool
-
-    def _log(self, figures, report, *rest):
-        update = self.training.updates[self.updates - 1][self.ranks.rank]
-        update.report = report
-        super()._log(figures, report, *rest)
-
-    def _save(self, *args, **kwargs):
-        if not self.is_killed:
-            super()._save(*args, **kwargs)
-
-    def _write_summary(self, *args, **kwargs):
-        return {}
 
 
 class SilentRunLog(SilentLog):
@@ -150,7 +150,7 @@ def live(training, rank, step_s, folder):
             pool_factory=partial(BreakablePool, step_s=step_s), ranks=ThreadRanks(world, rank),
             is_quiet=True,
         )  # fmt: skip
-        resumed = one._resumed
+        resumed = one.records.resumed
         training.is_exact |= training.cfg.serial and bool(resumed and resumed.values["is_exact"])
         one.run()
     except Killed:

@@ -40,7 +40,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from rearrange.ver import meeting, trainer
+from rearrange.ver import meeting, records, trainer
 from rearrange.ver.ranks import preemption
 from rearrange.ver.ranks.distributed import RanksLost
 from rearrange.ver.ranks.preemption import PreemptionCfg
@@ -129,7 +129,7 @@ class Schedules(RuleBasedStateMachine):
         self.faulty = set()
         patches = {
             (collector, "time"): TIME, (meeting, "time"): TIME, (trainer, "time"): TickingTime(),
-            (trainer, "Collector"): AccountCollector, (trainer, "RunLog"): SilentRunLog,
+            (trainer, "Collector"): AccountCollector, (records, "RunLog"): SilentRunLog,
             (trainer, "SerialPool"): BreakableSerialPool,
             # a choice from the second rollout on: trainings are short
             (preemption, "_WARM_UP"): 0, (preemption, "_LEAST_JUDGED"): 1,

@@ -10,8 +10,9 @@ import pytest
 import torch
 from fake_env import PictureEnv
 
-from rearrange.skills.network.encoder import EncoderCfg
-from rearrange.skills.network.policy import PolicyCfg, SkillPolicy
+from rearrange.skills.network.pictures.encoder import EncoderCfg
+from rearrange.skills.network.policy import SkillPolicy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg

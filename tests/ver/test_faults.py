@@ -18,7 +18,8 @@ from rearrange.eval.benchmarks.chaos.disk import SmallDisk
 from rearrange.eval.benchmarks.chaos.faulty_policy import build
 from rearrange.eval.benchmarks.chaos.lab import Lab
 from rearrange.eval.benchmarks.chaos.run import processes
-from rearrange.skills.network.policy import PRESETS, SkillPolicy, build_policy
+from rearrange.skills.network.policy import SkillPolicy, build_policy
+from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.system.stop_signals import EXIT_CODES
 from rearrange.ver.rollout.collector import CollectorCfg
 from rearrange.ver.rollout.report import NonFinite

@@ -11,7 +11,8 @@ from fake_env import FakeEnv, MakeFake
 from forked_ranks import TIMEOUT_S, on_ranks
 
 from rearrange.errors import UserError
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.ver.ranks.distributed import ALONE, Place, Ranks, RanksLost, checksum
 from rearrange.ver.ranks.preemption import Choice, Forecast, PreemptionCfg
 from rearrange.ver.rollout.report import NonFinite

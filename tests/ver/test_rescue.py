@@ -6,7 +6,8 @@ import functools
 import pytest
 
 from rearrange.errors import UserError
-from rearrange.skills.network.policy import PRESETS, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.system.folder_lock import FolderLost
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.metrics import read_metrics

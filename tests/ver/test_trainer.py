@@ -11,7 +11,8 @@ import torch
 from fake_env import MakeFake
 
 from rearrange.errors import UserError
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.run.checkpoint import load_newest

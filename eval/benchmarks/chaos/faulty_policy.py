@@ -12,7 +12,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from rearrange.skills.network.policy import PRESETS, SkillPolicy
+from rearrange.skills.network.policy import SkillPolicy
+from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.types import Evaluation, Minibatch

@@ -12,7 +12,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rearrange.skills.network.policy import PRESETS, Embedding
+from rearrange.skills.network.embedding import Embedding
+from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.ver.workers.spaces import ActionSpec, observation_spec
 
 _NO_ACTION = ActionSpec("box", 0, (), None, None)

@@ -131,7 +131,8 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
         SleepLearnerFactory,
         SleepPolicyFactory,
     )
-    from rearrange.skills.network.policy import PRESETS, build_policy
+    from rearrange.skills.network.policy import build_policy
+    from rearrange.skills.network.policy_cfg import PRESETS
     from rearrange.tasks.gym_factory import make_gym
     from rearrange.ver.rollout.collector import CollectorCfg
     from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
@@ -226,7 +227,7 @@ def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
 def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
     """The network's settings: the preset as skills are trained with it on this kind of machine."""
     from rearrange.skills.first_actions import STOP_LOG_STD, first_means
-    from rearrange.skills.network.policy import PRESETS
+    from rearrange.skills.network.policy_cfg import PRESETS
 
     policy = PRESETS[cfg.policy]
     precision = cfg.precision
@@ -239,7 +240,7 @@ def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
 
 def measure_peer(cfg: BenchTrainersCfg, name: str) -> dict[str, Any]:
     """Rates of another trainer on the same task, with the same sizes."""
-    from rearrange.skills.network.policy import PRESETS
+    from rearrange.skills.network.policy_cfg import PRESETS
     from rearrange.system.machine import pick_device
     from rearrange.ver.update.ppo import PPOCfg
 

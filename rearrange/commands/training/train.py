@@ -31,7 +31,8 @@ from rearrange.configs.training import RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.skills.deployed.skill_files import find_weights
 from rearrange.skills.network.growing import with_senses
-from rearrange.skills.network.policy import SkillPolicy, build_policy, policy_json
+from rearrange.skills.network.policy import SkillPolicy, build_policy
+from rearrange.skills.network.policy_cfg import policy_json
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import complain, say

@@ -9,7 +9,8 @@ from gymnasium import spaces
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import what_to_train
 from rearrange.skills.network.distributions import action_head
-from rearrange.skills.network.policy import PRESETS, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.tasks.actions import STOP, action_slots
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.tasks.rules.names import SKILL_TASKS, TASK_OF_ID

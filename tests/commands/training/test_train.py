@@ -303,7 +303,7 @@ def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
 @pytest.mark.parametrize("chunk", [4, 256])  # pictures; minibatches are larger, and smaller
 def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatch, chunk):
     """The first step of an update finds the probabilities that were stored, bar the rounding."""
-    monkeypatch.setattr("rearrange.skills.network.encoder.CHUNK", chunk)
+    monkeypatch.setattr("rearrange.skills.network.pictures.encoder.CHUNK", chunk)
     words = ["train-skill", "close_drawer", *TINY, *SLIGHT, "env_kwargs.depth=true"]
     words += ["ppo.num_epochs=1", "ppo.num_minibatches=1", "ppo.learning_rate=0.01"]
     words += ["camera_size=32", "policy.encoder.output_gain=1", "total_steps=256"]

@@ -8,7 +8,8 @@ import torch
 
 from rearrange import cli
 from rearrange.skills.deployed.skill_files import SkillFile, read_skill, write_skill
-from rearrange.skills.network.policy import PRESETS, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 

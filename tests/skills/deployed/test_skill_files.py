@@ -20,8 +20,9 @@ from rearrange.skills.deployed.skill_files import (
     write_skill,
 )
 from rearrange.skills.deployed.skill_header import header_json
-from rearrange.skills.network.encoder import EncoderCfg
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.pictures.encoder import EncoderCfg
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import registered_id
 from rearrange.tasks.registry import make_env
 from rearrange.ver.run.checkpoint import save_checkpoint, with_prefix

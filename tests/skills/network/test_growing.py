@@ -6,9 +6,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rearrange.skills.network.encoder import EncoderCfg
 from rearrange.skills.network.growing import with_senses
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.pictures.encoder import EncoderCfg
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
 GOAL = {"goal": spaces.Box(-1.0, 1.0, (5,))}

@@ -9,13 +9,8 @@ import torch
 from rearrange.commands.settings import load
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import read_skill, write_skill
-from rearrange.skills.network.policy import (
-    NETWORKS,
-    PolicyCfg,
-    SkillPolicy,
-    build_policy,
-    policy_json,
-)
+from rearrange.skills.network.policy import NETWORKS, SkillPolicy, build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
 
 MODULE = """
 from dataclasses import replace

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from rearrange.skills.network.encoder import EncoderCfg
-from rearrange.skills.network.policy import PRESETS, PolicyCfg, build_policy
+from rearrange.skills.network.pictures.encoder import EncoderCfg
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PRESETS, PolicyCfg
 from rearrange.ver.rollout.types import Minibatch
 from rearrange.ver.workers.spaces import ActionSpec, ArraySpec
 

@@ -7,7 +7,8 @@ from forked_ranks import on_ranks
 from test_learner import ACTION, CPU, OBSERVATION, E, S, collect
 
 from rearrange.errors import UserError
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.ver.ranks.distributed import ALONE, Place, Ranks, checksum, read_place
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage

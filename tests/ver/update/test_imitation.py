@@ -9,7 +9,8 @@ import torch
 from gymnasium import spaces
 from taught_env import TEACHER, A, Taught
 
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.trainer import Trainer

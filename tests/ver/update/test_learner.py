@@ -5,7 +5,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.update.algorithm import LearnerCfg, Turn

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tiny_encoder import TINY, perturbed
 
-from rearrange.skills.network.encoder import CHUNK, DepthEncoder, EncoderCfg
-from rearrange.skills.network.policy import PRESETS
+from rearrange.skills.network.pictures.encoder import CHUNK, DepthEncoder, EncoderCfg
+from rearrange.skills.network.policy_cfg import PRESETS
 
 
 def agrees(encoder: DepthEncoder, picture: torch.Tensor) -> bool:

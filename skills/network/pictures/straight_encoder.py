@@ -14,7 +14,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from rearrange.skills.network.convolutions import Conv, MatrixConv, Norm, deinterleaved, interleaved
+from rearrange.skills.network.pictures.convolutions import (
+    Conv,
+    MatrixConv,
+    Norm,
+    deinterleaved,
+    interleaved,
+)
 
 Step = Callable[[Tensor], Tensor]
 

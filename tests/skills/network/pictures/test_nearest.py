@@ -6,8 +6,9 @@ import torch
 from gymnasium import spaces
 
 from rearrange.skills.network.growing import with_senses
-from rearrange.skills.network.nearest import nearest_cells
-from rearrange.skills.network.policy import PolicyCfg, build_policy
+from rearrange.skills.network.pictures.nearest import nearest_cells
+from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.ranges import BASE_SCAN, CELLS, COARSE_DEPTH
 from rearrange.tasks.registry import make_env
 from rearrange.ver.workers.spaces import action_spec, observation_spec

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rearrange.skills.network.convolutions import (
+from rearrange.skills.network.pictures.convolutions import (
     Conv,
     Norm,
     conv3,
@@ -29,7 +29,7 @@ from rearrange.skills.network.convolutions import (
     interleaved,
     is_matrix,
 )
-from rearrange.skills.network.straight_encoder import StraightEncoder
+from rearrange.skills.network.pictures.straight_encoder import StraightEncoder
 
 PATCH = 4  # pixels a side of one patch of the stem (ConvNeXt: 4)
 BLOCKS = 2  # a stage, as ResNet18

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rearrange.skills.network.convolutions import (
+from rearrange.skills.network.pictures.convolutions import (
     Conv,
     MatrixConv,
     conv3,

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from tiny_encoder import TINY, perturbed
 
-from rearrange.skills.network.convolutions import MatrixConv
-from rearrange.skills.network.encoder import CHUNK, DepthEncoder, EncoderCfg
-from rearrange.skills.network.policy import PRESETS
+from rearrange.skills.network.pictures.convolutions import MatrixConv
+from rearrange.skills.network.pictures.encoder import CHUNK, DepthEncoder, EncoderCfg
+from rearrange.skills.network.policy_cfg import PRESETS
 
 SMALL, PAPER = PRESETS["small"].encoder, PRESETS["paper"].encoder
 

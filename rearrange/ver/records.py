@@ -1,0 +1,228 @@
+"""RunRecords: what a training writes into its folder, and what it goes on from.
+
+    metrics.jsonl, tensorboard/     a line an update, of all ranks
+    checkpoints/                    the last boundary between rollouts, see `run/run_state.py`
+    summary.json                    at the end, however it came about
+
+Rank 0 alone writes. A disk that refuses a file is survived while the training goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rearrange.system.folder_lock import FolderLost
+from rearrange.system.machine import versions
+from rearrange.ver.ranks.distributed import Ranks
+from rearrange.ver.rollout.report import CollectReport
+from rearrange.ver.rollout.rollout_metrics import rollout_metrics
+from rearrange.ver.rollout.types import Policy
+from rearrange.ver.run.checkpoint import Checkpoint, best_checkpoint
+from rearrange.ver.run.episode_window import EpisodeWindow
+from rearrange.ver.run.metrics import RunLog, SilentLog, merge_ranks, write_summary
+from rearrange.ver.run.run_state import (
+    RunState,
+    check_names,
+    load_for_ranks,
+    restore_run,
+    save_run,
+)
+from rearrange.ver.run.snapshot import LAYOUT, Snapshot, note_failed_resets
+from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.update.algorithm import Algorithm
+
+log = logging.getLogger(__name__)
+
+
+class RunRecords:
+    """Counts what was done, and writes it down.
+
+    Args:
+        identity: JSON-able values that a checkpoint must share to be gone on from.
+        ranks: the processes that train together.
+
+    Attributes:
+        steps, updates: environment steps of all ranks, and updates, so far.
+        episodes: the newest finished ones.
+        resumed: the boundary that the training goes on from; None: a new training.
+        boundary: the last one between two rollouts; what `save` writes.
+        pool: where restarts of workers are counted.
+
+    Raises ValueError for an algorithm whose parts have wrong names, UserError for a checkpoint that
+    does not fit.
+    """
+
+    boundary: Snapshot
+    pool: Any
+
+    def __init__(
+        self,
+        cfg: TrainerCfg,
+        run_dir: Path,
+        env_name: str,
+        identity: dict[str, Any],
+        ranks: Ranks,
+        policy: Policy,
+        algorithm: Algorithm,
+    ) -> None:
+        check_names(algorithm)
+        self._cfg, self._run_dir, self._env_name, self._identity = cfg, run_dir, env_name, identity
+        self._ranks, self._policy, self._algorithm = ranks, policy, algorithm
+        self.steps = self.updates = 0
+        self.episodes = EpisodeWindow(num_envs=cfg.num_envs * ranks.world_size)
+        # of the processes that trained this run earlier, and of the other ranks
+        self._restarts_before = self._restarts_elsewhere = 0
+        self._num_milestones = 0
+        self._log: RunLog | SilentLog = SilentLog()
+        self.resumed: Snapshot | None = None
+        if cfg.resume == "auto":
+            checkpoint = load_for_ranks(self._checkpoints, ranks)
+            if checkpoint is not None:
+                self._restore(checkpoint)
+
+    def opened(self, is_quiet: bool) -> AbstractContextManager:
+        """The log of metrics, which has to be entered before anything is told."""
+        if self._ranks.is_first:
+            total = self._cfg.total_steps
+            self._log = RunLog(self._run_dir, total, is_quiet, self.steps)
+        return self._log
+
+    def tell(
+        self, figures: dict[str, float], report: CollectReport, wall_s: float, learn_s: float
+    ) -> None:
+        """Writes a line of metrics, of all ranks; all call it after each update."""
+        cfg, turns = self._cfg, self._cfg.turns
+        own = figures | rollout_metrics(report, cfg.num_envs, wall_s, learn_s, turns == "in turn")
+        own["faults/restarts"] = self.pool.restarts
+        first_env = self._ranks.rank * self._cfg.num_envs
+        episodes = [
+            [end.total_return, end.length, end.infos.tolist(), first_env + end.env, end.is_whole]
+            for end in report.episodes
+        ]
+        of_ranks = self._ranks.gather({"metrics": own, "episodes": episodes})
+        for total, length, values, env, is_whole in (
+            end for rank in of_ranks for end in rank["episodes"]
+        ):
+            infos = dict(zip(self._cfg.info_keys, values, strict=True))
+            success = infos.pop("success", float("nan"))
+            known = None if np.isnan(success) else success
+            self.episodes.add(total, length, known, infos, env=env, is_whole=is_whole)
+        merged = merge_ranks([rank["metrics"] for rank in of_ranks])
+        self._restarts_elsewhere = int(merged["faults/restarts"]) - self.pool.restarts
+        merged |= {
+            "faults/restarts": self.restarts,
+            "episode/finished": self.episodes.num_finished,
+            "episode/averaged": len(self.episodes),
+        }
+        metrics = self.episodes.metrics() | merged
+        try:
+            self._log.update(metrics, self.steps)
+        except OSError as error:
+            log.warning("the metrics of step %d could not be written: %s", self.steps, error)
+
+    def save(self, is_last: bool) -> None:
+        """Writes a checkpoint of the last boundary between rollouts.
+
+        Rank 0 alone does. A disk that refuses it is survived while the training goes on, not at its
+        end.
+        """
+        if not self._ranks.is_first:
+            return
+        state = RunState(
+            self.steps, self.updates, self._cfg.mode, self.restarts, self.episodes,
+            self.boundary,
+        )  # fmt: skip
+        note_failed_resets(self.boundary, self.pool)
+        try:
+            save_run(
+                self._checkpoints, state, self._policy, self._algorithm, self._identity,
+                self._cfg.keep_checkpoints, self._milestones(self.steps) > self._num_milestones,
+            )  # fmt: skip
+            self._num_milestones = self._milestones(self.steps)
+        except OSError as error:
+            if is_last:
+                raise
+            log.warning("no checkpoint at step %d: %s", self.steps, error)
+
+    def rescue(self, error: BaseException) -> None:
+        """Saves before an error ends the training; must not hide it by another one."""
+        if is_taken(error):
+            return
+        try:
+            self.save(is_last=False)
+        except Exception as second:
+            log.warning("no checkpoint at step %d: %s", self.steps, first_line(second))
+
+    def summary(self, stopped_by: str | None, device: str, **others: Any) -> dict[str, Any]:
+        """Writes and gives the summary."""
+        return write_summary(
+            self._run_dir if self._ranks.is_first else None,
+            env=self._env_name,
+            mode=self._cfg.mode,
+            total_steps=self.steps,
+            wall_time_s=self._log.wall_time_s,
+            episodes=self.episodes,
+            restarts=self.restarts,
+            versions=versions(),
+            stopped_by=stopped_by,
+            seed=self._cfg.seed,
+            serial=self._cfg.serial,
+            num_envs=self._cfg.num_envs,
+            world_size=self._ranks.world_size,
+            sampling="asynchronous" if self._cfg.turns == "free" else "synchronous",
+            gradients="central" if self._ranks.is_alone else "decentralised",
+            device=device,
+            best=self._best(),
+            **others,
+        )
+
+    @property
+    def restarts(self) -> int:
+        """Workers that were replaced: of all ranks, and of the run's earlier processes."""
+        return self._restarts_before + self._restarts_elsewhere + self.pool.restarts
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self._run_dir / "checkpoints"
+
+    # --- private -------------------------------------------------------------------------------
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        state = restore_run(
+            checkpoint, self._policy, self._algorithm, self._identity, self.episodes
+        )
+        self.steps, self.updates = state.steps, state.updates
+        self._restarts_before, self.resumed = state.restarts, state.snapshot
+        self._num_milestones = self._milestones(self.steps)
+        values = state.snapshot.values
+        is_same = len(values["episode_numbers"]) == self._cfg.num_envs
+        # Saved actions belong to the episodes of their seed.
+        values["is_exact"] &= is_same and values.get("seed") == self._cfg.seed
+        values["is_exact"] &= self._ranks.is_alone and values.get("layout") == LAYOUT
+
+    def _milestones(self, step: int) -> int:
+        """How many there are up to a step."""
+        return step * self._cfg.keep_milestones // self._cfg.total_steps
+
+    def _best(self) -> dict[str, Any] | None:
+        """The best checkpoint that there is: its file, and what it is the best by."""
+        best = None
+        if self._ranks.is_first:
+            with suppress(OSError):  # a folder that is gone must not hide what happened
+                best = best_checkpoint(self._checkpoints)
+        return best and {"checkpoint": str(best[0]), "metric": best[1], "value": best[2]}
+
+
+def is_taken(error: BaseException) -> bool:
+    """Whether another process writes into the run's folder: ours must not any more."""
+    return isinstance(error, FolderLost) and error.is_taken
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

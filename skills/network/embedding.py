@@ -1,0 +1,145 @@
+"""The inputs of one step, whatever they are, as one vector.
+
+Every three-dimensional observation is a picture, every other one a vector; long vectors beside
+short ones are scans.   B: steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rearrange.skills.network.levelled import LEVELLED_SIZE, levelled, names_to_level
+from rearrange.skills.network.normalizer import RunningNormalizer
+from rearrange.skills.network.pictures.encoder import DepthEncoder
+from rearrange.skills.network.pictures.nearest import nearest_cells
+from rearrange.skills.network.policy_cfg import ACTIVATIONS, PolicyCfg
+from rearrange.skills.network.precision import PRECISIONS, fastest_dtype
+from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
+
+SHORT = 32  # numbers; a vector of more is a scan
+SCAN_WIDTH = 2  # width of the scans' first layer, in embedding sizes
+
+
+class Embedding(nn.Module):
+    """The inputs of one step, whatever they are, as one vector [B, `size`]."""
+
+    def __init__(
+        self, observation_spec: ObservationSpec, action_spec: ActionSpec, cfg: PolicyCfg
+    ) -> None:
+        super().__init__()
+        shapes = {name: tuple(spec.shape) for name, spec in sorted(observation_spec.items())}
+        self.pictures = [name for name, shape in shapes.items() if len(shape) == 3]
+        self.vectors = [name for name in shapes if name not in self.pictures]
+        self.scans = [name for name in self.vectors if math.prod(shapes[name]) > SHORT]
+        if not cfg.scan_size or len(self.scans) == len(self.vectors):
+            self.scans = []
+        self.vectors = [name for name in self.vectors if name not in self.scans]
+        self.to_level = names_to_level(shapes) if cfg.has_levelled else []
+        if not shapes:
+            raise ValueError("the observation must have at least one entry, got none")
+        self.num_choices = tuple(action_spec.num_choices) if action_spec.kind != "box" else ()
+        self.size = self.picture_size = self.scan_size = self.num_cells = 0
+        self.encoder = self.normalizer = self.vector_layer = self.prev_action_layer = None
+        self.scan_layer = None
+        if self.pictures:
+            height, width = (min(shapes[name][axis] for name in self.pictures) for axis in (0, 1))
+            channels = sum(shapes[name][2] for name in self.pictures)
+            dtype = PRECISIONS[cfg.precision] or fastest_dtype()
+            self.encoder = DepthEncoder(height, width, channels, cfg.encoder, dtype)
+            self.picture_size = cfg.encoder.feature_size
+            self.size += self.picture_size
+            self.num_cells = cfg.nearest_cells
+            if self.num_cells > min(height, width):
+                raise ValueError(
+                    f"nearest_cells must be at most the picture's {min(height, width)} pixels a "
+                    f"side, got {self.num_cells}"
+                )
+        if self.scans or self.num_cells:
+            length = sum(math.prod(shapes[name]) for name in self.scans)
+            length += self.num_cells**2 * sum(shapes[name][2] for name in self.pictures)
+            self.scan_layer = nn.Sequential(
+                layer(length, SCAN_WIDTH * cfg.scan_size, cfg.activation),
+                layer(SCAN_WIDTH * cfg.scan_size, cfg.scan_size, cfg.activation),
+            )
+            with torch.no_grad():  # as of pictures: small until it has learned to see
+                self.scan_layer[1][0].weight.mul_(cfg.encoder.output_gain)
+            self.scan_size = cfg.scan_size
+            self.size += cfg.scan_size
+        if self.vectors:
+            length = sum(math.prod(shapes[name]) for name in self.vectors)
+            length += LEVELLED_SIZE * len(self.to_level)
+            if cfg.normalize_observations:
+                self.normalizer = RunningNormalizer(length)
+            if cfg.vector_size:
+                self.vector_layer = layer(length, cfg.vector_size, cfg.activation)
+            self.size += cfg.vector_size or length
+        if cfg.prev_action_size:
+            length = sum(self.num_choices) or action_spec.size
+            self.prev_action_layer = layer(length, cfg.prev_action_size, cfg.activation)
+            self.size += cfg.prev_action_size
+
+    def forward(
+        self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor
+    ) -> Tensor:
+        parts = []
+        if self.encoder is not None:
+            parts.append(self.encoder(self._stacked(observation)))
+        if self.scan_layer is not None:
+            parts.append(self.scan_layer(self._scanned(observation)))
+        if self.vectors:
+            x = self.joined(observation)
+            if self.normalizer is not None:
+                x = self.normalizer(x)
+            parts.append(x if self.vector_layer is None else self.vector_layer(x))
+        if self.prev_action_layer is not None:
+            if self.num_choices:
+                prev_action = self._one_hot(prev_action)
+            # where, not times: what stands there before an episode's first step may be anything
+            prev_action = torch.where(is_first.unsqueeze(-1), 0.0, prev_action)
+            parts.append(self.prev_action_layer(prev_action))
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+
+    def joined(self, observation: dict[str, Tensor]) -> Tensor:
+        """All vectors but scans one after another, and some levelled, [B, length] float32."""
+        joined = _joined(observation, self.vectors)
+        if not self.to_level:
+            return joined
+        return torch.cat([joined, levelled(observation, self.to_level)], dim=-1)
+
+    def _scanned(self, observation: dict[str, Tensor]) -> Tensor:
+        """All scans one after another, and the pictures' cells, [B, length] float32."""
+        parts = [_joined(observation, self.scans)] if self.scans else []
+        if self.num_cells:
+            parts += [nearest_cells(observation[name], self.num_cells) for name in self.pictures]
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+
+    def _stacked(self, observation: dict[str, Tensor]) -> Tensor:
+        """The pictures as channels of one, [B, H, W, C], of the size the encoder wants."""
+        if len(self.pictures) == 1:
+            return observation[self.pictures[0]]
+        sized = [self.encoder.sized(observation[name]) for name in self.pictures]
+        return torch.cat(sized, dim=-1)
+
+    def _one_hot(self, action: Tensor) -> Tensor:
+        parts = [
+            F.one_hot(part.long().clamp(0, n - 1), n)
+            for part, n in zip(action.unbind(-1), self.num_choices, strict=True)
+        ]
+        return torch.cat(parts, dim=-1).float()
+
+
+def _joined(observation: dict[str, Tensor], names: list[str]) -> Tensor:
+    parts = [observation[name].flatten(1).float() for name in names]
+    return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+
+
+def layer(inputs: int, outputs: int, activation: str) -> nn.Sequential:
+    """Linear and activation, orthogonal."""
+    linear = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(linear.weight, math.sqrt(2.0))
+    nn.init.zeros_(linear.bias)
+    return nn.Sequential(linear, ACTIVATIONS[activation]())
