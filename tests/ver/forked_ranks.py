@@ -8,7 +8,7 @@ import time
 import traceback
 from contextlib import suppress
 from datetime import timedelta
-from multiprocessing import forkserver
+from multiprocessing import forkserver, process
 
 import torch
 from torch import distributed as dist
@@ -51,6 +51,8 @@ def _live(work, folder, name, rank, world_size):
         # An earlier test's server for new processes is no child of this one.
         server = forkserver._forkserver
         server._forkserver_pid = server._forkserver_address = server._forkserver_alive_fd = None
+        # Nor is its folder this one's: a server takes its folder along when it ends.
+        process.current_process()._config["tempdir"] = None
         timeout = timedelta(seconds=TIMEOUT_S)
         store = dist.FileStore(str(folder / f"{name}-store"), world_size)
         dist.init_process_group(
