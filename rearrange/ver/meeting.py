@@ -61,7 +61,8 @@ class Meeting:
 
         Raises what a rank raised: Stopped, NonFinite, TooManyRestarts or UserError; also RanksLost.
         """
-        report = error = None
+        report: CollectReport | None = None
+        error: Exception | None = None
         try:
             report = collect()
             self.ranks.announce_finished()
@@ -72,6 +73,7 @@ class Meeting:
             self._compare(report, error)
         elif error is not None:
             raise error
+        assert report is not None  # else there was an error, which was raised
         if self.may_fill and report.num_steps < storage.num_steps:
             storage.fill(previous)
         return report
@@ -146,6 +148,7 @@ class Meeting:
         found.sort(key=lambda failure: failure[1] == Stopped.__name__)
         for rank, name, message, _ in found:
             raise _FAILURES[name](f"rank {rank}: {message}") from error
+        assert report is not None
         own = RankTimes(report.num_steps, report.wall_s, self.learn_s, report.step_s.tolist())
         times = [RankTimes(*found) for found in self.ranks.gather(own)]
         report.num_steps_all = sum(rank.num_steps for rank in times)

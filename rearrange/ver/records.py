@@ -113,7 +113,7 @@ class RunRecords:
             known = None if np.isnan(success) else success
             self.episodes.add(total, length, known, infos, env=env, is_whole=is_whole)
         merged = merge_ranks([rank["metrics"] for rank in of_ranks])
-        self._restarts_elsewhere = int(merged["faults/restarts"]) - self.pool.restarts
+        self._restarts_elsewhere = int(merged["faults/restarts"] or 0) - self.pool.restarts
         merged |= {
             "faults/restarts": self.restarts,
             "episode/finished": self.episodes.num_finished,

@@ -75,7 +75,10 @@ class Categoricals:
 
     def entropy(self) -> Tensor:
         """Of all dimensions together: [B]."""
-        return -sum((p.exp() * p).sum(-1) for p in self.log_probs)
+        total = torch.zeros_like(self.log_probs[0][:, 0])
+        for p in self.log_probs:
+            total = total + (p.exp() * p).sum(-1)
+        return -total
 
 
 Distribution = DiagonalGaussian | Categoricals
@@ -86,6 +89,8 @@ class GaussianHead(nn.Module):
 
     `initial_means`, one for each dimension, are where the means begin; empty: at 0.
     """
+
+    bounded: Tensor  # [A] bool
 
     def __init__(
         self,

@@ -61,12 +61,13 @@ class Embedding(nn.Module):
         if self.scans or self.num_cells:
             length = sum(math.prod(shapes[name]) for name in self.scans)
             length += self.num_cells**2 * sum(shapes[name][2] for name in self.pictures)
-            self.scan_layer = nn.Sequential(
-                layer(length, SCAN_WIDTH * cfg.scan_size, cfg.activation),
-                layer(SCAN_WIDTH * cfg.scan_size, cfg.scan_size, cfg.activation),
-            )
+            first = layer(length, SCAN_WIDTH * cfg.scan_size, cfg.activation)
+            last = layer(SCAN_WIDTH * cfg.scan_size, cfg.scan_size, cfg.activation)
+            self.scan_layer = nn.Sequential(first, last)
             with torch.no_grad():  # as of pictures: small until it has learned to see
-                self.scan_layer[1][0].weight.mul_(cfg.encoder.output_gain)
+                for weight in last[0].parameters():
+                    if weight.ndim == 2:
+                        weight.mul_(cfg.encoder.output_gain)
             self.scan_size = cfg.scan_size
             self.size += cfg.scan_size
         if self.vectors:
@@ -119,7 +120,7 @@ class Embedding(nn.Module):
 
     def _stacked(self, observation: dict[str, Tensor]) -> Tensor:
         """The pictures as channels of one, [B, H, W, C], of the size the encoder wants."""
-        if len(self.pictures) == 1:
+        if len(self.pictures) == 1 or self.encoder is None:
             return observation[self.pictures[0]]
         sized = [self.encoder.sized(observation[name]) for name in self.pictures]
         return torch.cat(sized, dim=-1)

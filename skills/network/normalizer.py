@@ -27,6 +27,10 @@ def only_own(moments: Tensor) -> list[Tensor]:
 class RunningNormalizer(nn.Module):
     """[B, size] -> (x - mean) / std, clipped to +-10. Before the first `update`: x, clipped."""
 
+    count: Tensor
+    mean: Tensor  # [size]
+    variance: Tensor  # [size]
+
     def __init__(self, size: int) -> None:
         super().__init__()
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))

@@ -12,7 +12,9 @@ B: steps in PackedSequence layout   L: length of the longest   Q: sequences   I:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +26,7 @@ def packed_lstm_layer(
     batch_sizes: list[int],  # [L]
     h: Tensor,  # [Q, H] before the first step, as is c; no gradient goes there
     c: Tensor,
-    weights: list[Tensor],  # of torch's LSTM: [4 H, I], [4 H, H], [4 H], [4 H], gates i f g o
+    weights: Sequence[Tensor],  # of torch's LSTM: [4 H, I], [4 H, H], [4 H], [4 H], gates i f g o
 ) -> Tensor:
     """Outputs of all steps, [B, H]."""
     w_x, w_h, b_x, b_h = (_exchanged(weight) for weight in weights)
@@ -53,8 +55,11 @@ class _PackedLayer(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
+    @once_differentiable  # the decorator's stub makes arguments positional, which nobody minds:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        (grad,) = grad_outputs
         x, h_start, c_start, w_x, w_h, gates, cells, squashed, outputs = ctx.saved_tensors
         size, hidden = outputs.shape
         i, f, o, g = gates.split(hidden, dim=1)

@@ -15,12 +15,13 @@ E: environments   B: steps of a minibatch   Q: sequences   A: action dimensions 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from rearrange.skills.network.distributions import Distribution, action_head
+from rearrange.skills.network.distributions import DiagonalGaussian, Distribution, action_head
 from rearrange.skills.network.embedding import Embedding, layer
 from rearrange.skills.network.normalizer import only_own
 from rearrange.skills.network.policy_cfg import STANDARD, PolicyCfg
@@ -88,14 +89,15 @@ class SkillPolicy(nn.Module):
         self.cfg = cfg
         self.embedding = Embedding(observation_spec, action_spec, cfg)
         num_trunks = 2 if cfg.separate_critic else 1  # the first is the actor's
-        self.trunks = nn.ModuleList(Trunk(self.embedding.size, cfg) for _ in range(num_trunks))
+        trunks = [Trunk(self.embedding.size, cfg) for _ in range(num_trunks)]
+        self.trunks = nn.ModuleList(trunks)
         self.actor = action_head(
-            self.trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means
+            trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means
         )
-        self.critic = nn.Linear(self.trunks[-1].size, 1)
+        self.critic = nn.Linear(trunks[-1].size, 1)
         nn.init.orthogonal_(self.critic.weight)
         nn.init.zeros_(self.critic.bias)
-        self.state_sizes = [trunk.state_size for trunk in self.trunks]
+        self.state_sizes = [trunk.state_size for trunk in trunks]
         self.state_size = sum(self.state_sizes)
         if cfg.compile and self.embedding.encoder is not None:
             self.embedding.encoder.compile(dynamic=True)
@@ -138,6 +140,7 @@ class SkillPolicy(nn.Module):
     def means(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
         """Mean actions [B, A] of Gaussian policies, and values [B], with gradients."""
         distribution, value = self._evaluate(minibatch)
+        assert isinstance(distribution, DiagonalGaussian)
         return distribution.mean, value
 
     def observe(self, observation: dict[str, Tensor], gather: Gather = only_own) -> None:
@@ -160,9 +163,14 @@ class SkillPolicy(nn.Module):
         x = self.embedding(minibatch.observation, minibatch.prev_action, minibatch.is_first)
         features = [
             trunk.sequences(x, minibatch.batch_sizes, part)
-            for trunk, part in zip(self.trunks, start.split(self.state_sizes, dim=-1), strict=True)
+            for trunk, part in zip(
+                self._trunks(), start.split(self.state_sizes, dim=-1), strict=True
+            )
         ]
         return self.actor(features[0]), self.critic(features[-1]).squeeze(-1)
+
+    def _trunks(self) -> Iterable[Trunk]:
+        return cast("Iterable[Trunk]", self.trunks)
 
     def _step(
         self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor, state: Tensor
@@ -172,7 +180,7 @@ class SkillPolicy(nn.Module):
         features, states = [], []
         x = self.embedding(observation, prev_action, is_first)
         parts = state.split(self.state_sizes, dim=-1)
-        for trunk, part in zip(self.trunks, parts, strict=True):
+        for trunk, part in zip(self._trunks(), parts, strict=True):
             out, after = trunk.step(x, part)
             features.append(out)
             states.append(after)

@@ -21,7 +21,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,6 +31,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch import distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from rearrange.errors import UserError
 from rearrange.system.machine import pick_device
@@ -64,9 +66,7 @@ class Ranks:
     same order. They raise RanksLost.
     """
 
-    def __init__(
-        self, place: Place, store: dist.Store | None = None, timeout_s: float = 600.0
-    ) -> None:
+    def __init__(self, place: Place, store: Store | None = None, timeout_s: float = 600.0) -> None:
         self.place, self._store, self._timeout_s = place, store, timeout_s
         self.rank, self.world_size = place.rank, place.world_size
 
@@ -80,7 +80,7 @@ class Ranks:
         return self._store is None
 
     def average_gradients(
-        self, parameters: list[Tensor], scalars: list[Tensor], weight: float = 1.0
+        self, parameters: Sequence[Tensor], scalars: Sequence[Tensor], weight: float = 1.0
     ) -> None:
         """Means over the ranks, in place and in one message.
 
@@ -161,16 +161,16 @@ class Ranks:
         return value
 
     def share(self, content: bytes | None) -> bytes:
-        """The bytes that rank 0 has."""
-        if self.is_alone:
+        """The bytes that rank 0 has, which alone gives some."""
+        if content is not None and self.is_alone:
             return content
         size = torch.tensor([len(content or b"")])
         with self._clear_errors():
             dist.broadcast(size, src=0)
-            shared = _as_bytes(content) if self.is_first else torch.empty(int(size)).byte()
+            shared = torch.empty(int(size)).byte() if content is None else _as_bytes(content)
             if int(size):
                 dist.broadcast(shared, src=0)
-        return content if self.is_first else bytes(shared.numpy())
+        return bytes(shared.numpy()) if content is None else content
 
     @torch.no_grad()
     def copy_from_first(self, tensors: Mapping[str, Tensor]) -> None:
@@ -222,7 +222,7 @@ class Ranks:
         return self._count(_FINISHED, 0)
 
     def _count(self, name: str, more: int) -> int:
-        if self.is_alone:
+        if self._store is None:
             return 0
         with self._clear_errors():
             return self._store.add(name, more)
@@ -281,13 +281,13 @@ def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
     is_cuda = pick_device(device, place.local_rank, place.local_world_size).type == "cuda"
     timeout = timedelta(seconds=timeout_s)
     try:
-        store, *_ = next(dist.rendezvous("env://", place.rank, place.world_size, timeout=timeout))
-        store = dist.PrefixStore(_agree_on_name(store, place, timeout_s), store)
+        store, *_ = next(rendezvous("env://", place.rank, place.world_size, timeout=timeout))
+        store = PrefixStore(_agree_on_name(store, place, timeout_s), store)
         if is_cuda:
             torch.cuda.set_device(place.local_rank)
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if is_cuda else "gloo",
-            store=dist.PrefixStore("group", store), rank=place.rank,
+            store=PrefixStore("group", store), rank=place.rank,
             world_size=place.world_size, timeout=timeout,
         )  # fmt: skip
     except (RuntimeError, ValueError) as error:
@@ -300,7 +300,7 @@ def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
             dist.destroy_process_group()
 
 
-def _agree_on_name(store: dist.Store, place: Place, timeout_s: float) -> str:
+def _agree_on_name(store: Store, place: Place, timeout_s: float) -> str:
     """A new name for this group: after a restart torchrun's store remembers the one before.
 
     rank r: hello/r = a word of its own --> rank 0: answer/word = the name --> rank r: here/name
@@ -327,7 +327,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in tensors.items():
         digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

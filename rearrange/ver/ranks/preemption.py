@@ -151,7 +151,8 @@ class Forecast:
 
 
 def choose_steps(
-    step_s: Sequence[np.ndarray],  # R times [E], mean seconds of a step of each environment
+    step_s: Sequence[np.ndarray]
+    | np.ndarray,  # R times [E], mean seconds of a step of each environment
     learn_s: float,  # LT
     quota: int,  # Q
     is_variable: bool,

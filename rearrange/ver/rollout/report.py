@@ -33,6 +33,8 @@ class EpisodeEnd:
 class CollectReport:
     """What happened in one rollout, beside the steps."""
 
+    steps_per_env: np.ndarray  # [E]
+    step_s: np.ndarray  # [E] mean time from one step to the next
     episodes: list[EpisodeEnd] = field(default_factory=list)
     wall_s: float = 0.0
     inference_s: float = 0.0  # the policy, summed over inference workers
@@ -45,5 +47,3 @@ class CollectReport:
     num_dropped_steps: int = 0
     num_steps: int = 0  # S, fewer if it was stopped early
     num_steps_all: int = 0  # of all ranks
-    steps_per_env: np.ndarray | None = None  # [E]
-    step_s: np.ndarray | None = None  # [E] mean time from one step to the next

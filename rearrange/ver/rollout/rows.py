@@ -40,6 +40,27 @@ class RolloutRows:
     Raises ValueError for columns that are missing or of different lengths.
     """
 
+    prev_action: Tensor
+    is_first: Tensor
+    state: Tensor
+    action: Tensor
+    log_prob: Tensor
+    value: Tensor
+    env_id: np.ndarray
+    episode_id: np.ndarray
+    step_id: np.ndarray
+    policy_version: np.ndarray
+    weights_step: np.ndarray
+    reward: np.ndarray
+    next_value: np.ndarray
+    advantage: np.ndarray
+    returns: np.ndarray
+    is_weight: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    is_complete: np.ndarray
+    is_stale: np.ndarray
+
     def __init__(self, values: dict[str, Tensor], device: torch.device) -> None:
         self.device = device
         own = [name for name in values if not name.startswith(_OBSERVATION)]

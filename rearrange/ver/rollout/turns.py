@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
@@ -23,7 +23,7 @@ from rearrange.ver.rollout.collector import Collector
 from rearrange.ver.rollout.report import CollectReport
 from rearrange.ver.rollout.storage import RolloutStorage
 
-Rollouts = Iterator[tuple[RolloutStorage, CollectReport]]
+Rollouts = Generator[tuple[RolloutStorage, CollectReport], None, None]
 Meet = Callable[[Callable[[], CollectReport], RolloutStorage, RolloutStorage], CollectReport]
 """What collects, the storage it fills and that of the rollout before; gives what it gives."""
 
@@ -74,10 +74,10 @@ def free_running(collector: Collector, storages: list[RolloutStorage]) -> Rollou
     def collect() -> None:
         _one_torch_thread()
         try:
-            storage = free.get()
-            while not is_over.is_set():
+            storage: RolloutStorage | None = free.get()
+            while storage is not None and not is_over.is_set():
                 report = collector.collect(storage)
-                target = None
+                target: RolloutStorage | None = None
                 while target is None and not is_over.is_set():
                     try:
                         target = free.get(timeout=0.1)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
+import torch
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -87,14 +88,17 @@ class Policy(Protocol):
         deterministic: bool = False,
     ) -> PolicyStep:
         """Chooses actions; called without gradients."""
+        ...
 
     def value(
         self, observation: Observation, prev_action: Tensor, is_first: Tensor, state: Tensor
     ) -> Tensor:
         """Expected returns, [E], for bootstrapping; the memory is not advanced."""
+        ...
 
     def evaluate(self, minibatch: Minibatch) -> Evaluation:
         """Log-probabilities, entropies and values, with gradients."""
+        ...
 
     def observe(self, observation: Observation, gather: Gather) -> None:
         """Takes a rollout's observations, {name: [S, ...]}, into running statistics.
@@ -115,3 +119,4 @@ class Policy(Protocol):
     def parameters(self) -> Iterator[Parameter]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
+    def to(self, device: torch.device) -> Self: ...

@@ -178,7 +178,8 @@ def best_checkpoint(folder: Path) -> tuple[Path, str, float] | None:
     """
     scores = {path: _score(fields) for path, fields in _readable(folder)}
     best = _best(scores)
-    return None if best is None else (best, *scores[best])
+    score = None if best is None else scores[best]
+    return None if best is None or score is None else (best, *score)
 
 
 def newest_manifests(folder: Path, count: int) -> list[dict[str, Any]]:
@@ -275,8 +276,9 @@ def _score(fields: dict[str, Any]) -> tuple[str, float] | None:
     if not isinstance(score, dict):
         return None
     name, value = score.get("name"), score.get("value")
-    is_one = isinstance(name, str) and type(value) in (int, float)
-    return (name, value) if is_one else None
+    if isinstance(name, str) and isinstance(value, int | float) and not isinstance(value, bool):
+        return name, value
+    return None
 
 
 def _best(scores: Mapping[Path, tuple[str, float] | None]) -> Path | None:

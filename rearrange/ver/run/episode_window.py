@@ -29,7 +29,7 @@ class EpisodeWindow:
     """
 
     def __init__(self, size: int = 100, num_envs: int = 1) -> None:
-        share = math.ceil(size / num_envs)
+        self._share = share = math.ceil(size / num_envs)
         self._episodes: list[deque[dict[str, float | None]]] = [
             deque(maxlen=share) for _ in range(num_envs)
         ]
@@ -42,7 +42,7 @@ class EpisodeWindow:
     @property
     def size(self) -> int:
         """The largest number of episodes that it holds."""
-        return sum(episodes.maxlen for episodes in self._episodes)
+        return self._share * len(self._episodes)
 
     def add(
         self,
@@ -72,7 +72,7 @@ class EpisodeWindow:
         for episode in (episode for episodes in self._episodes for episode in episodes):
             names.update(dict.fromkeys(episode))
         means = {f"episode/{name}": self.statistics(name) for name in names}
-        return {name: known and known["mean"] for name, known in means.items()}
+        return {name: None if known is None else known["mean"] for name, known in means.items()}
 
     def statistics(self, name: str) -> dict[str, float] | None:
         """{mean, std, episodes} over the window's episodes that have a value of that name.
@@ -80,7 +80,7 @@ class EpisodeWindow:
         Each environment that has one weighs the same in mean and standard deviation.
         """
         of_envs = [
-            [episode[name] for episode in episodes if episode.get(name) is not None]
+            [value for episode in episodes if (value := episode.get(name)) is not None]
             for episodes in self._episodes
         ]
         of_envs = [values for values in of_envs if values]

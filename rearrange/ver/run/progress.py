@@ -26,14 +26,15 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stream = sys.stderr if stream is None else stream
+        # None is Python's word for a closed stderr
+        self._stream: TextIO | None = sys.stderr if stream is None else stream
         self._total_steps, self._clock = total_steps, clock
-        self._is_quiet = is_quiet or self._stream is None  # Python's word for a closed stderr
+        self._is_quiet = is_quiet or self._stream is None
         self._shown: tuple[int, float] = (start_step, clock())  # step and time of the last line
         self._due = clock()  # when the next plain line may come; the first one at once
         self._last: tuple[int, Mapping[str, float | None]] | None = None  # what no line shows yet
         self._bar = None
-        if not self._is_quiet and self._stream.isatty():
+        if self._stream is not None and not self._is_quiet and self._stream.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(

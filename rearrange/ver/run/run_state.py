@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load, save
-from torch import nn
 
 from rearrange.errors import UserError
 from rearrange.ver.ranks.distributed import Ranks
+from rearrange.ver.rollout.types import Policy
 from rearrange.ver.run.checkpoint import (
     Checkpoint,
     below_prefix,
@@ -62,7 +62,7 @@ def load_for_ranks(folder: Path, ranks: Ranks) -> Checkpoint | None:
     facts = ranks.on_first(find)
     if facts is None:
         return None
-    content = ranks.share(save(found[0].tensors) if ranks.is_first else None)
+    content = ranks.share(None if found[0] is None else save(found[0].tensors))
     return Checkpoint(facts["step"], load(content), facts["manifest"], Path(facts["path"]))
 
 
@@ -92,7 +92,7 @@ def check_names(algorithm: Algorithm) -> None:
 def save_run(
     folder: Path,
     state: RunState,
-    policy: nn.Module,
+    policy: Policy,
     algorithm: Algorithm,
     identity: dict[str, Any],
     keep: int,
@@ -127,7 +127,7 @@ def save_run(
 
 def restore_run(
     checkpoint: Checkpoint,
-    policy: nn.Module,
+    policy: Policy,
     algorithm: Algorithm,
     identity: dict[str, Any],
     episodes: EpisodeWindow,

@@ -61,6 +61,16 @@ class Sequences(NamedTuple):
     lengths: np.ndarray  # [Q] int64, their sum is S
 
 
+class Columns(NamedTuple):
+    """What `compute_advantages` takes, along the sequences, [S] each."""
+
+    rewards: Tensor
+    values: Tensor
+    next_values: Tensor
+    terminated: Tensor
+    ended: Tensor
+
+
 @dataclass(kw_only=True)
 class Turn:
     """What an update is told by the trainer."""
@@ -193,29 +203,22 @@ class Algorithm(ABC):
             rewards = rewards * self.scaler.scale
         ended = terminated | storage.truncated[order]
         ended[np.cumsum(lengths) - 1] = True
-        columns = [
-            torch.from_numpy(column)
-            for column in (
-                rewards.astype(np.float32),
-                storage.value.cpu().numpy()[order],
-                storage.next_value[order],
-                terminated,
-                ended,
-            )
-        ]
+        columns = Columns(
+            torch.from_numpy(rewards.astype(np.float32)),
+            torch.from_numpy(storage.value.cpu().numpy()[order]),
+            torch.from_numpy(storage.next_value[order]),
+            torch.from_numpy(terminated),
+            torch.from_numpy(ended),
+        )
         returns, advantages = self._estimate(storage, fresh, columns)
         storage.advantage[order], storage.returns[order] = advantages.numpy(), returns.numpy()
 
     def _estimate(
-        self, storage: RolloutStorage, sequences: Sequences, columns: list[Tensor]
+        self, storage: RolloutStorage, sequences: Sequences, columns: Columns
     ) -> tuple[Tensor, Tensor]:
-        """Returns and advantages, [S] each, along the sequences.
-
-        Args:
-            columns: as `compute_advantages` takes them, [S] each.
-        """
+        """Returns and advantages, [S] each, along the sequences."""
         advantages = compute_advantages(*columns, self.cfg.returns)
-        return columns[1] + advantages, advantages
+        return columns.values + advantages, advantages
 
 
 def fresh_sequences(storage: RolloutStorage, sequences: Sequences) -> Sequences:

@@ -76,8 +76,6 @@ class Imitation(Learner):
         Others: as of `Algorithm`.
     """
 
-    policy: Imitable
-
     def __init__(
         self,
         policy: Imitable,
@@ -92,15 +90,16 @@ class Imitation(Learner):
         weight: str = "oracle_weight",
     ) -> None:
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
+        self._imitable = policy
         self._imitation, self._label, self._weight = imitation, label, weight
-        self.memory = RolloutMemory(imitation.memory_rollouts, device)
+        self._rollouts = self.memory = RolloutMemory(imitation.memory_rollouts, device)
 
     def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
         """One over the new rollout, the others over rollouts drawn from the memory.
 
         Figures are of what was not learned from before.
         """
-        memory = self.memory
+        memory = self._rollouts
         memory.add(storage, *sequences)
         newest = memory[-1]
         chosen = self.rng.integers(len(memory), size=self.cfg.ppo.num_epochs - 1)
@@ -111,7 +110,7 @@ class Imitation(Learner):
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         label = minibatch.observation[self._label]
         weight = minibatch.observation[self._weight]
-        mean, value = self.policy.means(minibatch)
+        mean, value = self._imitable.means(minibatch)
         error = weight * (mean - label).square()
         log_prob = -0.5 * error.sum(-1)  # of the label, for deviations of 1, without its constant
         action_loss = -log_prob.mean()

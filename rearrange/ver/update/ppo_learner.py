@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
-from rearrange.ver.update.algorithm import ALGORITHMS, LearnerCfg, Sequences, Turn
+from rearrange.ver.update.algorithm import ALGORITHMS, Columns, LearnerCfg, Sequences, Turn
 from rearrange.ver.update.entropy import EntropyCoefficient
 from rearrange.ver.update.learner import Figures, Learner, Pass
 from rearrange.ver.update.packing import minibatch_rows
@@ -74,7 +74,8 @@ class PPO(Learner):
 
     def _after_backward(self, evaluation: Evaluation) -> list[nn.Parameter]:
         if self._critic_only:
-            critic = {id(parameter) for parameter in self.policy.critic.parameters()}
+            last: nn.Module = getattr(self.policy, "critic")  # noqa: B009 - only here is it asked for
+            critic = {id(parameter) for parameter in last.parameters()}
             for parameter in self.parameters:
                 if id(parameter) not in critic and parameter.grad is not None:
                     parameter.grad.zero_()
@@ -101,7 +102,7 @@ class PPO(Learner):
     # --- data that lags behind -----------------------------------------------------------------
 
     def _estimate(
-        self, storage: RolloutStorage, sequences: Sequences, columns: list[Tensor]
+        self, storage: RolloutStorage, sequences: Sequences, columns: Columns
     ) -> tuple[Tensor, Tensor]:
         if not self.cfg.uses_vtrace:
             return super()._estimate(storage, sequences, columns)

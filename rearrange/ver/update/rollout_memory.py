@@ -66,11 +66,13 @@ class RolloutMemory:
         Raises OSError if a file cannot be written; those that were stay.
         """
         folder.mkdir(parents=True, exist_ok=True)
+        records = []
         for rollout in self._rollouts:
             record = rollout.record
             if record is None or not _has_size(folder / record["file"], record["size"]):
-                rollout.record = _write(folder, rollout)
-        return [rollout.record for rollout in self._rollouts]
+                record = rollout.record = _write(folder, rollout)
+            records.append(record)
+        return records
 
     def load(self, folder: Path, records: list[dict[str, Any]]) -> None:
         """Puts back what `save` gave, as far as the files are there and whole."""

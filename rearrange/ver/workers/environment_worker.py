@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -174,7 +175,7 @@ class SlotEnvironment:
 
     def _set_age(self, age: int) -> None:
         if hasattr(self.env, "age"):
-            self.env.age = age
+            setattr(self.env, "age", age)  # noqa: B010 - of our environments alone
 
     def _reset(self, seed_number: int | None = None):
         """Begins the next episode, with the seed of that number or, None, its own.
@@ -269,7 +270,7 @@ class SlotEnvironment:
 
 def _lookup(info: dict, path: str) -> float:
     """A number in the info, NaN if it is not there; "is_success" also answers for "success"."""
-    value = info
+    value: Any = info
     for key in path.split("/"):
         if not isinstance(value, dict) or key not in value:
             return (
@@ -348,5 +349,5 @@ def _let_server_go() -> None:
     server = forkserver._forkserver  # not public; without it that case leaves two processes
     descriptor = getattr(server, "_forkserver_alive_fd", None)
     if descriptor is not None:
-        server._forkserver_alive_fd = None
+        setattr(server, "_forkserver_alive_fd", None)  # noqa: B010
         os.close(descriptor)

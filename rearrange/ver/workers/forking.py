@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 def prepare_server() -> None:
     """To be called once before workers are started."""
     resource_tracker.ensure_running()  # its start would end `signals_blocked` too early
-    config = process.current_process()._config  # not public; else the folder has a name of its own
+    config = _config()  # not public; else the folder has a name of its own
     if config.get("tempdir") is not None or sys.platform != "linux":
         return
     _remove_stale_folders()
@@ -88,9 +88,14 @@ def fork_worker(
     raise AssertionError("unreachable")
 
 
+def _config() -> dict[str, Any]:
+    """What multiprocessing keeps of this process."""
+    return getattr(process.current_process(), "_config")  # noqa: B009
+
+
 def _restore_folder() -> None:
     """A server that ended by itself took the folder along: the next one needs it."""
-    folder = process.current_process()._config.get("tempdir")
+    folder = _config().get("tempdir")
     if folder is not None and FOLDER_NAME.fullmatch(os.path.basename(folder)):
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)

@@ -18,6 +18,8 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
 import numpy as np
 
@@ -150,8 +152,8 @@ class SerialPool:
 @dataclass
 class _Worker:
     envs: list[int]
-    process: multiprocessing.process.BaseProcess
-    requests: object  # Connection, write end
+    process: BaseProcess
+    requests: Connection  # write end
     generation: int
     owed: dict[int, float] = field(default_factory=dict)  # env -> deadline on the monotonic clock
 
@@ -252,7 +254,8 @@ class WorkerPool:
     @property
     def pids(self) -> list[int]:
         """Process ids of the workers, by their first environment."""
-        return [worker.process.pid for worker in self._workers]
+        pids = (worker.process.pid for worker in self._workers)
+        return [pid for pid in pids if pid is not None]  # all have been started
 
     def close(self) -> None:
         """Ends all workers; calling it again does nothing."""

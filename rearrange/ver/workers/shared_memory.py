@@ -64,6 +64,21 @@ class StepSlots:
         The other arrays of `SlotLayout.arrays`, each [E, ...].
     """
 
+    action: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    is_start: np.ndarray
+    fault: np.ndarray
+    resetting: np.ndarray
+    message: np.ndarray
+    episode_number: np.ndarray
+    episode_return: np.ndarray
+    step_seconds: np.ndarray
+    episode_length: np.ndarray
+    is_whole: np.ndarray
+    infos: np.ndarray
+
     def __init__(self, layout: SlotLayout, memory) -> None:
         self.layout, self.memory = layout, memory
         self.observation: dict[str, np.ndarray] = {}

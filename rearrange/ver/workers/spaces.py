@@ -141,7 +141,7 @@ def _write(space: Space, value, array: np.ndarray, row: int, key: str) -> None:
     elif isinstance(space, spaces.Discrete):
         _check_choices(value, space.start, space.n, key)
         array[row, int(value.item()) - int(space.start)] = 1.0
-    else:
+    elif isinstance(space, spaces.MultiDiscrete):
         _check_choices(value, space.start, space.nvec, key)
         nvec = space.nvec.ravel()
         offsets = np.concatenate([[0], np.cumsum(nvec)[:-1]])

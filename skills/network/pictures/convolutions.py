@@ -22,7 +22,8 @@ from torch import Tensor, nn
 class Conv(nn.Conv2d):
     """nn.Conv2d that brings its weights to the type of the input."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        x = input
         bias = None if self.bias is None else self.bias.to(x.dtype)
         return F.conv2d(x, self.weight.to(x.dtype), bias, self.stride, self.padding, self.dilation)
 
@@ -30,7 +31,8 @@ class Conv(nn.Conv2d):
 class Norm(nn.GroupNorm):
     """nn.GroupNorm that brings its weights to the type of the input."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        x = input
         weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
         return F.group_norm(x, self.num_groups, weight, bias, self.eps)
 
@@ -58,10 +60,10 @@ class MatrixConv(nn.Module):
         return y.view(batch, h, w, -1).permute(0, 3, 1, 2)
 
 
-def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> nn.Module:
+def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> Conv | MatrixConv:
     """A 3x3 convolution without bias that keeps the size of a map of height x width."""
     if is_matrix(height, width, dilation):
-        conv: nn.Module = MatrixConv(channels, wider)
+        conv: Conv | MatrixConv = MatrixConv(channels, wider)
     else:
         conv = Conv(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
     nn.init.normal_(conv.weight, std=math.sqrt(2.0 / (9 * wider)))  # He et al. 2015, fan out

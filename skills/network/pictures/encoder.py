@@ -173,7 +173,7 @@ class DepthEncoder(nn.Module):
                 nn.init.zeros_(module.bias)
         nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)
         nn.init.zeros_(self.linear.bias)
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]: stubs lack it
         self._straight: StraightEncoder | None = None  # made by `refresh`
 
     def refresh(self) -> None:

@@ -10,9 +10,11 @@ the weights are the same ones for a whole rollout. With gradients the modules ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
 from rearrange.skills.network.pictures.convolutions import (
     Conv,
@@ -29,7 +31,7 @@ class StraightEncoder:
     """A DepthEncoder with the weights that it has now, made and called without gradients."""
 
     @torch.no_grad()
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, encoder: Any) -> None:  # DepthEncoder, whose module imports this one
         dtype = encoder.dtype
         self._steps: list[Step] = [
             _conv(encoder.stem, torch.float32),
@@ -49,7 +51,7 @@ class StraightEncoder:
         for step in self._steps:
             x = step(x)
         x = x.relu_().permute(0, 2, 3, 1).reshape(len(x), -1)
-        return torch.nn.functional.linear(x.float(), *self._last).relu_()
+        return functional.linear(x.float(), *self._last).relu_()
 
 
 def _conv(conv: Conv | MatrixConv, dtype: torch.dtype) -> Step:
@@ -58,8 +60,8 @@ def _conv(conv: Conv | MatrixConv, dtype: torch.dtype) -> Step:
         return lambda x: conv.multiplied(x, matrix)
     weight = conv.weight.to(dtype)
     bias = None if conv.bias is None else conv.bias.to(dtype)
-    sizes = conv.stride, conv.padding, conv.dilation
-    return lambda x: torch.conv2d(x, weight, bias, *sizes)
+    stride, padding, dilation = conv.stride, conv.padding, conv.dilation
+    return lambda x: functional.conv2d(x, weight, bias, stride, padding, dilation)
 
 
 def _norm(norm: Norm, dtype: torch.dtype) -> Step:
@@ -68,7 +70,7 @@ def _norm(norm: Norm, dtype: torch.dtype) -> Step:
     return lambda x: torch.group_norm(x, groups, weight, bias, eps)
 
 
-def _stage(stage: nn.Module, dtype: torch.dtype) -> Step:
+def _stage(stage: Any, dtype: torch.dtype) -> Step:
     blocks = [
         (_conv(b.conv1, dtype), _norm(b.norm1, dtype), _conv(b.conv2, dtype), _norm(b.norm2, dtype))
         for b in stage.blocks
