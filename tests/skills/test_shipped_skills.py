@@ -19,8 +19,8 @@ EPISODES = {
     "close_fridge": (5, 4, 0, 8),
     "navigate": (5, 12, 1, 3),
     "open_drawer": (10, 1, 4, 7),
-    "open_fridge": (13, 3, 7, 2),
-    "pick": (7, 2, 13, 9),
+    "open_fridge": (0, 1, 2, 4),
+    "pick": (0, 1, 4, 5),
     "place": (5, 6, 9, 12),
 }
 MIN_SUCCESSES = 2

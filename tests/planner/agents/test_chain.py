@@ -129,7 +129,7 @@ def test_an_object_placed_and_taken_away_is_picked_again(sim):
     [
         ("set_table_easy", 0),
         ("tidy_house_easy", 1),
-        ("tidy_house_easy", 2),  # a can 3 cm high
+        ("tidy_house_easy", 3),
     ],
 )
 def test_an_object_dropped_on_the_way_is_picked_again(sim, task, index):

@@ -29,7 +29,9 @@ from rearrange.ver.run.checkpoint import save_checkpoint, with_prefix
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
 CFG = PolicyCfg(encoder=EncoderCfg(base_width=4, image_size=16), lstm_hidden=8)
-KWARGS = {"camera_size": 16, "action_space": "skill", "observation_delay": 1}
+KWARGS = {
+    "camera_size": 16, "action_space": "skill", "observation_delay": 1, "motor_lead": None,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
