@@ -75,6 +75,7 @@ class Simulation:
         self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
         self.scene: Scene | None = None
         self.layout: Layout | None = None
+        self._plans: dict[float, tuple[tuple, FloorPlan]] = {}  # radius -> the last one's key, it
         self._num_objects = 0
         self.arm_target = np.zeros(7)  # rad
         self.hold_violation = False
@@ -375,7 +376,11 @@ class Simulation:
             if z < ON_FLOOR and index != held:
                 size = self.object_kind(index).footprint_radius
                 litter.append((x, y, size, size, 0.0))
-        return floor_plan(self.layout, opening, radius, litter)
+        key = (self.layout, *opening.values(), radius, *litter)
+        plan = self._plans.get(radius)
+        if plan is None or plan[0] != key:  # not while nothing moves: several ask in each step
+            plan = self._plans[radius] = key, floor_plan(self.layout, opening, radius, litter)
+        return plan[1]
 
     def check_finite(self) -> bool:
         """Whether positions and velocities are finite numbers."""

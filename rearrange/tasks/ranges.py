@@ -20,6 +20,7 @@ import math
 
 import numpy as np
 from gymnasium.spaces import Box
+from numba import njit
 
 from rearrange.sim.model import GROUP_ROBOT
 from rearrange.sim.robot import fetch
@@ -53,12 +54,23 @@ class RangeSensors:
 
     def read(self, sim: Simulation) -> dict[str, np.ndarray]:
         """Both sensors now; the arrays are new ones."""
-        depth = self._camera.render(sim.data).reshape(CELLS, CELL, CELLS, CELL)
-        nearest = MAX_RANGE * depth.min(axis=(1, 3)).ravel()
+        nearest = MAX_RANGE * _nearest_of_cells(self._camera.render(sim.data), CELL).ravel()
         found = {COARSE_DEPTH: nearness(nearest)}
         if self._laser is not None:
             found[BASE_SCAN] = nearness(self._laser.scan(sim))
         return found
+
+
+@njit(cache=True, nogil=True)
+def _nearest_of_cells(depth, side):
+    """The least of each square of `side` x `side` pixels, [H, W, 1] -> [H / side, W / side]."""
+    ny, nx = depth.shape[0] // side, depth.shape[1] // side
+    nearest = np.full((ny, nx), np.inf, np.float32)
+    for iy in range(ny * side):
+        for ix in range(nx * side):
+            cell = nearest[iy // side, ix // side]
+            nearest[iy // side, ix // side] = min(cell, depth[iy, ix, 0])
+    return nearest
 
 
 class LaserScanner:

@@ -11,6 +11,8 @@ cannot improve each other and the result is exact without a heap.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from rearrange.sim.home.grid_search import (
@@ -27,7 +29,10 @@ MAX_ESCAPE = 0.6  # m a robot that touches furniture may stand from free floor: 
 
 
 class FloorPlan:
-    """The floor of one apartment as a grid for a robot of one radius."""
+    """The floor of one apartment as a grid for a robot of one radius.
+
+    What a question needs is computed when it is first asked; whether a point is free is cheap.
+    """
 
     def __init__(
         self,
@@ -49,28 +54,50 @@ class FloorPlan:
             int(np.ceil((xmax - xmin) / cell - 1e-9)),
             int(np.ceil((ymax - ymin) / cell - 1e-9)),
         )
-        self.clearance = clearance_field(np.array(self.bounds), self.obstacles, ny, nx, self.cell)
-        self.free = self.clearance >= self.radius
-        self.labels, sizes = islands(self.free)  # [ny, nx] int32, -1 where blocked
-        self.largest = int(np.argmax(sizes)) if len(sizes) else -1
-        iy, ix = (
-            np.nonzero(self.labels == self.largest)
-            if self.largest >= 0
-            else (np.empty(0, int),) * 2
-        )
-        self.free_centres = np.stack(
-            [xmin + (ix + 0.5) * cell, ymin + (iy + 0.5) * cell], axis=1
-        )  # [n, 2]
+        self.shape = (ny, nx)
+
+    @cached_property
+    def clearance(self) -> np.ndarray:
+        """Distance (m) from each cell's centre to the nearest obstacle or bound, [ny, nx]."""
+        return clearance_field(np.array(self.bounds), self.obstacles, *self.shape, self.cell)
+
+    @cached_property
+    def free(self) -> np.ndarray:
+        """Whether the robot fits with its centre in each cell, [ny, nx]."""
+        return self.clearance >= self.radius
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(ny, nx)."""
-        return self.free.shape
+    def labels(self) -> np.ndarray:
+        """Number of each cell's connected region, [ny, nx] int32; -1 where blocked."""
+        return self._islands[0]
+
+    @property
+    def largest(self) -> int:
+        """The biggest region's number; -1: nothing is free."""
+        return self._islands[1]
+
+    @cached_property
+    def _islands(self) -> tuple[np.ndarray, int]:
+        labels, sizes = islands(self.free)
+        return labels, int(np.argmax(sizes)) if len(sizes) else -1
+
+    @cached_property
+    def free_centres(self) -> np.ndarray:
+        """Centres [n, 2] of the biggest region's cells."""
+        if self.largest < 0:
+            return np.empty((0, 2))
+        iy, ix = np.nonzero(self.labels == self.largest)
+        xmin, ymin = self.bounds[:2]
+        return np.stack([xmin + (ix + 0.5) * self.cell, ymin + (iy + 0.5) * self.cell], axis=1)
 
     def is_free(self, x: float, y: float) -> bool:
         """Whether the robot fits with its centre in this cell."""
         iy, ix = self.index(x, y)
-        return iy >= 0 and bool(self.free[iy, ix])
+        if iy < 0:
+            return False
+        if "free" in self.__dict__:  # the field is there already
+            return bool(self.free[iy, ix])
+        return self.clearance_at(*self._centre(iy, ix)) >= self.radius
 
     def island(self, x: float, y: float) -> int:
         """Number of this cell's connected region, -1 where blocked; `largest` is the biggest's."""
@@ -164,7 +191,7 @@ class FloorPlan:
 
     def index(self, x: float, y: float) -> tuple[int, int]:
         """(iy, ix) of the cell that holds a point, (-1, -1) outside the grid."""
-        ny, nx = self.free.shape
+        ny, nx = self.shape
         fx, fy = (x - self.bounds[0]) / self.cell, (y - self.bounds[1]) / self.cell
         return (int(fy), int(fx)) if 0.0 <= fx < nx and 0.0 <= fy < ny else (-1, -1)
 

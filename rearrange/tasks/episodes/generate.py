@@ -5,10 +5,11 @@ where the robot starts its skill tasks (hab-spec 4.3 to 4.6). Every episode is c
 rest, targets and goals within reach from free floor, robot clear of everything.
 
 `starts="chain"` is for training alone. It shares out a skill's episodes as the benchmark's tasks
-need them: half of those of Navigate and of the opening skills begin where the skill before them in
-a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills have to take
-over from each other), and half of Pick's and Place's lead into the fridge, whose door stands as far
-open as the skill before may have pushed it; in half of those of opening the fridge it is ajar.
+need them: half of those of Navigate and of the skills for doors and drawers begin where the skill
+before them in a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills
+have to take over from each other), and half of Pick's and Place's lead into the fridge, whose door
+stands as far open as the skill before may have pushed it; in a few of those of opening the fridge
+it is ajar.
 `starts="varied"` is the same, in the train split also in more apartments, whose furniture stands in
 many more ways. `starts="reach"` is for who begins with nothing: in half of Pick's and Place's
 episodes the robot already stands where arm and hand suffice (a start-state curriculum, as in
@@ -73,6 +74,7 @@ MAX_WAY = 2.6  # m
 MAX_NAVIGATE_WAY = 6.0  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
 STARTS = ("task", "chain", "varied", "reach")
+AJAR_SHARE = 0.1  # of those of opening the fridge: rare in a plan, and slow
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 REACH_SHARE = 0.5  # of episodes that begin there
@@ -287,7 +289,7 @@ def _articulated_skill(
         opening[joint] = float(
             rng.uniform(0.4, 0.5) if is_drawer else rng.uniform(np.pi / 4, 2 * np.pi / 3)
         )
-    elif chain_share and not is_drawer and rng.random() < chain_share:
+    elif chain_share and not is_drawer and rng.random() < AJAR_SHARE:
         opening[joint] = float(rng.uniform(*FRIDGE_AJAR))
     draft = Draft(layout_id, rng, opening)
     layout = draft.layout
@@ -351,6 +353,10 @@ PLACE = _with_chain(
 )
 OPEN_DRAWER = _with_chain(_open_drawer, partial(_open_drawer, chain_share=CHAIN_SHARE))
 OPEN_FRIDGE = _with_chain(_open_fridge, partial(_open_fridge, chain_share=CHAIN_SHARE))
-CLOSE_DRAWER = Episodes(partial(_open_drawer, is_open=True))
-CLOSE_FRIDGE = Episodes(partial(_open_fridge, is_open=True))
+_close_drawer, _close_fridge = (
+    partial(_open_drawer, is_open=True),
+    partial(_open_fridge, is_open=True),
+)
+CLOSE_DRAWER = _with_chain(_close_drawer, partial(_close_drawer, chain_share=CHAIN_SHARE))
+CLOSE_FRIDGE = _with_chain(_close_fridge, partial(_close_fridge, chain_share=CHAIN_SHARE))
 assert all(kind in KINDS for kind in YCB_KINDS)
