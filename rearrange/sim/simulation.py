@@ -58,6 +58,7 @@ class Simulation:
         self._forces = ForceMeter(model, robot)
         self._robot_geoms = np.isin(model.geom_bodyid, robot)
         self._base_qpos = [int(model.joint(n).qposadr[0]) for n in ("base_x", "base_y", "base_yaw")]
+        self._base_qvel = [int(model.joint(n).dofadr[0]) for n in ("base_x", "base_y", "base_yaw")]
         arm = [model.joint(joint.name) for joint in fetch.ARM_JOINTS]
         self._arm = slice(int(arm[0].qposadr[0]), int(arm[-1].qposadr[0]) + 1)
         self._arm_v = slice(int(arm[0].dofadr[0]), int(arm[-1].dofadr[0]) + 1)
@@ -216,6 +217,18 @@ class Simulation:
         """x, y [m] and yaw [rad], not wrapped."""
         x, y, yaw = self.data.qpos[self._base_qpos]
         return float(x), float(y), float(yaw)
+
+    @property
+    def base_turn_rate(self) -> float:
+        """How fast the base turns, rad/s, to the left."""
+        return float(self.data.qvel[self._base_qvel[2]])
+
+    @property
+    def base_speed(self) -> float:
+        """How fast the base drives, m/s, ahead."""
+        x, y, _ = self.data.qvel[self._base_qvel]
+        yaw = self.data.qpos[self._base_qpos[2]]
+        return float(x * math.cos(yaw) + y * math.sin(yaw))
 
     @property
     def arm_qpos(self) -> np.ndarray:

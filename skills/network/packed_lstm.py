@@ -5,7 +5,8 @@
 
 torch's kernel for packed sequences multiplies small matrices step after step, backwards for the
 weights as well. Here everything that does not depend on the step before is one product over all
-steps; what is left for each step is one product with W_h and a few passes over [Q, 4 H].
+steps; what is left for each step is one product with W_h and a few passes over [Q, 4 H]. Products
+may be of bfloat16 numbers, at half the time; sums, gates and states are float32 in any case.
 
 B: steps in PackedSequence layout   L: length of the longest   Q: sequences   I: inputs   H: hidden
 """
@@ -27,29 +28,36 @@ def packed_lstm_layer(
     h: Tensor,  # [Q, H] before the first step, as is c; no gradient goes there
     c: Tensor,
     weights: Sequence[Tensor],  # of torch's LSTM: [4 H, I], [4 H, H], [4 H], [4 H], gates i f g o
+    dtype: torch.dtype = torch.float32,  # of the products' factors
 ) -> Tensor:
-    """Outputs of all steps, [B, H]."""
+    """Outputs of all steps, [B, H] float32."""
     w_x, w_h, b_x, b_h = (_exchanged(weight) for weight in weights)
-    return _PackedLayer.apply(x, batch_sizes, h, c, w_x, w_h, b_x + b_h)
+    return _PackedLayer.apply(x, batch_sizes, h, c, w_x, w_h, b_x + b_h, dtype)
 
 
 class _PackedLayer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, batch_sizes, h, c, w_x, w_h, bias) -> Tensor:
-        hidden = h.shape[1]
-        gates = torch.addmm(bias, x, w_x.t())  # [B, 4 H] in the order i f o g
+    def forward(ctx, x, batch_sizes, h, c, w_x, w_h, bias, dtype) -> Tensor:
+        hidden, is_short = h.shape[1], dtype != torch.float32
+        x, w_x, w_h = x.to(dtype), w_x.to(dtype), w_h.to(dtype)
+        w_x_t, w_h_t = w_x.t(), w_h.t().contiguous()
+        # [B, 4 H] in the order i f o g
+        gates = bias + x @ w_x_t if is_short else torch.addmm(bias, x, w_x_t)
         cells = gates.new_empty(len(x), hidden)
         squashed, outputs = torch.empty_like(cells), torch.empty_like(cells)
-        start, w_h_t = (h, c), w_h.t().contiguous()
+        start = (h, c)
         for rows in _steps(batch_sizes):
             n, z = rows.stop - rows.start, gates[rows]
-            z.addmm_(h[:n], w_h_t)
+            if is_short:
+                z.add_(h[:n].to(dtype) @ w_h_t)
+            else:
+                z.addmm_(h[:n], w_h_t)
             z[:, : 3 * hidden].sigmoid_()
-            z[:, 3 * hidden :].tanh_()
+            _tanh_(z[:, 3 * hidden :])
             i, f, o, g = z.split(hidden, dim=1)
             torch.mul(f, c[:n], out=cells[rows])
             c = cells[rows].addcmul_(i, g)
-            h = torch.mul(o, torch.tanh(c, out=squashed[rows]), out=outputs[rows])
+            h = torch.mul(o, _tanh_(squashed[rows].copy_(c)), out=outputs[rows])
         ctx.batch_sizes = batch_sizes
         ctx.save_for_backward(x, *start, w_x, w_h, gates, cells, squashed, outputs)
         return outputs
@@ -62,6 +70,7 @@ class _PackedLayer(torch.autograd.Function):
         (grad,) = grad_outputs
         x, h_start, c_start, w_x, w_h, gates, cells, squashed, outputs = ctx.saved_tensors
         size, hidden = outputs.shape
+        dtype = x.dtype
         i, f, o, g = gates.split(hidden, dim=1)
         h_before = _shifted(h_start, outputs, ctx.batch_sizes)
         c_before = _shifted(c_start, cells, ctx.batch_sizes)
@@ -80,11 +89,21 @@ class _PackedLayer(torch.autograd.Function):
             torch.mul(by_c[rows], dc.unsqueeze(1), out=d_z[:, :3])
             torch.mul(by_h[rows], dh, out=d_z[:, 3])
             dc.mul_(keep[rows])
-            torch.mm(d_z.view(n, 4 * hidden), w_h_ifgo, out=dh)
-        flat = d_gates.view(size, 4 * hidden)
-        d_x = flat @ _exchanged(w_x) if ctx.needs_input_grad[0] else None
-        d_weights = (flat.t() @ x, flat.t() @ h_before, flat.sum(0))
-        return d_x, None, None, None, *(_exchanged(d) for d in d_weights)
+            if dtype == torch.float32:
+                torch.mm(d_z.view(n, 4 * hidden), w_h_ifgo, out=dh)
+            else:
+                dh.copy_(d_z.view(n, 4 * hidden).to(dtype) @ w_h_ifgo)
+        full = d_gates.view(size, 4 * hidden)
+        flat = full.to(dtype)
+        d_x = (flat @ _exchanged(w_x)).float() if ctx.needs_input_grad[0] else None
+        d_weights = (flat.t() @ x, flat.t() @ h_before.to(dtype))
+        d_all = (*(d.float() for d in d_weights), full.sum(0))
+        return d_x, None, None, None, *(_exchanged(d) for d in d_all), None
+
+
+def _tanh_(x: Tensor) -> Tensor:
+    """In place, as 2 sigmoid(2 x) - 1, which on a CPU takes a quarter of torch's tanh's time."""
+    return x.mul_(2.0).sigmoid_().mul_(2.0).sub_(1.0)
 
 
 def _steps(batch_sizes: list[int]) -> list[slice]:

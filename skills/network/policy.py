@@ -25,6 +25,7 @@ from rearrange.skills.network.distributions import DiagonalGaussian, Distributio
 from rearrange.skills.network.embedding import Embedding, layer
 from rearrange.skills.network.normalizer import only_own
 from rearrange.skills.network.policy_cfg import STANDARD, PolicyCfg
+from rearrange.skills.network.precision import PRECISIONS, fastest_dtype
 from rearrange.skills.network.recurrent import Memory
 from rearrange.system.registry import Registry
 from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, PolicyStep
@@ -62,9 +63,10 @@ class Trunk(nn.Module):
         sizes = [inputs, *cfg.hidden_sizes]
         layers = [layer(a, b, cfg.activation) for a, b in zip(sizes, sizes[1:], strict=False)]
         self.hidden = nn.Sequential(*layers)
-        self.memory = (
-            Memory(sizes[-1], cfg.lstm_hidden, cfg.lstm_layers) if cfg.lstm_layers else None
-        )
+        self.memory = None
+        if cfg.lstm_layers:
+            dtype = PRECISIONS[cfg.precision] or fastest_dtype()
+            self.memory = Memory(sizes[-1], cfg.lstm_hidden, cfg.lstm_layers, dtype)
         self.size = cfg.lstm_hidden if cfg.lstm_layers else sizes[-1]
         self.state_size = self.memory.state_size if self.memory else 0
 

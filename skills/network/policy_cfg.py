@@ -54,8 +54,8 @@ class PolicyCfg:
     normalize_observations: bool = False
     """Vector observations by their running mean and standard deviation."""
     precision: str = "float32"
-    """Of the encoder's stages: float32, bfloat16, or auto, bfloat16 where the processor computes in
-    it. Weights and all the rest are float32."""
+    """Of the encoder's stages, and of the memory's products while learning: float32, bfloat16, or
+    auto, bfloat16 where the processor computes in it. Weights and all the rest are float32."""
     network: str = STANDARD
     """The class, one of `NETWORKS` or package.module:Name."""
     compile: bool = False

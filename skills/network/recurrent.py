@@ -15,11 +15,17 @@ from rearrange.skills.network.packed_lstm import packed_lstm_layer
 
 
 class Memory(nn.Module):
-    """An LSTM (Hochreiter and Schmidhuber 1997) of some layers."""
+    """An LSTM (Hochreiter and Schmidhuber 1997) of some layers.
 
-    def __init__(self, inputs: int, hidden: int, layers: int) -> None:
+    Args:
+        dtype: of the products' factors while learning on a CPU.
+    """
+
+    def __init__(
+        self, inputs: int, hidden: int, layers: int, dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__()
-        self.hidden, self.layers = hidden, layers
+        self.hidden, self.layers, self._dtype = hidden, layers, dtype
         self.lstm = nn.LSTM(inputs, hidden, layers)
         for name, parameter in self.lstm.named_parameters():
             # habitat-baselines: orthogonal weights, zero bias
@@ -47,10 +53,11 @@ class Memory(nn.Module):
     def sequences(self, x: Tensor, batch_sizes: Tensor, start_state: Tensor) -> Tensor:
         """Packed steps [B, I], batch_sizes [L] on the CPU, start [Q, K] -> outputs [B, H]."""
         rows = start_state.view(-1, 2, self.layers, self.hidden).permute(1, 2, 0, 3).contiguous()
-        is_ragged = bool(batch_sizes[0] != batch_sizes[-1])
-        if x.device.type == "cpu" and is_ragged:  # of equal ones torch's own kernel is faster
+        # Of equal lengths torch's own kernel is faster, in float32.
+        is_own = bool(batch_sizes[0] != batch_sizes[-1]) or self._dtype != torch.float32
+        if x.device.type == "cpu" and is_own:
             sizes = batch_sizes.tolist()
             for weights, h, c in zip(self.lstm.all_weights, rows[0], rows[1], strict=True):
-                x = packed_lstm_layer(x, sizes, h, c, weights)
+                x = packed_lstm_layer(x, sizes, h, c, weights, self._dtype)
             return x
         return self.lstm(PackedSequence(x, batch_sizes), (rows[0], rows[1]))[0].data

@@ -10,7 +10,9 @@ stay; an observation gets two more entries:
     oracle_action  [A]  what the teacher does now, in [-1, 1]
     oracle_weight  [A]  weight of each slot's label, 0: there is none
 
-Whoever collects goes on choosing actions; in the teacher's turns they are not carried out.
+Whoever collects goes on choosing actions; in the teacher's turns they are not carried out. Nor is
+a stop that the teacher would not call: it would end the episode with a single label on the state
+that the policy mistakes, where it now gets as many as it takes to see the difference.
 No torch.
 """
 
@@ -76,6 +78,11 @@ class GuidedEnv(gymnasium.Wrapper):
         if self._is_guided:
             action = self._label
             self._was_guided = True
+        elif self._uses_stop and not self._is_watched and action[STOP] > 0.0 > self._label[STOP]:
+            action = np.array(action)
+            action[STOP] = -1.0
+            self._was_guided = True
+        self._teacher.done = action
         observation, reward, terminated, truncated, info = super().step(action)
         self._left -= 1
         self.age += 1

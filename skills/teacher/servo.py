@@ -24,9 +24,9 @@ from rearrange.skills.motion.kinematics import (
 )
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.oracle.still_fridge import JOINT as FRIDGE_DOOR
-from rearrange.skills.skill import BASE
+from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.teacher.shelf import Shelf
-from rearrange.skills.teacher.steering import Steering, turn_for
+from rearrange.skills.teacher.steering import Steering
 
 HAND_SPEED = 0.011  # m a control step; faster and the joints' limits would make it a zigzag
 DAMPING = 0.04
@@ -39,6 +39,7 @@ STUCK_STEPS, STALL_STEPS = 12, 40  # of standing still: in touch with something,
 BACK_WAY, MAX_BACK_STEPS = 0.16, 60  # m to back off, and control steps until it is given up
 LEAVE_STEPS = 90
 BACK = (-0.5, 0.0)  # base action of backing off
+BACKING = 0.1  # m/s that count as backing off
 AWAY = (-1.0, 0.0)  # of backing away from the outside of an open door
 STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
@@ -50,14 +51,18 @@ NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
 
 class Servo(Steering):
-    """What the rules of all skills share."""
+    """What the rules of all skills share.
+
+    Attributes:
+        done: the action [11] that was carried out last, the teacher's or another's.
+    """
 
     def __init__(self, body: Body) -> None:
         super().__init__(body)
+        self.done = np.full(ACTION_SIZE, -1.0)
         self._poses: deque[np.ndarray] = deque(maxlen=STALL_STEPS)
         self._back = 0  # control steps that it may still back off
         self._stuck_at = np.zeros(2)  # m, where the base was when it began to
-        self._is_coming = False  # straight into a shelf
         self._retreat = 0  # control steps that it may still go back before a shelf
         self._leave = 0  # control steps that it may still take to leave a shelf
 
@@ -122,10 +127,10 @@ class Servo(Steering):
     ) -> np.ndarray:  # fmt: skip
         """Into a shelf: faces it, the arm to READY, in with the base, down onto a point.
 
-        From anywhere that leads straight in; only from elsewhere it drives to a place before it.
-        All changes are gradual: where a label jumps, who learns it comes to a stand. Where it has
-        come to one it is told to go back a little, and nothing else than before: who is told now
-        this, now that of the arm as well does neither.
+        From anywhere that leads in, or straight back to where it does; only from elsewhere it
+        drives to a place before it. All changes are gradual: where a label jumps, who learns it
+        comes to a stand. Where it has come to one it is told to go back a little, and nothing else
+        than before: who is told now this, now that of the arm as well does neither.
 
         Args:
             tip, slope: see `over`.
@@ -135,30 +140,38 @@ class Servo(Steering):
         is_inside = along < 0.34 and float(np.linalg.norm(off - along * shelf.outward)) < 0.35
         base = self.sim.base_pose
         away, bearing = self.towards(point)
-        turn = 0.8 * turn_for(bearing)
         if shelf.is_beside(self.hand_w) and self.has_room_behind():
             return self.rest(AWAY)
-        self._is_coming = is_inside or shelf.is_ahead(base, point, self._is_coming)
-        if not self._is_coming:
+        is_backing = self.sim.base_speed < -BACKING
+        faces_it = abs(bearing) < (1.0 if is_backing else 0.6)
+        leads_in = shelf.leads_in(base, point, is_backing, faces_it)
+        if not is_inside and not leads_in:
             if shelf.holds(self.hand_w):  # a turn would sweep the arm through what stands in it
                 return self.draw_out(shelf.outward, 0.0)
+            if faces_it and shelf.can_back_off(base, point) and self.has_room_behind():
+                pace = AWAY[0] * np.cos(np.clip(bearing, -np.pi / 2, np.pi / 2))
+                return self.past_door(shelf, self.rest((pace, 0.8 * self.turn(bearing))))
             self.place = self.sim.floor_plan().snap(*shelf.before(base, point))
             left = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
-            return self.past_door(shelf, self.rest(self.steer_back(left)))
+            return self.past_door(shelf, self.rest(self.steer(self.carrot(self.place), left)))
         if is_inside:
             step = self.over(point, hover, tip, has_ridge=False, slope=slope)
             action, room = self.move(step, preferred=READY, posture_gain=0.05), 0.0
         else:  # the arm stays small while it turns: the door is near
+            bearing = self.towards(shelf.aim(base, point))[1]
             ready = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
             ready = min(ready, shelf.readiness(base))
             action = self.pose(ARM_REST + ready * (READY - ARM_REST))
             room = 0.5 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
         wanted = IN_SHELF + room
-        pace = float(np.clip(2.0 * (away - wanted), -0.5, 0.5)) * max(np.cos(2.0 * bearing), 0.0)
+        fastest = float(np.clip(away - 1.2, 0.5, 1.0))
+        pace = float(np.clip(2.0 * (away - wanted), -0.5, fastest)) * max(
+            np.cos(2.0 * bearing), 0.0
+        )
         pace = 0.0 if abs(away - wanted) < 0.06 else pace
         if self._retreats(away):
             pace = BACK[0]
-        action = self.with_base(action, (pace, turn))
+        action = self.with_base(action, (pace, 0.8 * self.turn(bearing)))
         return action if is_inside else self.past_door(shelf, action)
 
     def _retreats(self, away: float) -> bool:
@@ -238,11 +251,12 @@ class Servo(Steering):
 
         Straight on it will not get any further: the arm has caught on what is beside the way, for
         which the way leaves no room, or is pressed against the front of what it should be over.
-        Until it is away and not for some steps: to a robot that stands there in spite of it two
-        answers in turn would say to stay.
+        Until it is away, and not for some steps: to a robot that stands there in spite of it two
+        answers in turn would say to stay. Who did back off and got nowhere gives up.
         """
         base = np.array(self.sim.base_pose)
-        self._back -= 1
+        if self.done[BASE][0] < 0.5 * BACK[0] or self._back <= 0:
+            self._back -= 1
         if self._back >= 0:
             if np.hypot(*(base[:2] - self._stuck_at)) > BACK_WAY:
                 self._back = -1

@@ -11,7 +11,6 @@ from rearrange.skills.oracle import doors
 from rearrange.skills.oracle import still_fridge as fridge
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import BACK, Servo
-from rearrange.skills.teacher.steering import turn_for
 
 FAR = 1.15  # m from the handle; from farther the base drives to a place before it
 SKEW = 0.6  # rad off the straight look at the front up to which it may stay
@@ -99,7 +98,7 @@ class OpenServo(Servo):
         pace = 0.0 if abs(away - self.AWAY) < 0.12 else 2.5 * (away - self.AWAY)
         if pace == 0.0 and abs(bearing) < 0.15:
             return None
-        return np.array([np.clip(pace, -0.5, 0.5), turn_for(bearing)])
+        return np.array([np.clip(pace, -0.5, 0.5), self.turn(bearing)])
 
     def _pull(self, value: float) -> np.ndarray:
         sim = self.sim

@@ -12,7 +12,6 @@ from rearrange.skills.oracle.place import place_hands
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import BACK, GAIN, Servo
 from rearrange.skills.teacher.shelf import Shelf
-from rearrange.skills.teacher.steering import turn_for
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
@@ -160,7 +159,7 @@ class NavigateServo(Servo):
         left = float(np.hypot(self.place[0] - x, self.place[1] - y))
         is_backing_off = self.is_backing_off()
         if away < self.STANDOFF[1] or left < 0.06:
-            base = (0.0, turn_for(bearing))
+            base = (0.0, self.turn(bearing))
         elif is_backing_off:
             base = BACK
         else:

@@ -11,18 +11,22 @@ from rearrange.sim.home.furniture import piece_to_world
 from rearrange.skills.motion.body import world_to_base_axes
 
 # All in the fridge's frame, x out of its front, m.
-BEFORE, BEFORE_SIDE = 1.4, -0.1  # where the base goes if it does not stand well, ...
-BEFORE_SHARE = 0.2  # ... and by how much of the thing's own offset it goes to the side with it
-BESIDE_DOOR, AROUND_DOOR = 0.1, 1.8  # where the open door's side begins, where its tip ends
-FREE_SIDE = 0.2  # further to the side the open door is in the way
+LINE, LINE_SHARE = -0.12, 0.2  # to the side: the line it comes in on; and of the thing's own offset
+BESIDE_DOOR = 0.1  # where the open door's side begins
+BEFORE, AROUND_DOOR = 1.6, 2.0  # where the base goes to from elsewhere; from the door's side
 FRONT, OPENING = 0.34, (-0.27, 0.26)  # its front, what is led through
+FREE_SIDE = 0.2  # further to the side the open door is in the way
+OBLIQUE = 0.6  # slope up to which it may come in
+NEAREST, FARTHEST = 0.9, 3.5  # from where it comes in
+BACK_SLOPE, BACK_TO = 0.5, 2.5  # within which it may back off, straight away from the thing
+TURN_IN, MILD, STEEP = 1.3, 1.2, 1.6  # where it should be on the line; slopes of the ways there
+AIM_AHEAD, FACING_FROM = 0.7, 0.5  # of the point on the line that it drives to; it faces the thing
 INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf holds
 BESIDE_PANEL, BEYOND_TIP = 0.45, 0.2  # a hand nearer to the open door's outside may push it shut
 GRADUAL = 0.1  # over which that comes and goes
 BESIDE_WALL = 0.3  # a hand nearer to a wall's outside is in the way of a turn
-AHEAD, OBLIQUE = (0.9, 1.9), 0.6  # from where it leads straight in, and at what slope
-NEARER = 0.35  # within the far limit of this, from where on the arm is got ready all the way
-SLACK = 0.12  # by which a base that is on its way straight in may be off all of these
+READY_FROM, NEARER = 1.9, 0.35  # from where, and over what way, the arm is got ready
+SLACK = 0.12  # by which a base that is on its way straight in may be off
 
 
 @dataclass(frozen=True)
@@ -37,32 +41,60 @@ class Shelf:
         """[3] unit, world: out of it."""
         return np.array([np.cos(self.pose[2]), np.sin(self.pose[2]), 0.0])
 
-    def is_ahead(
-        self, base: tuple[float, float, float], point: np.ndarray, is_coming: bool = False
+    def leads_in(
+        self,
+        base: tuple[float, float, float],
+        point: np.ndarray,
+        is_backing: bool = False,
+        faces_it: bool = True,
     ) -> bool:
-        """Whether the straight way from the base to a point goes in through the opening.
+        """Whether the base gets to a point by driving forward from where it is.
 
-        Args:
-            is_coming: whether it was so a step ago; then it stays so for a little longer.
+        It does if the straight way goes in through the opening, or if there is way enough left to
+        turn in to the line that leads there. A base that backs off goes on until there is more
+        than enough: it does not come to a stand between the two. Nor does one that faces elsewhere
+        while it drives around turn to the point too early.
         """
-        slack = SLACK if is_coming else 0.0
         x, y = self._from_it(base)
         px, py = self._from_it(point)
-        slope = (y - py) / max(x - px, 0.1)
-        if not AHEAD[0] - slack < x < AHEAD[1] + slack or y > FREE_SIDE + slack:
+        slack = -SLACK if is_backing else SLACK
+        if not NEAREST - slack < x < FARTHEST + slack:
             return False
-        if abs(slope) > OBLIQUE + slack:
+        room = (x - TURN_IN) * (MILD if is_backing else STEEP)
+        if abs(y - self._line(point)) < room:
+            return True
+        if not faces_it:
+            return False
+        slope = (y - py) / max(x - px, 0.1)
+        if y > FREE_SIDE + slack or abs(slope) > OBLIQUE + slack:
             return False
         at_front = py + slope * (FRONT - px)
         return OPENING[0] - slack / 4 < at_front < OPENING[1] + slack / 4
 
-    def readiness(self, base: tuple[float, float, float]) -> float:
-        """How far the arm should be ready to reach in, 0 at the far limit of `is_ahead` to 1.
+    def can_back_off(self, base: tuple[float, float, float], point: np.ndarray) -> bool:
+        """Whether straight back, away from the point, leads to where it can turn in."""
+        x, y = self._from_it(base)
+        px, py = self._from_it(point)
+        return NEAREST - SLACK < x < BACK_TO and abs(y - py) < BACK_SLOPE * (x - px)
 
-        Where that limit is is hard to see. What the arm is told on both sides of it has to be the
+    def aim(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
+        """Where a base that drives in heads for, [2] m, world: the line, near the shelf the point.
+
+        It moves with the base without a jump.
+        """
+        x, _ = self._from_it(base)
+        px, py = self._from_it(point)
+        far = float(np.clip((x - TURN_IN) / FACING_FROM, 0.0, 1.0))
+        ahead = far * (x - AIM_AHEAD) + (1.0 - far) * px
+        return self._to_world(ahead, far * self._line(point) + (1.0 - far) * py)
+
+    def readiness(self, base: tuple[float, float, float]) -> float:
+        """How far the arm should be ready to reach in, from 0 by degrees to 1.
+
+        Where a limit is is hard to see. What the arm is told on both sides of it has to be the
         same, else who learns it comes to a stand there.
         """
-        return float(np.clip((AHEAD[1] - self._from_it(base)[0]) / NEARER, 0.0, 1.0))
+        return float(np.clip((READY_FROM - self._from_it(base)[0]) / NEARER, 0.0, 1.0))
 
     def holds(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, reaches into it."""
@@ -75,20 +107,13 @@ class Shelf:
         return bool(x < FRONT and INSIDE[1] <= abs(y) < self.fridge.half[1] + BESIDE_WALL)
 
     def before(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
-        """Where the base has to go before the arm reaches in to a point, [2] m, world.
+        """Where the base has to go from where nothing leads in, [2] m, world.
 
-        It is away from the side that the open door is on; from that side it leads around the door,
-        which the arm would push shut.
+        From the side that the open door is on it leads around the door, which the arm would push
+        shut.
         """
-        ahead, side = self._from_it(base)
-        if side > BESIDE_DOOR:
-            # Gradually, for where the way out is not free it would turn to and fro at a limit.
-            around = np.clip((ahead - AROUND_DOOR) / 0.3 + 1.0, 0.0, 1.0)
-            beyond = (1.0 - around) * side - around * BESIDE_DOOR
-            return self._to_world(AROUND_DOOR + 0.2, float(beyond))
-        _, offset = self._from_it(point)
-        beside = BEFORE_SIDE + BEFORE_SHARE * float(offset)
-        return self._to_world(BEFORE, beside)
+        _, side = self._from_it(base)
+        return self._to_world(AROUND_DOOR if side > BESIDE_DOOR else BEFORE, self._line(point))
 
     def behind_door(self, hand_w: np.ndarray, angle: float) -> float:
         """How much a hand is where a turn or a step ahead would push the open door shut, 0 to 1.
@@ -103,6 +128,13 @@ class Shelf:
         beyond = self.fridge.door_width + BEYOND_TIP - along
         share = min(beyond, outside + GRADUAL, BESIDE_PANEL - outside) / GRADUAL
         return float(np.clip(share, 0.0, 1.0))
+
+    def _line(self, point: np.ndarray) -> float:
+        """How far to the side the line is that leads in to a point, m.
+
+        It is away from the side that the open door is on.
+        """
+        return LINE + LINE_SHARE * float(self._from_it(point)[1])
 
     def _from_it(self, point) -> np.ndarray:
         """Where a point of the world lies in the fridge's frame, [2] m; heights are left out.

@@ -29,6 +29,8 @@ RIDGE_NEAR = 0.12  # m around what is reached for that do not count
 RIDGE_ASIDE = 0.05  # m beside the way that count
 LOOKAHEAD = 0.35  # m along the way
 REPLAN_STEPS = 10
+WIDE = 3.0  # of how much longer a way may be that keeps off furniture: who learns it drives worse
+ABOUT, TURNING = 2.5, 0.3  # rad that count as turning about, rad/s that count as turning
 
 
 class Steering:
@@ -60,14 +62,25 @@ class Steering:
         if away > 0.08:
             return self.steer(self.carrot(place), away)
         error = wrapped(yaw - now)
-        return None if abs(error) < FACING else np.array([0.0, turn_for(error)])
+        return None if abs(error) < FACING else np.array([0.0, self.turn(error)])
 
     def steer(self, carrot: np.ndarray, left: float) -> np.ndarray:
         """Towards a point ahead, slower near the end of the way; `left` m of it."""
         x, y, yaw = self.sim.base_pose
         error = wrapped(np.arctan2(carrot[1] - y, carrot[0] - x) - yaw)
         pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * np.clip(error, -0.98, 0.98)), 0.0)
-        return np.array([float(pace), turn_for(error)])
+        return np.array([float(pace), self.turn(error)])
+
+    def turn(self, error: float) -> float:
+        """Share of the base's turning speed for an error in heading, rad.
+
+        A robot that is turning about goes on that way round. Which is the shorter may hang on what
+        who learns this does not see; which way it turns it knows, and does not stop in between.
+        """
+        rate = self.sim.base_turn_rate
+        if abs(error) > ABOUT and abs(rate) > TURNING and rate * error < 0.0:
+            error -= float(np.copysign(2.0 * np.pi, error))
+        return turn_for(error)
 
     def carrot(self, goal: np.ndarray) -> np.ndarray:
         """A point on the shortest way to a place, a little ahead of the base, [2]."""
@@ -75,7 +88,7 @@ class Steering:
         moved = self._path is None or np.hypot(*(goal - self._path[-1])) > 0.1
         if moved or self._age >= REPLAN_STEPS:
             plan = self.sim.floor_plan()
-            path = None if plan.largest < 0 else plan.shortest_path(here, goal)
+            path = None if plan.largest < 0 else plan.shortest_path(here, goal, WIDE)
             self._path = np.stack([here, goal]) if path is None else path
             self._age = 0
         self._age += 1
@@ -178,9 +191,8 @@ class Steering:
                 x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
             ):
                 pace = 0.0
-        return np.array([pace, turn_for(bearing) if abs(bearing) > 0.1 else 0.0]), abs(
-            bearing
-        ) < 0.7
+        turn = self.turn(bearing) if abs(bearing) > 0.1 else 0.0
+        return np.array([pace, turn]), abs(bearing) < 0.7
 
     def towards(self, point: np.ndarray) -> tuple[float, float]:
         """How far a point is from the base, m, and how far beside straight ahead, rad."""
@@ -194,7 +206,7 @@ class Steering:
         behind = wrapped(np.arctan2(self.place[1] - y, self.place[0] - x) + np.pi - yaw)
         if left < 1.1 and abs(behind) < 1.1:
             pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * behind), 0.0)
-            return np.array([-float(pace), turn_for(behind)])
+            return np.array([-float(pace), self.turn(behind)])
         return self.steer(self.carrot(self.place), left)
 
 
