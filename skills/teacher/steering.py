@@ -16,7 +16,7 @@ from rearrange.skills.motion.driving import wrapped
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.reach import HandMaker, find_postures, wrist_in_reach
 
-NEAR, FAR = 0.82, 0.95  # m, from base to a thing: the arm begins to work, has to stop working
+NEAR, FAR = 1.02, 1.12  # m, from base to a thing: the arm begins to work, has to stop working
 COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
 RINGS = ((0.47, 0.82), (0.3, 0.95), (0.0, 1.3))  # m, from base to what is reached for
 MAX_PLACES = 60  # of those that are listed
@@ -199,15 +199,6 @@ class Steering:
         x, y, yaw = self.sim.base_pose
         away = float(np.hypot(point[0] - x, point[1] - y))
         return away, wrapped(float(np.arctan2(point[1] - y, point[0] - x)) - yaw)
-
-    def steer_back(self, left: float) -> np.ndarray:
-        """Along the way to the place; straight back if it is close behind."""
-        x, y, yaw = self.sim.base_pose
-        behind = wrapped(np.arctan2(self.place[1] - y, self.place[0] - x) + np.pi - yaw)
-        if left < 1.1 and abs(behind) < 1.1:
-            pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * behind), 0.0)
-            return np.array([-float(pace), self.turn(behind)])
-        return self.steer(self.carrot(self.place), left)
 
 
 def turn_for(error: float) -> float:

@@ -107,3 +107,18 @@ def test_the_same_actions_give_the_same_turns_and_labels():
 def test_turns_must_have_a_length():
     with pytest.raises(ValueError, match="policy_turn must be two growing numbers from 1"):
         GuideCfg(policy_turn=(9, 3))
+
+
+def test_a_stop_that_the_teacher_would_not_call_is_not_carried_out():
+    always_stops = np.zeros(ACTION_SIZE, np.float32)
+    always_stops[STOP] = 1.0
+    env = guided("close_drawer", GuideCfg(alone_steps=0, policy_turn=[50, 60]))
+    seeds = (env.reset(options={"index": i}) for i in range(20))
+    next(observation for observation, _ in seeds if not env._is_guided)
+    for _ in range(30):
+        observation, _, terminated, _, info = env.step(always_stops)
+        assert observation[LABEL][STOP] < 0.0 and not terminated
+    watched = guided("close_drawer", GuideCfg(alone_steps=0), index=7)  # the policy's alone
+    watched.reset(options={"index": 0})
+    _, _, terminated, _, info = watched.step(always_stops)
+    assert terminated and info["success"] == 0.0

@@ -25,22 +25,48 @@ def test_it_holds_a_hand_behind_its_front_and_between_its_walls(pose):
 
 
 @pytest.mark.parametrize("pose", POSES)
-def test_from_the_doors_side_the_way_leads_out_and_then_around_it_without_a_jump(pose):
+def test_from_elsewhere_it_goes_before_it_and_from_the_doors_side_further_out(pose):
     shelf = Shelf(pose)
-    ahead = np.linspace(1.0, 2.0, 201)
-    thing = np.array([*piece_to_world(pose, 0.0, 0.0), 1.0])
-    places = np.array([shelf.before((*piece_to_world(pose, x, 0.9), 0.0), thing) for x in ahead])
-    outermost = piece_to_world(pose, 2.0, 0.9), piece_to_world(pose, 2.0, -0.1)
-    assert places[0] == pytest.approx(outermost[0]) and places[-1] == pytest.approx(outermost[1])
-    assert np.linalg.norm(np.diff(places, axis=0), axis=1).max() < 0.02  # m, for 5 mm of the base
+    for offset, line in ((0.0, -0.12), (0.25, -0.07), (-0.25, -0.17)):
+        thing = np.array([*piece_to_world(pose, 0.1, offset), 1.0])
+        for side, ahead in ((-0.8, 1.6), (0.9, 2.0)):
+            base = (*piece_to_world(pose, 1.0, side), 0.0)
+            assert shelf.before(base, thing) == pytest.approx(piece_to_world(pose, ahead, line))
 
 
 @pytest.mark.parametrize("pose", POSES)
-def test_the_place_before_it_goes_to_the_side_with_what_is_reached_for(pose):
-    shelf, base = Shelf(pose), (*piece_to_world(pose, 1.2, -0.8), 0.0)
-    for side, place in ((0.0, -0.1), (0.25, -0.05), (-0.25, -0.15)):
-        thing = np.array([*piece_to_world(pose, 0.1, side), 1.0])
-        assert shelf.before(base, thing) == pytest.approx(piece_to_world(pose, 1.4, place))
+def test_who_follows_the_aim_is_led_in_through_the_opening_without_a_jump(pose):
+    """Driven as a point that turns on the spot: from wherever it says that driving in leads in."""
+    shelf, thing = Shelf(pose), np.array([*piece_to_world(pose, 0.0, 0.1), 1.0])
+    starts = [(x, y) for x in np.arange(1.0, 3.0, 0.1) for y in np.arange(-1.5, 1.5, 0.1)]
+    starts = [s for s in starts if shelf.leads_in((*piece_to_world(pose, *s), 0.0), thing)]
+    assert len(starts) > 200
+    for start in starts:
+        at, aims = np.array(piece_to_world(pose, *start)), []
+        while (ahead := shelf._from_it(at)[0]) > 0.87:  # where the base stands while it reaches in
+            aims.append(shelf.aim((*at, 0.0), thing))
+            at = at + 0.01 * (aims[-1] - at) / np.linalg.norm(aims[-1] - at)
+        assert np.linalg.norm(np.diff(aims, axis=0), axis=1).max(initial=0.0) < 0.05, start
+        side = shelf._from_it(at)[1]
+        slope = (0.1 - side) / -ahead  # of the way that is left for the hand
+        assert -0.35 < side + slope * (0.34 - ahead) < 0.34, start  # between the walls
+
+
+@pytest.mark.parametrize("pose", POSES)
+def test_straight_back_leads_to_where_it_can_turn_in(pose):
+    shelf, thing = Shelf(pose), np.array([*piece_to_world(pose, 0.0, 0.1), 1.0])
+    target = np.array([0.0, 0.1])
+    num = 0
+    for x in np.arange(0.9, 2.5, 0.1):
+        for y in np.arange(-1.2, 1.2, 0.1):
+            at = np.array([x, y])
+            if not shelf.can_back_off((*piece_to_world(pose, *at), 0.0), thing):
+                continue
+            num += 1
+            away = (at - target) / np.linalg.norm(at - target)
+            way = [at + d * away for d in np.arange(0.0, 2.5, 0.05)]
+            assert any(shelf.leads_in((*piece_to_world(pose, *w), 0.0), thing, True) for w in way)
+    assert num > 100
 
 
 @pytest.mark.parametrize("pose", POSES)
@@ -66,16 +92,19 @@ def test_a_hand_at_the_outside_of_the_open_door_may_push_it_shut(pose):
 
 
 @pytest.mark.parametrize("pose", POSES)
-def test_who_is_on_the_way_straight_in_stays_so_a_little_longer(pose):
+def test_who_backs_off_goes_on_until_there_is_more_than_enough_room(pose):
     shelf, thing = Shelf(pose), np.array([*piece_to_world(pose, 0.0, 0.0), 1.0])
 
-    def is_ahead(ahead, side, is_coming=False):
-        return shelf.is_ahead((*piece_to_world(pose, ahead, side), 0.0), thing, is_coming)
+    def leads_in(ahead, side, **how):
+        return shelf.leads_in((*piece_to_world(pose, ahead, side), 0.0), thing, **how)
 
-    assert is_ahead(1.4, -0.1) and is_ahead(1.4, 0.15)
-    assert not is_ahead(2.5, 0.0) and not is_ahead(1.0, -0.9) and not is_ahead(1.2, 0.6)
-    for place in ((1.95, 0.0), (1.4, 0.25)):
-        assert is_ahead(*place, is_coming=True) and not is_ahead(*place)
+    assert leads_in(1.4, -0.1) and leads_in(1.4, 0.15) and leads_in(2.5, 0.5)
+    assert not leads_in(1.0, -0.9) and not leads_in(1.2, 0.6) and not leads_in(4.0, 0.0)
+    at_the_limit = (1.75, 0.55)
+    assert leads_in(*at_the_limit) and not leads_in(*at_the_limit, is_backing=True)
+    assert leads_in(2.0, 0.55, is_backing=True)
+    # From obliquely near it is only for who faces it already: others drive around.
+    assert leads_in(1.0, -0.6) and not leads_in(1.0, -0.6, faces_it=False)
 
 
 @pytest.mark.parametrize("pose", POSES)
