@@ -13,13 +13,13 @@ from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import BACK, Servo
 
 FAR = 1.15  # m from the handle; from farther the base drives to a place before it
-SKEW = 0.6  # rad off the straight look at the front up to which it may stay
 
 
 class OpenServo(Servo):
     """In front of the handle, to it, pull, let go, back off, rest, stop."""
 
     AWAY = 0.8  # m from the handle to where the base stands
+    SKEW = {"drawer": 0.6, "fridge": 0.9}  # rad off the straight look at the front: it may stay
 
     def __init__(self, body: Body, marker: str) -> None:
         super().__init__(body)
@@ -92,12 +92,14 @@ class OpenServo(Servo):
         yaw = self.sim.base_pose[2]
         facing = float(np.arctan2(-outward[1], -outward[0]))
         away, bearing = self.towards(handle)
-        self._is_askew = abs(wrapped(facing - yaw)) > SKEW or abs(bearing) > SKEW
+        skew = self.SKEW[self._kind]
+        self._is_askew = abs(wrapped(facing - yaw)) > skew or abs(bearing) > skew
         if away > FAR or self._is_askew:
             return self.drive_to((handle + self.AWAY * outward)[:2], facing)
-        pace = 0.0 if abs(away - self.AWAY) < 0.12 else 2.5 * (away - self.AWAY)
-        if pace == 0.0 and abs(bearing) < 0.15:
+        off = away - self.AWAY
+        if abs(off) < 0.14 and abs(bearing) < 0.2:
             return None
+        pace = 2.5 * np.sign(off) * max(abs(off) - 0.05, 0.0)  # no jump on the way there
         return np.array([np.clip(pace, -0.5, 0.5), self.turn(bearing)])
 
     def _pull(self, value: float) -> np.ndarray:
@@ -110,6 +112,8 @@ class OpenServo(Servo):
 
 class CloseDrawerServo(OpenServo):
     """In front of the handle, push, back off, rest, stop."""
+
+    SKEW = {"drawer": 0.9}  # a front is pushed shut from aside too
 
     def act(self) -> np.ndarray:
         action = self._act()

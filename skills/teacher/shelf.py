@@ -13,13 +13,19 @@ from rearrange.skills.motion.body import world_to_base_axes
 # All in the fridge's frame, x out of its front, m.
 LINE, LINE_SHARE = -0.12, 0.2  # to the side: the line it comes in on; and of the thing's own offset
 BESIDE_DOOR = 0.1  # where the open door's side begins
-BEFORE, AROUND_DOOR = 1.6, 2.0  # where the base goes to from elsewhere; from the door's side
+BEFORE, AROUND_DOOR = (1.8, -0.35), (2.1, 0.35)  # where the base goes to from elsewhere, the
+# second number beside the line, which who stops late has still before it; from the door's side
 FRONT, OPENING = 0.34, (-0.27, 0.26)  # its front, what is led through
 FREE_SIDE = 0.2  # further to the side the open door is in the way
 OBLIQUE = 0.6  # slope up to which it may come in
 NEAREST, FARTHEST = 0.9, 3.5  # from where it comes in
-BACK_SLOPE, BACK_TO = 0.5, 2.5  # within which it may back off, straight away from the thing
-TURN_IN, MILD, STEEP = 1.3, 1.2, 1.6  # where it should be on the line; slopes of the ways there
+BACK_SLOPE, BACK_TO = (0.5, 0.38), 2.5  # within which it may back off, straight from the thing
+TURN_IN = (1.3, 1.6)  # where it should be on the line, coming from the door's side further out
+EARLY, MILD, STEEP = (
+    0.9,
+    1.2,
+    1.6,
+)  # slopes of the ways there: who faces elsewhere, backs off, comes
 AIM_AHEAD, FACING_FROM = 0.7, 0.5  # of the point on the line that it drives to; it faces the thing
 INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf holds
 BESIDE_PANEL, BEYOND_TIP = 0.45, 0.2  # a hand nearer to the open door's outside may push it shut
@@ -60,8 +66,9 @@ class Shelf:
         slack = -SLACK if is_backing else SLACK
         if not NEAREST - slack < x < FARTHEST + slack:
             return False
-        room = (x - TURN_IN) * (MILD if is_backing else STEEP)
-        if abs(y - self._line(point)) < room:
+        beside = y - self._line(point)
+        slope = MILD if is_backing else STEEP if faces_it else EARLY
+        if abs(beside) < slope * (x - TURN_IN[int(beside > 0.0)]):
             return True
         if not faces_it:
             return False
@@ -75,7 +82,8 @@ class Shelf:
         """Whether straight back, away from the point, leads to where it can turn in."""
         x, y = self._from_it(base)
         px, py = self._from_it(point)
-        return NEAREST - SLACK < x < BACK_TO and abs(y - py) < BACK_SLOPE * (x - px)
+        slope = BACK_SLOPE[int(y > self._line(point))]
+        return NEAREST - SLACK < x < BACK_TO and abs(y - py) < slope * (x - px)
 
     def aim(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
         """Where a base that drives in heads for, [2] m, world: the line, near the shelf the point.
@@ -84,7 +92,7 @@ class Shelf:
         """
         x, _ = self._from_it(base)
         px, py = self._from_it(point)
-        far = float(np.clip((x - TURN_IN) / FACING_FROM, 0.0, 1.0))
+        far = float(np.clip((x - TURN_IN[0]) / FACING_FROM, 0.0, 1.0))
         ahead = far * (x - AIM_AHEAD) + (1.0 - far) * px
         return self._to_world(ahead, far * self._line(point) + (1.0 - far) * py)
 
@@ -113,7 +121,8 @@ class Shelf:
         shut.
         """
         _, side = self._from_it(base)
-        return self._to_world(AROUND_DOOR if side > BESIDE_DOOR else BEFORE, self._line(point))
+        ahead, beside = AROUND_DOOR if side > BESIDE_DOOR else BEFORE
+        return self._to_world(ahead, self._line(point) + beside)
 
     def behind_door(self, hand_w: np.ndarray, angle: float) -> float:
         """How much a hand is where a turn or a step ahead would push the open door shut, 0 to 1.
