@@ -29,9 +29,10 @@ def test_from_elsewhere_it_goes_before_it_and_from_the_doors_side_further_out(po
     shelf = Shelf(pose)
     for offset, line in ((0.0, -0.12), (0.25, -0.07), (-0.25, -0.17)):
         thing = np.array([*piece_to_world(pose, 0.1, offset), 1.0])
-        for side, ahead in ((-0.8, 1.6), (0.9, 2.0)):
+        for side, ahead, beside in ((-0.8, 1.8, -0.35), (0.9, 2.1, 0.35)):
             base = (*piece_to_world(pose, 1.0, side), 0.0)
-            assert shelf.before(base, thing) == pytest.approx(piece_to_world(pose, ahead, line))
+            place = piece_to_world(pose, ahead, line + beside)
+            assert shelf.before(base, thing) == pytest.approx(place)
 
 
 @pytest.mark.parametrize("pose", POSES)
@@ -100,9 +101,9 @@ def test_who_backs_off_goes_on_until_there_is_more_than_enough_room(pose):
 
     assert leads_in(1.4, -0.1) and leads_in(1.4, 0.15) and leads_in(2.5, 0.5)
     assert not leads_in(1.0, -0.9) and not leads_in(1.2, 0.6) and not leads_in(4.0, 0.0)
-    at_the_limit = (1.75, 0.55)
+    at_the_limit = (2.05, 0.55)
     assert leads_in(*at_the_limit) and not leads_in(*at_the_limit, is_backing=True)
-    assert leads_in(2.0, 0.55, is_backing=True)
+    assert leads_in(2.25, 0.55, is_backing=True)
     # From obliquely near it is only for who faces it already: others drive around.
     assert leads_in(1.0, -0.6) and not leads_in(1.0, -0.6, faces_it=False)
 
