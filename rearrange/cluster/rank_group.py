@@ -84,6 +84,7 @@ class RankGroup:
         if self.is_over:
             return
         if time.monotonic() > self._stop_end:
+            assert self._stop_signal is not None  # they are set together
             self._end(EXIT_CODES[self._stop_signal], "it did not end in time and was killed")
             return
         ready, rest = ray.wait(self._answers, num_returns=len(self._answers), timeout=0)
@@ -177,7 +178,7 @@ class RankGroup:
         elif None in codes:
             self._ask()
         else:
-            self._end(EXIT_CODES[self._stop_signal] if bad else 0)
+            self._end(0 if self._stop_signal is None or not bad else EXIT_CODES[self._stop_signal])
 
     def _fail(self, codes: dict[int, int]) -> None:
         """Some ranks ended badly. Who met the caller's mistake would meet it again."""
@@ -227,7 +228,7 @@ def look_until_over(
     try:
         while not all(group.is_over for group in groups):
             for group in groups:
-                if stop.is_set():
+                if stop.signum is not None:
                     group.stop(stop.signum)
                 group.look()
             show()

@@ -100,7 +100,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
-def _restore(handlers: dict[int, Any]) -> None:
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
     if threading.current_thread() is threading.main_thread():
         for signum, handler in handlers.items():
             signal.signal(signum, handler)

@@ -38,6 +38,7 @@ def _run_on_ray(words: list[str], scheme: SchemeCfg) -> int:
         raise UserError(group.reason)
     if group.exit_code == 1:
         print("error:", group.reason, file=sys.stderr)
+    assert group.exit_code is not None  # it is over
     return group.exit_code
 
 

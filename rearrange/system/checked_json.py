@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, overload
 
 from rearrange.errors import UserError
 
@@ -35,7 +35,7 @@ def strict_json(text: str) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _refuse(word: str) -> None:
+def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
 
 
@@ -158,6 +158,14 @@ class Node:
             self.fail(f"lie in [{low:g}, {high:g}]")
         return value
 
+    @overload
+    def numbers(self, count: Literal[2]) -> tuple[float, float]: ...
+    @overload
+    def numbers(self, count: Literal[3]) -> tuple[float, float, float]: ...
+    @overload
+    def numbers(self, count: Literal[4]) -> tuple[float, float, float, float]: ...
+    @overload
+    def numbers(self, count: int) -> tuple[float, ...]: ...
     def numbers(self, count: int) -> tuple[float, ...]:
         """A list of `count` finite numbers."""
         values = self._typed(list)

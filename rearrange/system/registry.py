@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from rearrange.errors import UserError, nearest
 
@@ -33,7 +33,7 @@ class Registry(Mapping[str, T]):
 
     def __init__(self, kind: str, fits: Callable[[Any], bool] = callable) -> None:
         self.kind, self._fits = kind, fits
-        self.listeners: list[Callable[[str, T], None]] = []
+        self.listeners: list[Callable[[str, T | str], None]] = []
         """Called with every name and thing that is added from now on."""
         self._things: dict[str, T | str] = {}
 
@@ -66,9 +66,9 @@ class Registry(Mapping[str, T]):
         thing = getattr(imported, name, None)
         if not self._fits(thing):
             raise UserError(f"{module} has no {self.kind} '{name}': it neither adds nor defines it")
-        own_name = getattr(thing, "name", None)
-        self.add(own_name if isinstance(own_name, str) else name, thing)
-        return thing
+        own_name, fitting = getattr(thing, "name", None), cast("T", thing)
+        self.add(own_name if isinstance(own_name, str) else name, fitting)
+        return fitting
 
     def name_of(self, word: str) -> str:
         """The name under which `find` has what a word says. Raises as that."""

@@ -24,7 +24,8 @@ def register_all() -> None:
         TASKS.listeners.append(_register)
 
 
-def _register(name: str, task: TaskDefinition) -> None:
+def _register(name: str, task: TaskDefinition | str) -> None:
+    assert not isinstance(task, str), "a task is added itself: its id is registered at once"
     if task.env_id not in gymnasium.registry:
         entry_point = "rearrange.tasks.env:RearrangeEnv"
         gymnasium.register(task.env_id, entry_point=entry_point, kwargs={"task": name})

@@ -29,6 +29,7 @@ class HideNumbers(gymnasium.ObservationWrapper):
         super().__init__(env)
         self._kept = np.array(kept)
         space = env.observation_space
+        assert isinstance(space, Box)
         self.observation_space = Box(
             space.low[self._kept], space.high[self._kept], dtype=np.float32
         )

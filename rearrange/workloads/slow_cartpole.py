@@ -8,7 +8,7 @@ Environments 0 to num_fast - 1 sleep `step_s` a step, the others `slow_factor` t
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 
@@ -20,7 +20,7 @@ class Slow(gymnasium.Wrapper):
         super().__init__(env)
         self._step_s = step_s
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         time.sleep(self._step_s)
         return super().step(action)
 
