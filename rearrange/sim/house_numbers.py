@@ -193,7 +193,8 @@ class _Draft:
             parts = [(np.array(pos), np.array(half)) for pos, half in boxes.values()]
             masses = [mass, fur.HANDLE_MASS][: len(parts)]
             total = sum(masses)
-            middle = sum(m * pos for m, (pos, _) in zip(masses, parts, strict=True)) / total
+            moments = (m * pos for m, (pos, _) in zip(masses, parts, strict=True))
+            middle = sum(moments, np.zeros(3)) / total
             inertia = np.zeros(3)
             for m, (pos, half) in zip(masses, parts, strict=True):
                 away = pos - middle

@@ -162,6 +162,7 @@ _own_stamp = caching._SourceFileBackedLocatorMixin.get_source_stamp
 def install() -> None:
     """Makes numba use this for every kernel that is defined from now on. Harmless when repeated."""
     caching.IndexDataCacheFile = CheckedCacheFile
-    caching._SourceFileBackedLocatorMixin.get_source_stamp = _stamp_with_called
+    mixin: Any = caching._SourceFileBackedLocatorMixin  # numba has no other way in
+    mixin.get_source_stamp = _stamp_with_called
     if ProcessLocator not in caching.CacheImpl._locator_classes:
         caching.CacheImpl._locator_classes.append(ProcessLocator)

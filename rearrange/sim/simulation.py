@@ -75,7 +75,7 @@ class Simulation:
         ]
         self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
         self.scene: Scene | None = None
-        self.layout: Layout | None = None
+        self._layout: Layout | None = None
         self._plans: dict[float, tuple[tuple, FloorPlan]] = {}  # radius -> the last one's key, it
         self._num_objects = 0
         self.arm_target = np.zeros(7)  # rad
@@ -98,10 +98,10 @@ class Simulation:
                 raise UserError(f"joint {name} must lie in [{low:g}, {high:g}], got {value:g}")
         kinds = [placement.kind for placement in scene.objects]
         check_objects(kinds)
-        if self.layout is not layout:
+        if self._layout is not layout:
             self._apartment.write_layout(layout)
         self._apartment.write_objects(range(len(kinds)), [KINDS[kind] for kind in kinds])
-        self.scene, self.layout, self._num_objects = scene, layout, len(kinds)
+        self.scene, self._layout, self._num_objects = scene, layout, len(kinds)
         self._suction.reset()
         self._forces.reset()
         self.hold_violation = False
@@ -263,12 +263,19 @@ class Simulation:
     # --- the home ------------------------------------------------------------------------------
 
     @property
+    def layout(self) -> Layout:
+        """The home of the last reset; there is none before the first."""
+        assert self._layout is not None
+        return self._layout
+
+    @property
     def num_objects(self) -> int:
         """Objects of the scene."""
         return self._num_objects
 
     def object_kind(self, index: int) -> ObjectKind:
         """Kind of an object."""
+        assert self.scene is not None
         return KINDS[self.scene.objects[index].kind]
 
     def object_geom(self, index: int) -> int:

@@ -54,8 +54,8 @@ class Substep:
 
     def step(self, data: mujoco.MjData, length: float) -> None:
         """One `mj_step` of `length`, s."""
+        time = data.time
         if is_kept := data.nefc > 0:
-            time = data.time
             qpos, qvel, warmstart = self._before
             np.copyto(qpos, data.qpos)
             np.copyto(qvel, data.qvel)

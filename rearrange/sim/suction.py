@@ -82,7 +82,7 @@ class Suction:
     def update(self, data: mujoco.MjData, grip: float | None) -> None:
         """Applies the grip command (>= 0 on, < 0 off, None as it is) to the present contacts."""
         if self._released is not None:
-            self._restore_collisions(data)
+            self._restore_collisions(data, self._released)
         if grip is None:
             return
         if grip < 0.0:
@@ -159,8 +159,7 @@ class Suction:
         if data.tree_asleep[tree] < 0:
             data.tree_asleep[tree] = -(1 + mujoco.mjMINAWAKE)
 
-    def _restore_collisions(self, data: mujoco.MjData) -> None:
-        slot = self._released
+    def _restore_collisions(self, data: mujoco.MjData, slot: int) -> None:
         geom = self._object_geom[slot]
         radius = self._model.geom_rbound[geom]
         distance = float(np.linalg.norm(data.xpos[self._object_body[slot]] - self._tip(data)))
@@ -181,11 +180,12 @@ class Suction:
 
     def stretch(self, data: mujoco.MjData) -> float:
         """How far what is held has moved from where it was gripped, m (0 when nothing is held)."""
-        if self.slot is None and self.joint is None:
+        if self.slot is not None:
+            body = self._object_body[self.slot]
+        elif self.joint is not None:
+            body = self._joint_body[self.joint]
+        else:
             return 0.0
-        body = (
-            self._object_body[self.slot] if self.slot is not None else self._joint_body[self.joint]
-        )
         hand = data.xpos[self._gripper] + data.xmat[self._gripper].reshape(3, 3) @ self._anchor_hand
         held = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._anchor_held
         return float(np.linalg.norm(hand - held))

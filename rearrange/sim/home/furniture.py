@@ -236,7 +236,7 @@ def door_boxes(
     """Boxes of a fridge's door in its frame, hinge at the origin: centre and half sizes by part."""
     bottom, top, _ = fridge.doors[name]
     half = (FRIDGE_DOOR_THICKNESS / 2, fridge.door_width / 2, (top - bottom) / 2 - 0.005)
-    boxes = {"panel": ((half[0], -fridge.side * half[1], 0), half)}
+    boxes = {"panel": ((half[0], -fridge.side * half[1], 0.0), half)}
     if name == "fridge_top_door":  # the bottom door is never used, as in HAB
         z = FRIDGE_HANDLE_Z - (bottom + top) / 2
         boxes["handle"] = ((0.10, -fridge.side * fridge.handle_r, z), (0.035, 0.02, 0.03))

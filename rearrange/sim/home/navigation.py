@@ -147,12 +147,12 @@ class FloorPlan:
         a, b = self.snap(float(a[0]), float(a[1])), self.snap(float(b[0]), float(b[1]))
         if self.island(*a) != self.island(*b):
             return float("inf")
-        if (
-            segment_cost(
-                *a, *b, self.clearance, self.radius, 0.0, self.bounds[0], self.bounds[1], self.cell
-            )
-            < np.inf
-        ):
+        (ax, ay), (bx, by) = a, b
+        cost = segment_cost(
+            ax, ay, bx, by, self.clearance, self.radius, 0.0, self.bounds[0], self.bounds[1],
+            self.cell,
+        )  # fmt: skip
+        if cost < np.inf:
             return float(np.hypot(*(a - b)))
         start, goal = self.index(*a), self.index(*b)
         distance, _ = dijkstra(self.free, np.ones(self.shape), 1.0, *goal, *start)

@@ -223,12 +223,15 @@ def resized(piece: Piece, sizes: tuple[float, float, float]) -> Piece:
     top = max(box.pos[2] + box.half[2] for box in piece.boxes)
     by = (sizes[0] / (2 * piece.half[0]), sizes[1] / (2 * piece.half[1]), sizes[2] / top)
 
-    def scaled(values):
-        return tuple(round(v * s, 6) for v, s in zip(values, by, strict=False))
+    def flat(x: float, y: float) -> tuple[float, float]:
+        return round(x * by[0], 6), round(y * by[1], 6)
 
-    boxes = tuple(Box(scaled(b.pos), scaled(b.half), b.rgb) for b in piece.boxes)
-    surfaces = tuple(replace(s, pos=scaled(s.pos), half=scaled(s.half)) for s in piece.surfaces)
-    return replace(piece, half=scaled(piece.half), boxes=boxes, surfaces=surfaces)
+    def scaled(x: float, y: float, z: float) -> tuple[float, float, float]:
+        return (*flat(x, y), round(z * by[2], 6))
+
+    boxes = tuple(Box(scaled(*b.pos), scaled(*b.half), b.rgb) for b in piece.boxes)
+    surfaces = tuple(replace(s, pos=scaled(*s.pos), half=flat(*s.half)) for s in piece.surfaces)
+    return replace(piece, half=flat(*piece.half), boxes=boxes, surfaces=surfaces)
 
 
 Draw = Callable[[np.random.Generator, str], Piece]

@@ -21,7 +21,7 @@ from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Counter, Fridge, Piece, Surface
 from rearrange.sim.homes.kinds import PLAIN, WOODS, Colour, box, colour, drawn
 
-COLUMNS = ("left", "middle", "right")  # the middle one has the sink, wherever it stands
+COLUMNS: tuple[str, ...] = ("left", "middle", "right")  # the middle one has the sink
 DROPPABLE = ("drawer_left_bottom", "drawer_middle_middle", "drawer_middle_bottom")
 STONES = (fur.STONE, (0.30, 0.30, 0.32), (0.80, 0.79, 0.76), (0.58, 0.45, 0.33))
 KINDS = ("line", "corner", "galley", "apart")
@@ -79,7 +79,8 @@ def make_counter(
     }  # fmt: skip
     for joint in fur.DRAWERS:
         _, column, level = joint.split("_")
-        low, high = heights.get(f"{column}_{level}", heights.get(level))
+        own = f"{column}_{level}"
+        low, high = heights[own if own in heights else level]
         drawers[joint] = (middles[column] / 1000, low / 1000, high / 1000)
         half_widths[joint] = (widths[column] // 2 - 20) / 1000
     fronts = []

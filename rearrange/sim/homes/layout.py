@@ -173,8 +173,7 @@ def _found(layout_id: str) -> tuple[Layout, dict[str, np.ndarray]]:
     move, turn = (VARIED_MOVE, VARIED_TURN) if kind == "varied" else (1.0, 1.0)
     for _ in range(MAX_TRIES):
         layout = _sample(layout_id, macro, rng, move, turn, kind == "arranged")
-        spots = None if layout is None else workable_spots(layout)
-        if spots is not None:
+        if layout is not None and (spots := workable_spots(layout)) is not None:
             return layout, spots
     raise RuntimeError(f"no workable variation of macro layout {macro} found for {layout_id}")
 

@@ -64,8 +64,8 @@ class OwnHome:
         self.kinds: dict[str, str] = {}
         self._extras = [f"extra_{i:02d}" for i in range(NUM_EXTRAS - 1)]
         self._where: dict[str, Node] = {}
-        size = self._node["size"].list(2, 2)
-        self._size = tuple(_mm(side.number(3.0, MAX_SIDE)) for side in size)
+        width, depth = (_mm(s.number(3.0, MAX_SIDE)) for s in self._node["size"].list(2, 2))
+        self._size = (width, depth)
         self.layout = self._layout()
         try:
             self.spots = check_workable(self.layout)
@@ -156,8 +156,8 @@ class OwnHome:
         else:
             piece = kinds.KINDS["table" if kind == "low_table" else kind](rng, slot)
         if "size" in node.value:
-            sizes = tuple(v.number(0.1, 4.0) for v in node["size"].list(3, 3))
-            piece = kinds.resized(piece, sizes)
+            depth, width, high = (v.number(0.1, 4.0) for v in node["size"].list(3, 3))
+            piece = kinds.resized(piece, (depth, width, high))
         if slot.startswith("extra") and len(piece.boxes) > EXTRA_BOXES:
             node.fail(f"not be there: a home has one {kind}; leave it out", quoted(kind))
         return slot, piece
@@ -170,7 +170,7 @@ class OwnHome:
         height = _mm(node["height"].number(0.86, 0.94)) if "height" in node.value else 900
         order, widths = ["left", "middle", "right"], dict.fromkeys(kitchens.COLUMNS, 800)
         if "columns" in node.value:
-            columns = {}
+            columns: dict[str, int] = {}
             for name, width in node["columns"].items():
                 if name not in _COLUMN_NAMES:
                     width.fail("belong to left, sink or right", "another name")

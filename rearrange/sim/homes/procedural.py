@@ -79,7 +79,9 @@ def make_home(home_id: str) -> Home:
     known = known_attempts()
     if known is None:
         return search_home(home_id)
-    return draw_home(home_id, _numbers(home_id), known[split][int(number)], is_proven=True)
+    home = draw_home(home_id, _numbers(home_id), known[split][int(number)], is_proven=True)
+    assert home is not None, f"attempts.json.gz is of other code: {home_id} is not workable"
+    return home
 
 
 def _numbers(home_id: str) -> list[int]:
@@ -162,6 +164,7 @@ def _layout(home_id: str, plan: Plan, furnished: Furnished) -> Layout:
         for name, kind in furnished.kinds.items()
     }
     shapes = {name: furnished.shapes[name] for name in poses}
+    assert furnished.counter is not None and furnished.fridge is not None  # or it were Unfit
     return Layout(
         home_id, (0.0, 0.0, width / 1000, depth / 1000), poses, np.array(walls),
         receptacles_of(poses, shapes, parents), shapes, furnished.counter, furnished.fridge,

@@ -83,7 +83,7 @@ def draw_plan(area: int, count: int, rng: np.random.Generator) -> Plan:
         raise Unfit
     if rng.integers(2):
         width, depth = depth, width
-    has_corridor = count >= 4 and min(width, depth) >= 6_800 and rng.integers(100) < 60
+    has_corridor = count >= 4 and min(width, depth) >= 6_800 and bool(rng.integers(100) < 60)
     cut = _with_corridor if has_corridor else _cut_up
     rects, lines = cut((0, 0, width, depth), count, rng)
     rooms = _named(rects, has_corridor, rng)

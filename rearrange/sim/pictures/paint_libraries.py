@@ -109,26 +109,28 @@ class EglRenderer:
         self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, 0
         self._stage: Stage | None = None
 
-    def _load(self, shapes: Shapes) -> None:
-        self._stage = Stage(shapes)
-        visual = self._stage.model.vis
+    def _load(self, shapes: Shapes) -> Stage:
+        stage = self._stage = Stage(shapes)
+        visual = stage.model.vis
         visual.global_.offwidth = self._rectangle.width
         visual.global_.offheight = self._rectangle.height
         visual.quality.offsamples = 4
-        self._context = mujoco.MjrContext(self._stage.model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        self._context = mujoco.MjrContext(stage.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
-        self._scene = mujoco.MjvScene(self._stage.model, maxgeom=len(shapes.types) + 100)
+        self._scene = mujoco.MjvScene(stage.model, maxgeom=len(shapes.types) + 100)
+        return stage
 
     def perspective(
         self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
     ) -> np.ndarray:
         """Picture as `PlainRenderer.perspective`."""
         self._gl.make_current()
-        if self._stage is None or not self._stage.fits(shapes):
-            self._load(shapes)
-        self._stage.show(shapes, eye, axes, fovy_deg)
+        stage = self._stage
+        if stage is None or not stage.fits(shapes):
+            stage = self._load(shapes)
+        stage.show(shapes, eye, axes, fovy_deg)
         mujoco.mjv_updateScene(
-            self._stage.model, self._stage.data, self._option, None, self._camera,
+            stage.model, stage.data, self._option, None, self._camera,
             mujoco.mjtCatBit.mjCAT_ALL, self._scene,
         )  # fmt: skip
         mujoco.mjr_render(self._rectangle, self._scene, self._context)
@@ -152,7 +154,7 @@ class WarpRenderer:
         self._size = (width, height)
         self._stage: Stage | None = None
 
-    def _load(self, shapes: Shapes) -> None:
+    def _load(self, shapes: Shapes) -> Stage:
         stage = self._stage = Stage(shapes)
         width, height = self._size
         self._model = self._mujoco_warp.put_model(stage.model)
@@ -163,16 +165,18 @@ class WarpRenderer:
             background_color=(0.80, 0.86, 0.92, 1.0),
         )  # fmt: skip
         self._picture = self._warp.zeros((1, height, width), dtype=self._warp.vec3)
+        return stage
 
     def perspective(
         self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
     ) -> np.ndarray:
         """Picture as `PlainRenderer.perspective`."""
         with self._warp.ScopedDevice("cpu"):
-            if self._stage is None or not self._stage.fits(shapes):
-                self._load(shapes)
-            self._stage.show(shapes, eye, axes, fovy_deg)
-            model, data = self._stage.model, self._stage.data
+            stage = self._stage
+            if stage is None or not stage.fits(shapes):
+                stage = self._load(shapes)
+            stage.show(shapes, eye, axes, fovy_deg)
+            model, data = stage.model, stage.data
             for array, values in (
                 (self._model.geom_size, model.geom_size),
                 (self._model.geom_rgba, model.geom_rgba),

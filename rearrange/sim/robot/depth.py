@@ -97,9 +97,11 @@ class DepthCamera:
 
 def camera_index(model: mujoco.MjModel, camera: str | int) -> int:
     """Index of the model's camera of that name (or the index itself, checked)."""
-    index = camera
-    if isinstance(camera, str):
-        index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
+    index: int = (
+        mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
+        if isinstance(camera, str)
+        else camera
+    )
     if not 0 <= index < model.ncam:
         known = [model.cam(i).name for i in range(model.ncam)]
         raise ValueError(
