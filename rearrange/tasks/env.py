@@ -246,6 +246,7 @@ class RearrangeEnv(gymnasium.Env):
         vars(self.task).update(state.pop("task"))
         self.np_random = state.pop("np_random")
         vars(self).update(state)
+        assert self.episode is not None  # there is no state before the first reset
         self._sensors.start(self.episode)
 
     def __reduce__(self):
@@ -265,6 +266,7 @@ class RearrangeEnv(gymnasium.Env):
 
     def _info(self, success: bool, failure: str | None, is_stop: bool) -> dict[str, Any]:
         sim, episode = self.sim, self.episode
+        assert episode is not None
         return {
             "success": success,
             "stages": dict(self.task.stages),
@@ -307,6 +309,7 @@ class RearrangeEnv(gymnasium.Env):
         if not is_whole:
             what = f"MuJoCo warnings {data.warning.number.tolist()}, or positions not finite"
         episode = self.episode
+        assert episode is not None
         raise RuntimeError(
             f"the world is broken ({what}): task {episode.task}, split {episode.split}, seed "
             f"{episode.seed}, episode {episode.index}, step {self._num_steps}"

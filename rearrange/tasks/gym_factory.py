@@ -38,7 +38,7 @@ def make_gym(
     known_id, options = find_id(env_id), dict(kwargs or {})
     try:
         if known_id in TASK_OF_ID:
-            stream = {"index_offset": index, "index_stride": num_envs}
+            stream: dict[str, Any] = {"index_offset": index, "index_stride": num_envs}
             return make_env(TASK_OF_ID[known_id], **stream | options)
         if "index" in gymnasium.spec(known_id).kwargs:
             options = {"index": index} | options

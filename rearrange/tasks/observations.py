@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Space
 from numba import njit
 
 from rearrange.sim.home.furniture import MARKERS
@@ -110,7 +110,7 @@ def observation_space(
     sensors: Sensors, camera_size: int | None, ranges: RangeSensors | None = None
 ) -> Dict:
     """The space of observations; without `head_depth` for `camera_size` None."""
-    spaces = sensors.spaces()
+    spaces: dict[str, Space] = {**sensors.spaces()}
     if camera_size is not None:
         spaces["head_depth"] = Box(0.0, 1.0, (camera_size, camera_size, 1), np.float32)
     if ranges is not None:

@@ -83,9 +83,10 @@ class Draft:
         if goal is None or np.linalg.norm(np.subtract(goal[1], start[1])) < MIN_CARRY:
             raise Retry
         placement = self.placer.placement(kind, start[1], start[0])
+        x, y, z = goal[1]
         self.targets.append(
             Target(
-                len(self.objects), name, placement.pos, tuple(float(v) for v in goal[1]),
+                len(self.objects), name, placement.pos, (float(x), float(y), float(z)),
                 start[0].name, goal[0].name, start[0].link, goal[0].link,
             )
         )  # fmt: skip

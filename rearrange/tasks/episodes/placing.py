@@ -60,7 +60,7 @@ class Placer:
 
     def draw_kind(self, kinds: Sequence[str]) -> ObjectKind:
         """A random kind."""
-        return KINDS[kinds[self.rng.integers(len(kinds))]]
+        return KINDS[kinds[int(self.rng.integers(len(kinds)))]]
 
     def spot(
         self,
@@ -75,7 +75,7 @@ class Placer:
             is_target: the robot is to reach it there, or to put it there.
         """
         for _ in range(attempts):
-            receptacle = receptacles[self.rng.integers(len(receptacles))]
+            receptacle = receptacles[int(self.rng.integers(len(receptacles)))]
             taken = self._taken.setdefault(receptacle.name, [])
             if len(taken) >= receptacle.capacity:
                 continue
@@ -119,6 +119,7 @@ class Placer:
         """An open drawer carries what lies in it."""
         if receptacle.kind != "drawer":
             return x, y
+        assert receptacle.link is not None  # every drawer has a joint
         opening = self.opening.get(receptacle.link, 0.0)
         return x + opening * np.cos(receptacle.yaw), y + opening * np.sin(receptacle.yaw)
 
@@ -128,7 +129,8 @@ class Placer:
         if receptacle.kind == "drawer":
             yaw = receptacle.yaw
         quat = (float(np.cos(yaw / 2)), 0.0, 0.0, float(np.sin(yaw / 2)))
-        return ObjectPlacement(kind.name, tuple(float(v) for v in pos), quat)
+        x, y, z = (float(v) for v in pos)
+        return ObjectPlacement(kind.name, (x, y, z), quat)
 
 
 def noisy_arm(rng: np.random.Generator) -> tuple[float, ...]:

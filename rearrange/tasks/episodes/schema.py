@@ -174,7 +174,7 @@ def _standing_on(layout: Layout, scene: Scene, handles: list[str]) -> dict[str, 
     for handle, placement in zip(handles, scene.objects, strict=True):
         height = placement.pos[2] - KINDS[placement.kind].half_height
         for r in layout.receptacles:
-            slide = scene.joints.get(r.link, 0.0) if r.kind == "drawer" else 0.0
+            slide = scene.joints.get(r.link, 0.0) if r.kind == "drawer" and r.link else 0.0
             x, y = piece_to_world((r.pos[0], r.pos[1], r.yaw), slide, 0.0)
             dx, dy = piece_to_world((0.0, 0.0, -r.yaw), placement.pos[0] - x, placement.pos[1] - y)
             if abs(dx) <= r.half[0] and abs(dy) <= r.half[1] and abs(height - r.pos[2]) < 0.02:

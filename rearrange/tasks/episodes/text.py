@@ -94,7 +94,7 @@ class _Text:
 
     def take(self, sign: str) -> bool:
         """Whether the sign comes next; then it is behind us."""
-        self._place = _BLANKS.match(self._text, self._place).end()
+        self._skip_blanks()
         is_there = self._text[self._place : self._place + 1] == sign.encode()
         self._place += is_there
         return is_there
@@ -105,15 +105,16 @@ class _Text:
 
     def value(self, what: str) -> Any:
         """The next value."""
-        self._place = _BLANKS.match(self._text, self._place).end()
+        self._skip_blanks()
         part = bytes(memoryview(self._text)[self._place : self._place + MAX_EPISODE])
         is_all = self._place + len(part) == len(self._text)
         try:
             decoded = codecs.getincrementaldecoder("utf-8")().decode(part, final=is_all)
-            value, length = DECODER.raw_decode(decoded)
         except UnicodeDecodeError as error:
             byte = self._place + error.start
             raise UserError(f"{self._path} must hold UTF-8 text, but byte {byte} is none") from None
+        try:
+            value, length = DECODER.raw_decode(decoded)
         except RecursionError:
             line = f"{self._path} must hold episodes, but its JSON is nested too deeply"
             raise UserError(line) from None
@@ -125,8 +126,13 @@ class _Text:
         self._place += len(decoded[:length].encode())
         return value
 
+    def _skip_blanks(self) -> None:
+        blanks = _BLANKS.match(self._text, self._place)
+        assert blanks is not None  # none at all match, too
+        self._place = blanks.end()
+
     def end(self) -> None:
-        self._place = _BLANKS.match(self._text, self._place).end()
+        self._skip_blanks()
         if self._place < len(self._text):
             self.fail("nothing more", self._next())
 

@@ -48,7 +48,7 @@ class ArticulationTask(Task):
         )  # fmt: skip
 
     def start(self, sim: Simulation, episode: EpisodeSpec) -> None:
-        self._marker, self._joint = episode.marker, MARKERS[episode.marker]
+        self._marker, self._joint = episode.handle, MARKERS[episode.handle]
         self._was_holding = self._has_gripped = self._has_reached = False
         for closer in (self._joint_closer, self._handle_closer, self._rest_closer):
             closer.forget()

@@ -34,3 +34,9 @@ class EpisodeSpec:
     target_index: int = 0  # the target that a skill task is about
     marker: str | None = None  # the handle of an open or close task
     start_holding: bool = False  # target `target_index` starts in the gripper
+
+    @property
+    def handle(self) -> str:
+        """`marker`, of an episode that has one."""
+        assert self.marker is not None
+        return self.marker

@@ -43,7 +43,7 @@ class PlaceTask(Task):
         return -1.0 if self._is_released else grip
 
     def progress(self, sim: Simulation) -> tuple[float, str | None]:
-        distance = object_to_goal(sim, self._target)
+        distance = self._distance(sim)
         is_holding = sim.is_holding
         is_returning = distance < AT_GOAL and not is_holding
         reward = 0.0
@@ -60,9 +60,9 @@ class PlaceTask(Task):
             reward += DISTANCE_COEF * gained
         return reward, None
 
+    def _distance(self, sim: Simulation) -> float:
+        assert self._target is not None
+        return object_to_goal(sim, self._target)
+
     def is_goal_reached(self, sim: Simulation) -> bool:
-        return (
-            not sim.is_holding
-            and object_to_goal(sim, self._target) < AT_GOAL
-            and ee_to_rest(sim) < EE_AT_REST
-        )
+        return not sim.is_holding and self._distance(sim) < AT_GOAL and ee_to_rest(sim) < EE_AT_REST

@@ -46,7 +46,7 @@ def contained(sim: Simulation, index: int, joint: str) -> bool:
 
     A drawer's volume moves out with it.
     """
-    shift = (0.0, 0.0, 0.0)
+    shift: tuple[float, ...] = (0.0, 0.0, 0.0)
     if joint.startswith("drawer"):
         axis = sim.data.joint(joint).xaxis
         shift = tuple(float(v) * sim.joint_position(joint) for v in axis)
