@@ -57,6 +57,7 @@ def onnx_bytes(skill: SkillFile) -> bytes:
             acting, inputs, dynamo=True, verbose=False, opset_version=OPSET, input_names=names,
             output_names=outputs, dynamic_shapes={"inputs": tuple({0: batch} for _ in inputs)},
         )  # fmt: skip
+    assert program is not None  # without `dynamo` there is none
     model = program.model_proto
     header = {"format": FORMAT} | header_json(skill) | {"origin": skill.origin}
     onnx.helper.set_model_props(model, {"rearrange": json.dumps(header, allow_nan=False)})
@@ -66,6 +67,12 @@ def onnx_bytes(skill: SkillFile) -> bytes:
 
 class _Acting(nn.Module):
     """The policy's most likely action, without what only training asks for."""
+
+    low: Tensor
+    span: Tensor
+    bounded: Tensor
+    least: Tensor
+    most: Tensor
 
     def __init__(self, policy: SkillPolicy, action: ActionSpec, names: list[str]) -> None:
         super().__init__()

@@ -182,7 +182,9 @@ def arm_spheres(q: np.ndarray, held: np.ndarray | None = None) -> np.ndarray:
     return _place_spheres(np.asarray(q, dtype=np.float64), packed(NO_OBSTACLES, held)[-1])
 
 
-def packed(obstacles: Obstacles, held: np.ndarray | None) -> tuple[np.ndarray, ...]:
+def packed(
+    obstacles: Obstacles, held: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The arguments that the kernels of this module and of `motion` take, in their order."""
     spheres = (
         NO_SPHERES if held is None else np.ascontiguousarray(held, dtype=np.float64).reshape(-1, 4)

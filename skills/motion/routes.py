@@ -188,6 +188,7 @@ def _chunks(route: np.ndarray) -> list:
     """
     chunks: list = []
     turn: float | None = None
+    turned_from = 0.0
     for before, after in zip(route[:-1], route[1:], strict=True):
         way = after[:2] - before[:2]
         if np.hypot(*way) < 1e-6:
@@ -236,7 +237,7 @@ def _legs(states: np.ndarray, centres: np.ndarray, yaws: np.ndarray) -> list[_Le
     return legs
 
 
-def _straightened(legs, start, last_yaw, shapes, grid) -> np.ndarray:
+def _straightened(legs: list[_Leg], start, last_yaw, shapes, grid) -> np.ndarray:
     """Poses [n, 3] after shortcuts: from each corner straight to the farthest that pays."""
     route, yaw, first, was_shortcut = [start], start[2], 0, False
     while first < len(legs):
@@ -244,7 +245,8 @@ def _straightened(legs, start, last_yaw, shapes, grid) -> np.ndarray:
         begin, old_cost, old_yaw = legs[first].begin, 0.0, yaw
         for j in range(first, len(legs)):
             leg = legs[j]
-            cost = leg_cost(*leg.begin, *leg.end, leg.yaw, *shapes, *grid)
+            (ax, ay), (bx, by) = leg.begin, leg.end
+            cost = leg_cost(ax, ay, bx, by, leg.yaw, *shapes, *grid)
             length = float(np.hypot(*(leg.end - leg.begin)))
             old_cost += min(cost, 2.0 * length) * (REVERSE_COST if leg.is_backward else 1.0)
             old_cost += _turn_cost(old_yaw, leg.yaw)
@@ -256,7 +258,7 @@ def _straightened(legs, start, last_yaw, shapes, grid) -> np.ndarray:
                 heading = yaw + wrapped(np.arctan2(way[1], way[0]) + np.pi * is_backward - yaw)
                 after = legs[j + 1].yaw if j + 1 < len(legs) else last_yaw
                 after = heading if after is None else heading + wrapped(after - heading)
-                cost = leg_cost(*begin, *leg.end, heading, *shapes, *grid)
+                cost = leg_cost(begin[0], begin[1], bx, by, heading, *shapes, *grid)
                 cost = cost * (REVERSE_COST if is_backward else 1.0) + _turn_cost(yaw, heading)
                 old_after = old_yaw if j + 1 == len(legs) and last_yaw is None else after
                 if (
@@ -264,8 +266,8 @@ def _straightened(legs, start, last_yaw, shapes, grid) -> np.ndarray:
                     > old_cost + abs(wrapped(old_after - old_yaw)) * TURN_COST
                 ):
                     continue
-                if turn_is_free(*begin, yaw, heading, *shapes, *grid) and turn_is_free(
-                    *leg.end, heading, after, *shapes, *grid
+                if turn_is_free(begin[0], begin[1], yaw, heading, *shapes, *grid) and turn_is_free(
+                    bx, by, heading, after, *shapes, *grid
                 ):
                     best = (j, heading)
         if best is None:

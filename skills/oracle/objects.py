@@ -175,6 +175,7 @@ def approach(body: Body, reach: ReachPlan) -> Program:
     sim = body.sim
     body.phase = "driving there"
     journey = reach.journey
+    assert journey is not None  # who is asked to drive has planned the way
     is_ready = journey.motion.is_ready
     failure = yield from run_journey(body, journey)
     if failure is not None:

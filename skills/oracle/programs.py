@@ -39,8 +39,8 @@ def place(body: Body, episode: EpisodeSpec) -> Program:
 
 
 def open_container(body: Body, episode: EpisodeSpec) -> Program:
-    return oracle_doors.open_container(body, episode.marker)
+    return oracle_doors.open_container(body, episode.handle)
 
 
 def close_container(body: Body, episode: EpisodeSpec) -> Program:
-    return oracle_doors.close_container(body, episode.marker)
+    return oracle_doors.close_container(body, episode.handle)

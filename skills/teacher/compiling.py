@@ -8,7 +8,7 @@ the midst of an episode, and on a small machine be taken for hanging ones.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from rearrange.sim.simulation import Simulation
 from rearrange.skills.motion.body import Body
 from rearrange.skills.teacher.rules import teacher_for
 from rearrange.tasks.gym_factory import make_gym
+
+if TYPE_CHECKING:
+    from rearrange.tasks.env import RearrangeEnv
 
 
 def compile_home(env_id: str, kwargs: dict[str, Any] | None = None) -> None:
@@ -27,9 +30,11 @@ def compile_home(env_id: str, kwargs: dict[str, Any] | None = None) -> None:
     env = make_gym(0, env_id, 1, kwargs)
     try:
         env.reset(seed=0)
+        shape = env.action_space.shape
+        assert shape is not None
         for _ in range(3):
-            env.step(np.zeros(env.action_space.shape, np.float32))
-        _ask_the_way(env.unwrapped.sim)
+            env.step(np.zeros(shape, np.float32))
+        _ask_the_way(cast("RearrangeEnv", env.unwrapped).sim)
     finally:
         env.close()
 
@@ -38,7 +43,8 @@ def compile_teacher(env_id: str, num_steps: int = 150) -> None:
     """Lets the teacher do the beginning of an episode. Its way is asked by `compile_home`."""
     env = make_gym(0, env_id, 1, {"depth": False})
     env.reset(seed=0)
-    world = env.unwrapped
+    world = cast("RearrangeEnv", env.unwrapped)
+    assert world.episode is not None
     teacher = teacher_for(Body(world.sim), world.episode)
     for _ in range(num_steps):
         if any(env.step(np.clip(teacher.act(), -1.0, 1.0))[2:4]):

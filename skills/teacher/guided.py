@@ -18,7 +18,7 @@ No torch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 import numpy as np
@@ -31,6 +31,9 @@ from rearrange.skills.teacher.rules import teacher_for
 from rearrange.tasks.gym_factory import find_id, make_gym
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
+
+if TYPE_CHECKING:
+    from rearrange.tasks.env import RearrangeEnv
 
 LABEL, WEIGHT = "oracle_action", "oracle_weight"
 LABELS = (LABEL, WEIGHT)
@@ -51,7 +54,9 @@ class GuidedEnv(gymnasium.Wrapper):
         super().__init__(env)
         if env.action_space.shape != (ACTION_SIZE,):
             raise ValueError(f"the teacher needs the full action space, got {env.action_space}")
-        self._world, self._cfg, self._is_watched = env.unwrapped, cfg, is_watched
+        self._world, self._cfg = cast("RearrangeEnv", env.unwrapped), cfg
+        self._is_watched = is_watched
+        assert isinstance(env.observation_space, Dict)
         slots = (ACTION_SIZE,)
         self.observation_space = Dict(
             {
@@ -67,6 +72,7 @@ class GuidedEnv(gymnasium.Wrapper):
         """Starts an episode; who has the first turn is drawn."""
         observation, info = super().reset(seed=seed, options=options)
         episode = self._world.episode
+        assert episode is not None
         self._rng = np.random.default_rng([episode.seed, episode.index, 23])
         self._teacher = teacher_for(Body(self._world.sim), episode)
         self._was_guided = False

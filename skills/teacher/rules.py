@@ -39,11 +39,11 @@ def navigate(body: Body, episode: EpisodeSpec) -> Servo:
 
 
 def open_container(body: Body, episode: EpisodeSpec) -> Servo:
-    return OpenServo(body, episode.marker)
+    return OpenServo(body, episode.handle)
 
 
 def close_drawer(body: Body, episode: EpisodeSpec) -> Servo:
-    return CloseDrawerServo(body, episode.marker)
+    return CloseDrawerServo(body, episode.handle)
 
 
 def close_fridge(body: Body, episode: EpisodeSpec) -> Servo:

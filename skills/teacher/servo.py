@@ -207,7 +207,7 @@ class Servo(Steering):
             self._retreat = MAX_BACK_STEPS
         is_inside = shelf is not None and shelf.holds(self.hand_w)
         self._leave = self._leave - 1 if is_inside else 0
-        if self._leave > 0:
+        if shelf is not None and self._leave > 0:
             return self.draw_out(shelf.outward, 0.0)
         return self.rest(BACK) if is_caught else None
 

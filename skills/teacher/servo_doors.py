@@ -171,7 +171,7 @@ class CloseFridgeServo(Servo):
         clear = fur.FRIDGE_DOOR_THICKNESS + fridge.HAND_HALF
         return d > clear - 0.04 and r < self.sim.layout.fridge.handle_r + 0.01
 
-    def _go_around(self) -> np.ndarray:
+    def _go_around(self) -> tuple[float, float]:
         r, d, along, out = self._hand()
         over, width = fridge.HANDLE_D + fridge.HAND_HALF, self.sim.layout.fridge.door_width
         if d > over:
@@ -184,7 +184,7 @@ class CloseFridgeServo(Servo):
         error *= min(1.0, fridge.FAST / max(float(np.linalg.norm(error)), 1e-6))
         return fridge.lead_hand(self.sim, fridge.LEAD_GAIN * error)
 
-    def _push(self, value: float) -> np.ndarray:
+    def _push(self, value: float) -> tuple[float, float]:
         r, _, along, out = self._hand()
         aside = np.clip(fridge.LEAD_GAIN * (self.RADIUS - r), -0.5, 0.5)
         speed = min(self.SPEED, fridge.END_SPEED + fridge.SLOWING * value)

@@ -85,14 +85,14 @@ class Steering:
     def carrot(self, goal: np.ndarray) -> np.ndarray:
         """A point on the shortest way to a place, a little ahead of the base, [2]."""
         here = np.array(self.sim.base_pose[:2])
-        moved = self._path is None or np.hypot(*(goal - self._path[-1])) > 0.1
-        if moved or self._age >= REPLAN_STEPS:
+        path = self._path
+        if path is None or np.hypot(*(goal - path[-1])) > 0.1 or self._age >= REPLAN_STEPS:
             plan = self.sim.floor_plan()
-            path = None if plan.largest < 0 else plan.shortest_path(here, goal, WIDE)
-            self._path = np.stack([here, goal]) if path is None else path
+            found = None if plan.largest < 0 else plan.shortest_path(here, goal, WIDE)
+            path = self._path = np.stack([here, goal]) if found is None else found
             self._age = 0
         self._age += 1
-        return point_ahead(self._path, here, LOOKAHEAD)
+        return point_ahead(path, here, LOOKAHEAD)
 
     def choose(self, point: np.ndarray, hands: HandMaker, touchable: Obstacles, **how) -> None:
         """Picks where to stand to bring the hand to a point.
