@@ -14,7 +14,6 @@ ended without having done their work.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Protocol
 
 from rearrange.planner.agents.chain_cfg import ChainCfg
@@ -121,7 +120,7 @@ class ChainProgram:
                 call = self._call(self._plan[0])
                 failure = yield from self._run_step()
                 if failure is not None:
-                    if self._num_failures >= self._cfg.max_failures:
+                    if self._num_failures >= self._cfg.most_failures:
                         return failure
                     recovery = self._skills.recover(call, self._num_failures)
                     yield from limited(recovery, RECOVERY_LIMIT)
@@ -143,14 +142,14 @@ class ChainProgram:
         while self._plan:
             failure = yield from self._run_step()
             if failure is not None:
-                if self._num_failures >= self._cfg.max_failures:
+                if self._num_failures >= self._cfg.most_failures:
                     return failure
                 self._past.append(f"x {self._call(self._plan.pop(0)).line}")
         yield from self._body.settle(SETTLE_STEPS)
         self.status = "done"
         return self.failures[0] if self.failures else None
 
-    def _run_step(self) -> Generator:
+    def _run_step(self) -> Program:
         """Carries out the next step and takes it off the plan.
 
         Returns None, or, with the step still there, what went wrong.

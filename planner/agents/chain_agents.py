@@ -136,9 +136,9 @@ class TpSrlAgent(ProgramAgent):
         if self._cfg.looks == "privileged":
             self._beliefs = Beliefs(sim, episode)
         else:
-            self._beliefs = Memory(sim, episode, read_facts(sim, episode))
-        if self._cfg.looks == "own":
-            source = Own(self._beliefs, episode)
+            memory = self._beliefs = Memory(sim, episode, read_facts(sim, episode))
+            if self._cfg.looks == "own":
+                source = Own(memory, episode)
         maker = LearnedSkills(
             self._body, episode, self._senses, self._skills, self._cfg, self._beliefs
         )

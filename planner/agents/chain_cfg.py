@@ -32,6 +32,12 @@ class ChainCfg:
     limits: Mapping[str, int] = field(default_factory=dict)
     """Skill -> control steps that it may take, instead of the usual ones."""
 
+    @property
+    def most_failures(self) -> int:
+        """`max_failures` as a number."""
+        assert self.max_failures is not None  # `__post_init__` has put one
+        return self.max_failures
+
     def __post_init__(self) -> None:
         for what, names in (("oracle_skills", self.oracle_skills), ("limits", self.limits)):
             if unknown := [name for name in names if name not in SKILLS]:
@@ -41,7 +47,7 @@ class ChainCfg:
             raise UserError(f"looks must be one of {', '.join(LOOKS)}, got {self.looks}")
         if self.max_failures is None:
             object.__setattr__(self, "max_failures", 1 if self.looks == "none" else 20)
-        if self.max_failures < 1:
+        if self.most_failures < 1:
             raise UserError(f"max_failures must be at least 1, got {self.max_failures}")
         for name, limit in self.limits.items():
             if limit < 1:

@@ -132,7 +132,11 @@ class LearnedSkills:
 
         def believed(seen: Observation) -> Observation:
             own, offset = view(seen), self._beliefs.offset(target)
-            return shifted(own, offset, self._senses.seen_frames) if offset.any() else own
+            if not offset.any():
+                return own
+            frames = self._senses.seen_frames
+            assert frames is not None  # what moved was seen
+            return shifted(own, offset, frames)
 
         return believed
 

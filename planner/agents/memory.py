@@ -102,8 +102,9 @@ class Memory(Beliefs):
     def _has_let_go(self, held: str, hand: np.ndarray) -> None:
         self.facts.held = None
         place = self._places[held]
-        is_placing = self._call is not None and self._call.skill == "place"
-        goal = self._call.destination if is_placing else held
+        call = self._call
+        is_placing = call is not None and call.skill == "place"
+        goal = call.destination if call is not None and is_placing else held
         away = math.dist(hand[:2], self._goals[goal][:2])
         if is_placing and away < AT_GOAL:
             self.facts.placed[held] = goal_name(goal)

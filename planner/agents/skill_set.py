@@ -66,12 +66,18 @@ class SkillSet:
     env_options: dict[str, Any] = field(default_factory=lambda: {"depth": False})
 
 
+def _known_variant(agent: str) -> Variant:
+    variant = variant_of(agent)
+    assert variant is not None, f"{agent} chains no skills"
+    return variant
+
+
 def skill_paths(task: str, agent: str, cfg: ChainCfg) -> dict[str, Path]:
     """Skill -> the file or run's folder it is taken from, for what is to be trained skills.
 
     Raises UserError for a task without a plan and for a skill that is missing.
     """
-    definition, variant = TASKS.find(task), variant_of(agent)
+    definition, variant = TASKS.find(task), _known_variant(agent)
     if not definition.is_planned:
         known = ", ".join(HOME_TASKS)
         raise UserError(f"agent={agent} plans: task must be one of {known}; got {task}")
@@ -97,7 +103,7 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
     Raises UserError for a skill that is missing, damaged, of another task or action space, or that
     sees with another camera or delay than the others.
     """
-    variant = variant_of(agent)
+    variant = _known_variant(agent)
     chosen = SkillSet(oracle=frozenset(cfg.oracle_skills), skipped=variant.skipped)
     for skill, path in skill_paths(task, agent, cfg).items():
         chosen.policies[skill] = _load(skill, path, variant, cfg.is_sampling)

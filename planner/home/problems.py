@@ -131,7 +131,7 @@ def task_problem(
     _check_known("movable of pairs", [movable for movable, _ in pairs], movables)
     _check_known("goal of pairs", [goal for _, goal in pairs], goals)
     _check_known("final_states", final_states, receptacles)
-    if held in placed:
+    if held is not None and held in placed:
         raise UserError(f"{held} cannot be held and lie at {placed[held]}: give one of the two")
     movables = {m: movables[m] for m in [*(m for m, _ in pairs), *movables]}
     kinds = {robot: "robot"}

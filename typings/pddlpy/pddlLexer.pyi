@@ -1,0 +1,13 @@
+from typing import Any
+
+from antlr4 import InputStream, Token
+
+class pddlLexer:
+    NUMBER: int
+    REQUIRE_KEY: int
+    NAME: int
+    VARIABLE: int
+    def __init__(self, source: InputStream) -> None: ...
+    def removeErrorListeners(self) -> None: ...
+    def addErrorListener(self, listener: Any) -> None: ...
+    def getAllTokens(self) -> list[Token]: ...
