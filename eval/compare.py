@@ -107,9 +107,11 @@ def table(a: Result, b: Result, found: Comparison) -> str:
     """What the command prints."""
     settings = a.settings
     difference = found.difference
+    mean, low, high = (difference[name] for name in ("mean", "low", "high"))
+    assert mean is not None
     span = ""
-    if difference["low"] is not None:
-        span = f"   {100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}"
+    if low is not None and high is not None:
+        span = f"   {100 * low:+.1f} to {100 * high:+.1f}"
     lines = [
         f"{settings['task']}, {settings['split']}, seed {settings['seed']}: "
         f"{found.num_episodes} episodes that both have",
@@ -117,7 +119,7 @@ def table(a: Result, b: Result, found: Comparison) -> str:
         f"{'':<8}{'success':>8}   95% interval",
         f"{'A':<8}{_percents(found.success_a)}   {a.folder}",
         f"{'B':<8}{_percents(found.success_b)}   {b.folder}",
-        f"{'B - A':<8}{100 * difference['mean']:>+7.1f} {span}   in points",
+        f"{'B - A':<8}{100 * mean:>+7.1f} {span}   in points",
         "",
         f"{len(found.only_b)} episodes only B solved, {len(found.only_a)} only A; "
         f"as uneven by chance alone: {found.chance:.2g} (sign test)",

@@ -128,7 +128,10 @@ def of_the_home(cfg: Any) -> Any:
 
 def _check_defaults(cfg: Any, names: list[str]) -> None:
     for field in fields(cfg):
-        default = field.default if field.default is not MISSING else field.default_factory()
+        default = field.default
+        if default is MISSING:
+            assert field.default_factory is not MISSING  # none of these has to be given
+            default = field.default_factory()
         if field.name in names and getattr(cfg, field.name) != default:
             raise UserError(f"{field.name} does not go with run=, which says all of it")
 
@@ -137,6 +140,7 @@ def run_output_folder(cfg: EvaluateCfg) -> Path:
     """Where the results go."""
     if cfg.output_dir is not None:
         return Path(cfg.output_dir).expanduser()
+    assert cfg.run is not None  # what else is there to evaluate
     run = Path(cfg.run)
     return Path("outputs/evaluate") / (run.resolve().name if run.is_dir() else run.stem)
 
@@ -148,6 +152,7 @@ def evaluate_run(cfg: EvaluateCfg, tell: Tell) -> dict[str, Any]:
     """
     from rearrange.skills.deployed.skill_files import find_skill
 
+    assert cfg.run is not None
     skill, folder = find_skill(Path(cfg.run)), run_output_folder(cfg)
     world = TrainedWorldCfg(
         run=cfg.run, seed=cfg.seed, env=cfg.env, is_sampling=cfg.sample, record=cfg.record,
@@ -183,6 +188,7 @@ def evaluate_run(cfg: EvaluateCfg, tell: Tell) -> dict[str, Any]:
 
 def record_run(cfg: RecordCfg) -> ReturnRecord:
     """Films the episode of `index` by the environment's own pictures. Raises UserError."""
+    assert cfg.run is not None
     world = TrainedWorldCfg(
         run=cfg.run, seed=cfg.seed, env=cfg.env, is_sampling=cfg.sample, record=cfg.index + 1
     )

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ _FILES_PER_WORKER = 3  # that stay open: its pipe, and what tells that it ended
 class World(Protocol):
     """What a worker is sent: how to run an episode of its environment. Can be pickled."""
 
-    def run_episode(self, env: Any, agent: Any, index: int) -> Any:
+    def run_episode(self, env: Any, agent: Any, index: int, /) -> Any:
         """A record, whose `to_json` gives what `read_record` takes."""
         ...
 
@@ -44,9 +45,13 @@ class World(Protocol):
         """How it goes so far, for the progress."""
         ...
 
-    title: str
-    record: int
-    """So many episodes are filmed, the first ones."""
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def record(self) -> int:
+        """So many episodes are filmed, the first ones."""
+        ...
 
     def video_path(self, index: int) -> Path: ...
 
@@ -139,7 +144,7 @@ def run_episode_worker(connection: Connection, cfg: World, make_world: MakeWorld
 
 @dataclass
 class _Worker:
-    process: multiprocessing.process.BaseProcess
+    process: BaseProcess
     connection: Connection
     index: int | None = None  # of its episode; None while it has none
     deadline: float = float("inf")  # on the monotonic clock (s)
@@ -272,5 +277,6 @@ class WorkerPool:
                 f"{self.lost} workers were lost, the last one {why} in episode {worker.index}: "
                 "out of memory? try fewer num_workers, or a larger episode_timeout_s"
             )
+        assert worker.index is not None  # who has no episode is not looked at
         todo.appendleft(worker.index)
         self._workers.append(self._start())

@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+from collections.abc import Sequence
 
 _HEAD, _TAIL = 500, 250  # characters of a long message; its end is often the advice
 
@@ -48,7 +49,7 @@ MACHINE_ERRORS = frozenset(
 a command makes a line and exit code 2 of it."""
 
 
-def nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: Sequence[str]) -> str:
     """'did you mean ...?' with the best match, or all that is known."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(known)}"

@@ -61,6 +61,7 @@ class VideoWriter:
         """Appends a frame."""
         if frame.shape != self._shape or frame.dtype != np.uint8:
             raise ValueError(f"frames must be {self._shape} uint8, got {frame.shape} {frame.dtype}")
+        assert self._process.stdin is not None  # a pipe, see `__enter__`
         try:
             self._process.stdin.write(np.ascontiguousarray(frame).data)
         except OSError as error:
@@ -75,6 +76,7 @@ class VideoWriter:
         try:
             if kind is not None:
                 self._process.kill()
+            assert self._process.stdin is not None
             with suppress(OSError):
                 self._process.stdin.close()
             code = self._process.wait()

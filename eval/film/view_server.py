@@ -54,6 +54,9 @@ setInterval(() => { if (held.size) send([]) }, 300);
 """
 
 
+_Request = socket | tuple[bytes, socket]  # as socketserver has it, which also knows datagrams
+
+
 class _LimitedServer(ThreadingHTTPServer):
     """A thread for each connection, of which there are at most `MAX_CONNECTIONS`."""
 
@@ -63,7 +66,7 @@ class _LimitedServer(ThreadingHTTPServer):
         super().__init__(address, handler)
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
-    def process_request(self, request: socket, client_address: Any) -> None:
+    def process_request(self, request: _Request, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)  # a browser asks again
             return
@@ -73,13 +76,13 @@ class _LimitedServer(ThreadingHTTPServer):
             self._free.release()
             raise
 
-    def process_request_thread(self, request: socket, client_address: Any) -> None:
+    def process_request_thread(self, request: _Request, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
-    def handle_error(self, request: socket, client_address: Any) -> None:
+    def handle_error(self, request: _Request, client_address: Any) -> None:
         """Nothing: the client vanished or fell silent, and the terminal is for people."""
 
 
@@ -232,5 +235,5 @@ class _LocalHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *arguments: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002, its name in the base
         pass  # the terminal is for people

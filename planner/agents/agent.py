@@ -11,10 +11,14 @@ from rearrange.system.registry import Registry
 class Agent(Protocol):
     """What acts in an episode, as `rearrange.planner.agents.registry.make_agent` gives it."""
 
-    attempts: list[tuple[str, bool]]  # skills tried so far in this episode, and whether each worked
-    status: str  # the running step of the plan
-    plan_lines: list[str]  # done with +, running with >, to come with a blank
-    failure: str | None  # what went wrong, if the episode failed
+    @property
+    def attempts(self) -> list[tuple[str, bool]]: ...  # skills tried, and whether each worked
+    @property
+    def status(self) -> str: ...  # the running step of the plan
+    @property
+    def plan_lines(self) -> list[str]: ...  # done with +, running with >, to come with a blank
+    @property
+    def failure(self) -> str | None: ...  # what went wrong, if the episode failed
 
     def reset(self, observation: Any, info: dict[str, Any]) -> None: ...
     def act(self, observation: Any, info: dict[str, Any]) -> Any: ...

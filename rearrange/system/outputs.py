@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from rearrange.errors import UserError
 from rearrange.system.files import UNFINISHED, create_afresh
@@ -32,6 +32,10 @@ def why_not(path: Path, error: OSError) -> UserError:
     return UserError(f"cannot write {path}: {error.strerror or error}; {advice}")
 
 
+@overload
+def expand(path: str) -> str: ...
+@overload
+def expand(path: None) -> None: ...
 def expand(path: str | None) -> str | None:
     """A path with `~` replaced by the home folder; None stays None."""
     return None if path is None else os.path.expanduser(path)

@@ -145,7 +145,7 @@ def write_report(runs: list[Run], folder: Path) -> dict[str, Any]:
 
 def figures_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
     """A line of the table: one task trained in one way, over the seeds."""
-    summaries, bar = [one.summary() for one in runs], TASKS[name].bar
+    summaries, bar = campaigns.summaries_of(runs), TASKS[name].bar
     return {
         "task": name,
         "env": TASKS[name].env,

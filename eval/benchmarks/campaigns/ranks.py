@@ -90,7 +90,7 @@ def report(runs: list[Run], output: Path) -> dict[str, Any]:
 
 def row_of(runs: list[Run]) -> dict[str, Any]:
     """One task trained in one way, over the seeds."""
-    summaries = [one.summary() for one in runs]
+    summaries = campaigns.summaries_of(runs)
     last = [summary["episode_return"]["mean"] for summary in summaries]
     return {
         "seeds": [one.seed for one in runs],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,13 @@ def finished_summary(run_dir: Path, total_steps: int) -> dict[str, Any] | None:
         ) from error
 
 
+def summaries_of(runs: Sequence[Any]) -> list[dict[str, Any]]:
+    """The summaries of runs that are all finished."""
+    summaries = [one.summary() for one in runs]
+    assert None not in summaries
+    return summaries
+
+
 def train(command: list[str], run_dir: Path) -> int:
     """A training in processes of its own, output to RUN_DIR.log; its exit code."""
     # The layers are small: a second thread costs more than it gives.
@@ -53,13 +60,14 @@ def run_missing(runs: list[Any], report: Callable[[list[Any]], dict[str, Any]]) 
     Args:
         report: writes about the runs that are finished, after each of them.
     """
-    failed = 0
+    failed, figures = 0, None
     for one in runs:
         if one.summary() is None:
             code = train(one.command(), one.run_dir)
             failed += code != 0
             print(f"{one.run_dir.name}: exit code {code}", flush=True)
         figures = report([one for one in runs if one.summary() is not None])
+    assert figures is not None, "there are no runs"
     return int(failed > 0 or not all(figures["checks"].values()))
 
 

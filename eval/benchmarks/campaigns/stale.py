@@ -55,13 +55,14 @@ class Run:
 
     def figures(self) -> dict[str, float]:
         """Returns, and what the rollouts were made of from the first one that could be stopped."""
+        (summary,) = campaigns.summaries_of([self])
         lines = read_metrics(self.run_dir / METRICS_FILE)
         stopped = lines[2:]
         stale = np.array([line["ver/fraction_stale"] for line in stopped])
         fresh = np.array([line["ver/preempt_real_steps"] for line in stopped])
         batches = fresh / (1.0 - stale) / RANKS  # steps that a rank learned from, on the mean
         return {
-            "last": self.summary()["episode_return"]["mean"],
+            "last": summary["episode_return"]["mean"],
             "curve": campaigns.curve_mean(self.run_dir),
             "stopped": float(np.mean([line["ver/preempt_share"] for line in stopped])),
             "stale": float(stale.mean()),

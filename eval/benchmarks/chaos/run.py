@@ -21,7 +21,7 @@ from typing import IO, Any
 from rearrange.errors import UserError
 from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
 
-PACKAGE_ROOT = Path(sys.modules["rearrange"].__file__).parents[1]
+PACKAGE_ROOT = Path(sys.modules["rearrange"].__path__[0]).parent
 SHARED_MEMORY = Path("/dev/shm")
 START_LIMIT_S = 120.0  # importing torch takes seconds, on a busy machine many
 END_LIMIT_S = 60.0

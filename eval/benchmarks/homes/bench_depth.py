@@ -39,13 +39,14 @@ def bench_depth(
         "MuJoCo Warp on the CPU": _warp(model, data, size, camera),
         "MuJoCo with EGL": _egl(model, data, size, camera),
     }
-    times: dict[str, list[float]] = {name: [] for name, draw in ways.items() if draw is not None}
+    draws = {name: draw for name, draw in ways.items() if draw is not None}
+    times: dict[str, list[float]] = {name: [] for name in draws}
     for turn in range(repeats + 2):  # two turns to warm up
-        for name, taken in times.items():
+        for name, draw in draws.items():
             start = time.perf_counter()
-            ways[name]()
+            draw()
             if turn >= 2:
-                taken.append(time.perf_counter() - start)
+                times[name].append(time.perf_counter() - start)
     return {name: float(np.median(taken)) for name, taken in times.items()}
 
 

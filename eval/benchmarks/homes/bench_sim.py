@@ -90,7 +90,7 @@ def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
 
     env = make_env(task="pick", split="train", seed=cfg.seed, camera_size=SIZE, depth=True)
     env.reset(options={"index": 0})
-    sim = env.unwrapped.sim
+    sim = env.sim
     times: dict[str, float] = {}
     depth = bench_depth(sim.model, sim.data, SIZE, cfg.num_images)
     times |= {name: value for name, value in depth.items() if isinstance(value, float)}

@@ -72,8 +72,8 @@ def share_of(layout: Layout) -> Share:
         points = points_of(receptacle)
         hab = floor_cells_near(plan, points, 0.0, NAV_TO_MIN_DISTANCE, enough=1) > 0
         ours = floor_cells_near(plan, points, REACH_MIN, REACH_MAX, enough=1) > 0
-        area = 4.0 * np.prod([half - EDGE_MARGIN for half in receptacle.half])
-        whole = 4.0 * np.prod(receptacle.half)
+        area = 4.0 * float(np.prod([half - EDGE_MARGIN for half in receptacle.half]))
+        whole = 4.0 * float(np.prod(receptacle.half))
         total += Share(whole, area, area * hab.mean(), area * (hab & ours).mean())
     return total
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from rearrange.skills.network.embedding import Embedding
 from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.ver.workers.spaces import ActionSpec, observation_spec
 
-_NO_ACTION = ActionSpec("box", 0, (), None, None)
+_NO_ACTION = ActionSpec("box", 0, (), np.empty(0), np.empty(0))
 
 
 class PeerFeatures(nn.Module):

@@ -6,6 +6,9 @@ Its workers step several environments each, in two halves that take turns: that 
 to be run, one worker for each core.
 """
 
+# The peers are installed in an environment of their own.
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import json

@@ -3,6 +3,9 @@
 python -m rearrange.eval.benchmarks.peers.sb3 IN OUT
 """
 
+# The peers are installed in an environment of their own.
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import json

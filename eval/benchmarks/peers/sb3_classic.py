@@ -6,6 +6,9 @@ MlpPolicy, one environment within a Monitor, on the CPU: n_steps 2048, minibatch
 learning rate 3e-4 (Stable-Baselines3 2.9). The folder then reads like one of our own runs.
 """
 
+# The peers are installed in an environment of their own.
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import json

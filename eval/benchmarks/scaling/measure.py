@@ -136,9 +136,11 @@ def read_answers(paths: list[Path], cfg: BenchScalingCfg, is_alone: bool) -> Mea
     ]
     spans = [(lines[-1]["time_s"] - lines[0]["time_s"]) / (len(lines) - 1) for lines in runs]
     own, everything = _cores(answers, cfg.warmup_rollouts)
+    collect_s = mean("speed/collect_s")
+    assert collect_s is not None  # every rollout was collected
     return Measured(
         rate=float(np.mean(rates)), rates_alone=rates if is_alone else [],
-        rollout_s=float(np.mean(spans)), collect_s=mean("speed/collect_s"),
+        rollout_s=float(np.mean(spans)), collect_s=collect_s,
         stopped=mean("ver/preempt_share") or 0.0, stale=mean("ver/fraction_stale") or 0.0,
         error_s=mean("ver/preempt_error_s"),
         all_reduce_s=float(np.mean([answer["all_reduce_s"] for answer in answers])),

@@ -68,11 +68,12 @@ def _kill_pair(run_dir: Path, rng: random.Random) -> dict[str, Any]:
     """One training: its exit code, the steps it came to and saved, and whether that is right."""
     process = multiprocessing.get_context("fork").Process(target=_train, args=(run_dir,))
     process.start()
+    assert process.pid is not None  # it was started
     try:
         _wait_for_step(run_dir, process, rng.randrange(64, TOTAL_STEPS // 2))
         server, workers = _family(process.pid)
         is_hit = bool(server and workers)
-        if is_hit:
+        if server and workers:
             time.sleep(rng.uniform(0.0, 0.05))
             with suppress(ProcessLookupError):
                 os.kill(rng.choice(workers), signal.SIGKILL)

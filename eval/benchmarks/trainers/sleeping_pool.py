@@ -77,7 +77,9 @@ class SleepingPool:
             environment = self._environments[e]
             environment.step()
             environment.actions.clear()  # nothing is ever played again
-            seconds = environment.env.take_owed_s()
+            owing = environment.env
+            assert isinstance(owing, OwingEnv)
+            seconds = owing.take_owed_s()
             self.slots.step_seconds[e] = seconds
             heapq.heappush(self._stepping, (now + seconds, e))
 

@@ -55,7 +55,7 @@ class HomeTask(Task):
         for k in range(len(self._targets)):
             self.stages[f"stage_{k}_5"] = self.stages[f"stage_{k + 1}"] = False
 
-    def progress(self, sim: Simulation) -> tuple[float, None]:
+    def progress(self, sim: Simulation) -> tuple[float, str | None]:
         self._update_stages(sim)
         if self._current == len(self._targets):
             return 0.0, None
