@@ -1,6 +1,8 @@
 """What the classes of settings share."""
 
-MISSING = "???"  # OmegaConf's word for a value that has to be given
+from typing import Any
+
+MISSING: Any = "???"  # OmegaConf's word for a value that has to be given, of whichever type
 LONGEST_S = 1e6  # that is waited for anything; the system's clocks count no further than 2e6 s
 
 

@@ -8,7 +8,7 @@ policy=small, scheme=ver              configs/policy/small.yaml, configs/scheme/
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rearrange.errors import UserError, nearest
 from rearrange.skills.definition import SKILLS
@@ -51,6 +51,6 @@ def yaml_content(path: Path) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     try:
-        return OmegaConf.to_container(OmegaConf.load(path))
+        return cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path)))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error

@@ -6,6 +6,7 @@ They are the trainer's own (`TrainerCfg`, with `ppo`, `returns` and `entropy` as
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rearrange.cluster.scheme import SchemeCfg
@@ -52,6 +53,12 @@ class RunCfg(TrainerCfg):
     """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
     given: Any = None
     """What the command line says (`rearrange.commands.words.Given`)."""
+
+    @property
+    def folder(self) -> Path:
+        """`run_dir`, which is named at the latest when all settings are known."""
+        assert self.run_dir is not None
+        return Path(self.run_dir)
 
     def __post_init__(self) -> None:
         self.serial |= self.scheme.name == "serial"
@@ -138,3 +145,6 @@ class TrainSkillCfg(RunCfg):
             )
         if self.observation_delay not in (0, 1):
             raise ValueError(f"observation_delay must be 0 or 1, got {self.observation_delay}")
+
+
+AnyRunCfg = TrainCfg | TrainSkillCfg

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from rearrange.errors import UserError
 
@@ -139,7 +139,7 @@ def train(**settings: Any) -> Training:
     cfg = load_training(verb, words_of(settings))
     with _silence() as said:
         code = command.run(cfg)
-    run_dir = Path(cfg.run_dir)
+    run_dir = cfg.folder
     if code not in (0, *command.EXIT_CODES.values()):
         lines = said.getvalue().strip().splitlines()
         raise TrainingFailed((lines or ["it ended"])[-1].removeprefix("error: "))
@@ -176,6 +176,10 @@ def _word(name: str, value: Any) -> str:
         raise UserError(f"{name} must be a number, a text, a list or a dict, got {kind}") from None
 
 
+@overload
+def _estimate(values: None) -> None: ...
+@overload
+def _estimate(values: Mapping[str, Any]) -> Estimate: ...
 def _estimate(values: Mapping[str, Any] | None) -> Estimate | None:
     return None if values is None else Estimate(values["mean"], values["low"], values["high"])
 

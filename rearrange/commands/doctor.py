@@ -223,7 +223,7 @@ def _kernel_cache() -> Finding:
     if "NUMBA_CACHE_DIR" in os.environ:
         folders.insert(0, Path(os.environ["NUMBA_CACHE_DIR"]))
     modules = (importlib.import_module(f"rearrange.{name}") for name in ("tasks", "skills"))
-    caches = [*folders, *(Path(module.__file__).parent for module in modules)]
+    caches = [*folders, *(Path(module.__path__[0]) for module in modules)]
     removed = remove_damaged(folder for folder in caches if folder != Path.home())
     note = f"; {len(removed)} damaged files removed, to be compiled again" if removed else ""
     for folder in folders:

@@ -22,6 +22,7 @@ def _generate(cfg: EpisodesCfg) -> int:
     from rearrange.tasks.rules.definition import TASKS
 
     check_split(cfg.split, cfg.homes)
+    assert cfg.output is not None  # the settings see to it, for each of the two
     path = Path(cfg.output).expanduser()
     if not path.name.endswith(".json.gz"):
         raise UserError(f"output must end in .json.gz, got {cfg.output}")
@@ -41,6 +42,7 @@ def _check(cfg: EpisodesCfg) -> int:
     from rearrange.tasks.episodes.files import read_episodes
     from rearrange.tasks.episodes.generate import generate_episode
 
+    assert cfg.file is not None
     path = Path(cfg.file).expanduser()
     episodes = read_episodes(path)
     changed = []

@@ -87,10 +87,10 @@ def field_docs(cls: type) -> dict[str, str]:
     """Field -> the string that stands under it in the source of the class or of its bases."""
     docs = {}
     for base in reversed([base for base in cls.__mro__ if is_dataclass(base)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
-        docs |= {
-            field.target.id: " ".join(doc.value.value.split())
-            for field, doc in zip(body, body[1:], strict=False)
-            if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr)
-        }
+        source = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(source, ast.ClassDef)
+        for field, doc in zip(source.body, source.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr):
+                assert isinstance(field.target, ast.Name) and isinstance(doc.value, ast.Constant)
+                docs[field.target.id] = " ".join(str(doc.value.value).split())
     return docs

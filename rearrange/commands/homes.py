@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -14,6 +15,9 @@ from rearrange.configs.schema import HomesCfg
 from rearrange.errors import UserError
 from rearrange.eval.runner import check_name
 from rearrange.system.outputs import atomic_write_text, prepare_folder
+
+if TYPE_CHECKING:
+    from rearrange.sim.home.house import Layout
 
 SCALE = 40  # pixels a metre
 MARGIN = 0.25  # m
@@ -27,7 +31,7 @@ class Drawn:
     """What a drawing and a line need of a home."""
 
     name: str
-    layout: object
+    layout: "Layout"
     rooms: tuple[tuple[str, tuple[float, ...]], ...]  # name, x0, y0, x1, y1 in m
     kinds: Mapping[str, str]
     about: str
@@ -49,6 +53,7 @@ def run(cfg: HomesCfg) -> int:
                 f"{len(home.layout.receptacles)} receptacles, all reached; {home.about}"
             )
         return 0
+    assert cfg.output is not None  # the settings see to it, here and in `_generate`
     path = Path(cfg.output).expanduser()
     prepare_folder(path.parent)
     atomic_write_text(path, gallery(homes))
@@ -152,6 +157,7 @@ def _generate(cfg: HomesCfg) -> int:
     from rearrange.sim.homes.procedural import make_home
 
     name = _names(cfg)[0]
+    assert cfg.output is not None
     path = Path(cfg.output).expanduser()
     prepare_folder(path.parent)
     text = json.dumps(from_procedural(make_home(name)), indent=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from rearrange.commands.words import GROUPS, Given, read
 from rearrange.configs.choices import CONFIG_DIR, option_values, yaml_content
@@ -37,7 +37,7 @@ def compose(given: Given, layers: Sequence[Layer] = ()) -> Any:
     from omegaconf.errors import OmegaConfBaseException
 
     try:
-        settings = OmegaConf.to_object(merged(given, layers))
+        settings = cast("Any", OmegaConf.to_object(merged(given, layers)))
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(str(error).strip().splitlines()[0]) from error
     if hasattr(settings, "given"):

@@ -73,7 +73,7 @@ class KeyboardAgent:
 def run(cfg: ViewCfg) -> int:
     """Serves until Ctrl-C."""
     check_split(cfg.split, cfg.homes)
-    agent = None
+    agent: Agent | None = None
     if cfg.agent == "you":
         env = make_env(
             task=cfg.task.name, split=cfg.split, seed=cfg.seed, homes=cfg.homes, depth=False
@@ -84,7 +84,10 @@ def run(cfg: ViewCfg) -> int:
         env, agent = make_world(world_of(cfg))
     server = ViewServer(cfg.port, HELP)
     try:
-        agent = agent or KeyboardAgent(server, env.action_space.shape[0])
+        if agent is None:
+            shape = env.action_space.shape
+            assert shape is not None  # a box
+            agent = KeyboardAgent(server, shape[0])
         print(f"open http://localhost:{server.port}/ in a browser; Ctrl-C ends", flush=True)
         index = cfg.index
         while True:
@@ -98,7 +101,7 @@ def _show_episode(env: Any, agent: Agent, server: ViewServer, cfg: ViewCfg, inde
     observation, info = env.reset(options={"index": index})
     agent.reset(observation, info)
     frames = FrameMaker(env.unwrapped, cfg.renderer)
-    clock, is_over, result = time.monotonic(), False, ""
+    clock, is_over, result, ended = time.monotonic(), False, "", 0.0
     while True:
         for key in server.take_pressed():
             if key in (NEXT, AGAIN):

@@ -60,7 +60,7 @@ class Board:
     def table(self) -> str:
         """All stages, with the hours that they are expected to take."""
         self._rates.refresh()
-        rows = [HEADINGS]
+        rows: list[tuple[str, ...]] = [HEADINGS]
         for step in self._steps:
             rate, seconds = self._rates.rate(step), self._rates.seconds_left(step)
             method = step.settings.method if step.settings is not None else step.stage.method

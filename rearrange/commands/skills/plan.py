@@ -19,7 +19,7 @@ from rearrange.commands.training.subject import check_run_folder, newest_metrics
 from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.configs.stages import Stage
-from rearrange.configs.training import RunCfg
+from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.definition import SKILLS
 from rearrange.system.checked_json import strict_json
@@ -42,7 +42,7 @@ class Step:
     place: int
     """Among the skill's stages, from 1."""
     folder: Path
-    settings: RunCfg | None
+    settings: TrainSkillCfg | None
     """What its training runs with; None for a mean of weights."""
     words: tuple[str, ...] = ()
     """Of its own process, behind `rearrange`."""
@@ -126,6 +126,7 @@ def _step(cfg: TrainSkillsCfg, word: str, stage: Stage, place: int) -> Step:
         settings = load_training("train-skill", words)
     except UserError as error:
         raise UserError(f"{skill.name}, stage {stage.name}: {error}") from error
+    assert isinstance(settings, TrainSkillCfg)
     check_run_folder(folder, "auto")
     return Step(skill.name, task, stage, place, folder, settings, ("train-skill", *words))
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from rearrange.commands.settings import yaml_file
 from rearrange.commands.skills.plan import Step
-from rearrange.configs.training import RunCfg
+from rearrange.configs.training import TrainSkillCfg
 
 LEAST_S = 30.0  # of training, before a measured rate says anything
 
 
-def speed_key(settings: RunCfg) -> str:
+def speed_key(settings: TrainSkillCfg) -> str:
     """What a stage's rate depends on most: network, method, and whether there are pictures."""
     sight = "blind" if settings.env_kwargs.get("depth") is False else "camera"
     return f"{settings.policy.name}_{settings.method}_{sight}"

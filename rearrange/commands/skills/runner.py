@@ -72,6 +72,7 @@ def run_queues(
             _begin(waiting, running, jobs, stop, outcome)
             if stop.is_set() and not is_told:
                 is_told = True
+                assert stop.signum is not None
                 for _, process in running.values():
                     process.send_signal(stop.signum)
             if not running and (stop.is_set() or not waiting):

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rearrange.configs.schema import ExportSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.deployed.onnx_export import onnx_bytes
@@ -90,6 +92,7 @@ def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
     weights = {}
     for name, own in first.weights.items():
         same = [skill.weights[name].float() for skill in skills]
-        weights[name] = (sum(same) / len(same)).to(own.dtype) if own.is_floating_point() else own
+        total = sum(same, torch.zeros_like(same[0]))
+        weights[name] = (total / len(same)).to(own.dtype) if own.is_floating_point() else own
     origin = first.origin | {"mean_of": [skill.origin for skill in skills]}
     return replace(first, weights=weights, origin=origin)

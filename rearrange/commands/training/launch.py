@@ -109,7 +109,7 @@ class Board:
         print(text, file=sys.stderr, flush=True)
 
     def table(self) -> str:
-        rows = [HEADINGS]
+        rows: list[tuple[str, ...]] = [HEADINGS]
         for job, group in zip(self._jobs, self._groups, strict=True):
             state = group.state if group.exit_code is None else _ending(group.exit_code)
             where = ",".join(group.nodes)

@@ -103,8 +103,9 @@ def merged_values(*parts: Mapping[str, Any]) -> dict[str, Any]:
     for part in parts:
         for name, value in part.items():
             old = result.get(name)
-            is_both = isinstance(value, Mapping) and isinstance(old, Mapping)
-            result[name] = merged_values(old, value) if is_both else value
+            if isinstance(value, Mapping) and isinstance(old, Mapping):
+                value = merged_values(old, value)
+            result[name] = value
     return result
 
 
@@ -113,7 +114,8 @@ def _stage(values: Mapping[str, Any], shared: Mapping[str, Any], file: str) -> S
     like = values.get("like")
     if like is not None:
         if like not in shared:
-            raise UserError(f"{where}: no stage '{like}' to be like: {nearest(like, shared)}")
+            known = nearest(like, list(shared))
+            raise UserError(f"{where}: no stage '{like}' to be like: {known}")
         _recipe(shared[like], f"{SHARED_FILE}, stage {like}", Stage)
         values = merged_values(shared[like], values)
     return _recipe(values, where, Stage)

@@ -22,7 +22,7 @@ from rearrange.commands.training.subject import (
 )
 from rearrange.commands.words import Given, read
 from rearrange.configs.stages import Recipe, Stage
-from rearrange.configs.training import RunCfg
+from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.first_actions import first_actions
 from rearrange.tasks.gym_factory import find_id, read_spaces
@@ -32,7 +32,7 @@ CHAIN = "imitation_ver"  # the method that is several trainings
 RECIPE_NETWORKS = ("auto", "small")  # presets that recipes are for; others learn as the paper says
 
 
-def load_training(verb: str, words: list[str]) -> RunCfg:
+def load_training(verb: str, words: list[str]) -> AnyRunCfg:
     """The settings that a training verb will run with.
 
     Raises UserError for a mistake in the words, for values that do not go together, and for an
@@ -41,7 +41,7 @@ def load_training(verb: str, words: list[str]) -> RunCfg:
     return resolved(read(verb, words))
 
 
-def resolved(given: Given) -> RunCfg:
+def resolved(given: Given) -> AnyRunCfg:
     """The same of what was read."""
     own = _last_of_chain(given) if given.values.get("method") == CHAIN else given
     layers = _skill_layers(own) if given.verb == "train-skill" else _env_layers(own)
@@ -163,13 +163,14 @@ def stage_layer(stage: Stage, stages: list[Stage], given: Given) -> Layer:
 # --- imitation, then VER --------------------------------------------------------------------------
 
 
-def chain(given: Given) -> list[RunCfg]:
+def chain(given: Given) -> list[AnyRunCfg]:
     """The trainings of method=imitation_ver, the last of which is the run itself.
 
     Without pictures a step costs a fraction, and what can be learned so is learned first.
     """
     last = resolved(given)
-    run_dir, own = Path(last.run_dir), {"env_kwargs.depth": False, "resume": "auto"}
+    assert isinstance(last, TrainSkillCfg)  # no other has a method
+    run_dir, own = last.folder, {"env_kwargs.depth": False, "resume": "auto"}
     parts = [("imitation", {"method": "imitation"}, last.imitation.total_steps)]
     if last.eyes:
         values = {"method": "ver", "warm_start": str(run_dir / "imitation")}

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rearrange.configs.training import RunCfg, TrainSkillCfg
+from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import write_whole_file
@@ -25,7 +25,7 @@ class Subject(NamedTuple):
     short_name: str  # in the name of the run's folder
 
 
-def what_to_train(settings: RunCfg) -> Subject:
+def what_to_train(settings: AnyRunCfg) -> Subject:
     """The environment, and what it is made with."""
     if not isinstance(settings, TrainSkillCfg):
         short_name = settings.env.rpartition(":")[2].rpartition("/")[2]
@@ -93,6 +93,7 @@ def save_config(settings: RunCfg, subject: Subject, run_dir: Path) -> None:
     given, settings.given = settings.given, None  # how it came about
     values = OmegaConf.to_container(OmegaConf.structured(settings))
     settings.given = given
+    assert isinstance(values, dict)
     values = {"env": subject.env_id} | values | {"run_dir": str(run_dir)}
     del values["given"]
     try:

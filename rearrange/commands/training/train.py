@@ -27,7 +27,7 @@ from rearrange.commands.training.subject import (
     save_config,
     what_to_train,
 )
-from rearrange.configs.training import RunCfg, TrainSkillCfg
+from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.skills.deployed.skill_files import find_weights
 from rearrange.skills.network.growing import with_senses
@@ -55,18 +55,18 @@ from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 FREE_POLICY_SETTINGS = ("name", "precision", "compile", "initial_means")
 
 
-def run(settings: RunCfg) -> int:
+def run(settings: AnyRunCfg) -> int:
     """Trains, in stages if the method has several; the exit code. As one of torchrun's ranks too.
 
     Raises UserError, before any worker starts, for settings that do not fit the environment, the
     machine or what is in the run's folder already.
     """
     if settings.scheme.name in SPREAD and not is_placed(os.environ):
-        check_run_folder(Path(settings.run_dir), settings.resume)
+        check_run_folder(settings.folder, settings.resume)
         given = settings.given
         return run_spread([given.verb, *given.words, "resume=auto"], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
-        if getattr(settings, "method", "ver") == CHAIN:
+        if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
             return train_in_stages(settings, ranks)
         return train(settings, ranks)
 
@@ -76,7 +76,7 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
 
     The last stage's folder is the run's own, those before it lie in it.
     """
-    run_dir = Path(settings.run_dir)
+    run_dir = settings.folder
     with held(run_dir, ranks) as folder:
         ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
         *stages, last = chain(settings.given)
@@ -86,9 +86,9 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
         return _train_in(run_dir, last, ranks, folder)
 
 
-def train(settings: RunCfg, ranks: Ranks) -> int:
+def train(settings: AnyRunCfg, ranks: Ranks) -> int:
     """One stage: trains, prints a short table and returns the exit code. Raises as `run`."""
-    run_dir = Path(settings.run_dir)
+    run_dir = settings.folder
     with held(run_dir, ranks) as folder:
         return _train_in(run_dir, settings, ranks, folder)
 
@@ -106,7 +106,7 @@ def held(run_dir: Path, ranks: Ranks) -> Iterator[HeldFolder | None]:
         yield found[0]
 
 
-def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder | None) -> int:
+def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFolder | None) -> int:
     """Trains in a folder that rank 0 holds."""
     subject = what_to_train(settings)
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
@@ -121,8 +121,9 @@ def _train_in(run_dir: Path, settings: RunCfg, ranks: Ranks, folder: HeldFolder 
     make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
     if settings.algorithm != STANDARD:
         identity["algorithm"] = {settings.algorithm: settings.algorithm_kwargs}
-    is_imitation = getattr(settings, "method", "ver") == "imitation"
-    if is_imitation:
+    is_imitation = False
+    if isinstance(settings, TrainSkillCfg) and settings.method == "imitation":
+        is_imitation = True
         identity["method"] = "imitation"
         make_env = partial(make_guided, **stream, cfg=settings.guide)
         make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
