@@ -39,4 +39,4 @@ def main(task: str = "rearrange_easy", index: int = 0) -> list[tuple[str, bool]]
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    main(*words[:1], *map(int, words[1:2]))
+    main(words[0] if words else "rearrange_easy", int(words[1]) if words[1:] else 0)

@@ -30,4 +30,4 @@ def main(name: str = "pick", num_episodes: int = 3) -> list[bool]:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    main(*words[:1], *map(int, words[1:2]))
+    main(words[0] if words else "pick", int(words[1]) if words[1:] else 3)

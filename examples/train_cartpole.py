@@ -21,6 +21,7 @@ def main(total_steps: int = 50_000, run_dir: str | None = None) -> float:
         )  # fmt: skip
         print(f"{training.total_steps} steps in {training.summary['wall_time_s']:.0f} s")
         found = rearrange.evaluate(run=training.run_dir, num_episodes=10, num_workers=1)
+        assert found.episode_return is not None  # CartPole tells nothing else
         mean, low, high = found.episode_return
         print(f"return {mean:.0f}, 95% interval {low:.0f} to {high:.0f}")
 
@@ -35,4 +36,4 @@ def main(total_steps: int = 50_000, run_dir: str | None = None) -> float:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    main(*map(int, words[:1]), *words[1:2])
+    main(int(words[0]) if words else 50_000, words[1] if words[1:] else None)

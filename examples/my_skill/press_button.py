@@ -57,7 +57,7 @@ class PressButton(Task):
         self._closer = Progress()
 
     def start(self, sim: Simulation, episode: EpisodeSpec) -> None:
-        self._button, self._is_pressed = episode.marker, False
+        self._button, self._is_pressed = episode.handle, False
         self._closer.forget()
         self._closer.step(ee_to_marker(sim, self._button))
 
@@ -135,12 +135,12 @@ class PressServo(Servo):
 
 
 def teacher(body: Body, episode: EpisodeSpec) -> PressServo:
-    return PressServo(body, episode.marker)
+    return PressServo(body, episode.handle)
 
 
 def program(body: Body, episode: EpisodeSpec) -> Program:
     """The oracle, here no more than the rules carried out."""
-    servo = PressServo(body, episode.marker)
+    servo = PressServo(body, episode.handle)
     while (action := servo.act())[STOP] < 0.0:
         yield action
     return None
