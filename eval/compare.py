@@ -130,7 +130,9 @@ def table(a: Result, b: Result, found: Comparison) -> str:
     for who, loser, indices in (("B", a, found.only_b), ("A", b, found.only_a)):
         if indices:
             lines += ["", f"only {who} solved"]
-            lines += [f"{index:>6}  the other: {loser.records[index].failure}" for index in indices]
+            lines += [
+                f"{index:>6}  the other: {loser.records[index].result()}" for index in indices
+            ]
     return "\n".join(lines)
 
 

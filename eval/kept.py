@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import rearrange
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, WorldCfg, sources_of_skills
+from rearrange.planner.home.words import Names
 from rearrange.system.checked_json import quoted, strict_json
 from rearrange.system.files import read_whole_file
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, why_not
@@ -168,9 +169,12 @@ def _line(record: Any) -> str:
 def _record(line: str) -> EpisodeRecord | None:
     """The record of a line; None if it is none, or not whole."""
     kinds = {"index": int, "scene": str, "success": bool, "stages": dict, "steps": int,
-             "force": (int, float), "path_length": (int, float), "attempts": list}  # fmt: skip
+             "force": (int, float), "path_length": (int, float), "attempts": list,
+             "targets": dict, "last_step": str}  # fmt: skip
     with suppress(ValueError):
         values = strict_json(line)
+        if isinstance(values, dict):
+            values = {"targets": {}, "last_step": ""} | values  # older lines have none
         if (
             isinstance(values, dict)
             and set(values) == {field.name for field in fields(EpisodeRecord)}
@@ -179,6 +183,10 @@ def _record(line: str) -> EpisodeRecord | None:
             and all(
                 isinstance(pair, list) and [*map(type, pair)] == [str, bool]
                 for pair in values["attempts"]
+            )
+            and all(
+                isinstance(names, list) and [*map(type, names)] == [str] * len(Names._fields)
+                for names in values["targets"].values()
             )
             and isinstance(values["failure"], str | None)
             and values["index"] >= 0

@@ -5,14 +5,16 @@ The page carries its styles and its figure; the videos lie beside it in videos/.
 
 import base64
 import io
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from rearrange.configs.schema import TaskCfg
-from rearrange.eval.metrics import by_layout
+from rearrange.eval.metrics import AFTER_STAGES, by_layout
 from rearrange.eval.runner import EpisodeRecord
+from rearrange.planner.home.words import Words, any_step, stage_words
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -39,7 +41,8 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
         f"{'':<24}{'mean':>8}   95% interval",
         f"{'success':<24}{_percents(success)}",
     ]
-    lines += [f"{stage['name']:<24}{_percents(stage)}" for stage in summary["stages"]]
+    stages = _stage_words(summary)
+    lines += [f"{stages[s['name']]:<24}{_percents(s)}" for s in summary["stages"]]
     if summary["skills"]:
         lines += ["", f"{'skill':<24}{'worked':>8}   of attempts"]
         lines += [
@@ -48,7 +51,7 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
         ]
     if summary["failures"]:
         lines += ["", "failures"]
-        lines += [f"{count:>5}  {label}" for label, count in summary["failures"].items()]
+        lines += [f"{count:>5}  {label}" for label, count in _failures(summary).items()]
     lines += [
         "",
         f"{summary['control_steps']} control steps; {how_fast(summary)}",
@@ -58,6 +61,22 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
     if summary["workers_lost"]:
         lines.append(f"{summary['workers_lost']} workers were lost and replaced")
     return "\n".join(lines)
+
+
+def _stage_words(summary: dict[str, Any]) -> dict[str, str]:
+    return stage_words(stage["name"] for stage in summary["stages"])
+
+
+def _failures(summary: dict[str, Any]) -> Counter[str]:
+    """What went wrong in words that fit every episode -> number of episodes."""
+    count: Counter[str] = Counter()
+    for label, number in summary["failures"].items():
+        count[_any_failure(summary, label)] += number
+    return count
+
+
+def _any_failure(summary: dict[str, Any], label: str) -> str:
+    return Words().failure(label, any_step(summary["task"]))
 
 
 def who_acted(summary: dict[str, Any]) -> str:
@@ -99,7 +118,8 @@ def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
     from matplotlib.figure import Figure
 
     points = summary["stages"] or [{"name": "success", **summary["success"]}]
-    names = [point["name"] for point in points]
+    words = _stage_words(summary)
+    names = [words.get(point["name"], point["name"]) for point in points]
     means = [100 * point["mean"] for point in points]
     below = [100 * (point["mean"] - point["low"]) for point in points]
     above = [100 * (point["high"] - point["mean"]) for point in points]
@@ -117,8 +137,6 @@ def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
     axes.set_ylim(0, 105)
     axes.set_xlim(-0.5, len(points) - 0.5)
     axes.set_ylabel("episodes that reach the stage (%)")
-    if summary["stages"]:
-        axes.set_xlabel("interactions in order: k_5 holds target k, k + 1 has it placed")
     axes.set_title(f"{task.title}, {summary['split']}, {summary['num_episodes']} episodes")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower left")
@@ -175,12 +193,13 @@ def _success(summary: dict[str, Any]) -> list[str]:
 def _stages(summary: dict[str, Any]) -> list[str]:
     if not summary["stages"]:
         return []
+    words = _stage_words(summary)
     bounds = summary["product_bound"] or [None] * len(summary["stages"])
     return [
         _table(
             ("stage", "reached", "95% interval", "product of skills"),
             (
-                (stage["name"], *_percents(stage).split(maxsplit=1), _percent(bound))
+                (words[stage["name"]], *_percents(stage).split(maxsplit=1), _percent(bound))
                 for stage, bound in zip(summary["stages"], bounds, strict=True)
             ),
         )
@@ -188,12 +207,13 @@ def _stages(summary: dict[str, Any]) -> list[str]:
 
 
 def _skills_and_failures(summary: dict[str, Any]) -> list[str]:
+    stages = _stage_words(summary) | {AFTER_STAGES: "the end"}
     failures = _table(
         ("first stage missed", "what went wrong", "episodes", "apartments"),
         (
             (
-                row["stage"],
-                row["failure"],
+                stages[row["stage"]],
+                _any_failure(summary, row["failure"]),
                 row["num_episodes"],
                 ", ".join(f"{scene}: {count}" for scene, count in row["scenes"].items()),
             )
@@ -218,7 +238,7 @@ def _videos(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
     parts = ["<h2>Videos</h2>"] if films else []
     for film in films:
         record = next(r for r in records if f"episode_{r.index:04d}" == film.stem)
-        text = f"episode {record.index}, {record.scene}: {record.failure or 'success'}"
+        text = f"episode {record.index}, {record.scene}: {record.result()}"
         source = escape(film.as_posix(), quote=True)
         parts.append(
             f"<p>{escape(text)}<br><video controls preload=metadata src='{source}'></video></p>"
@@ -255,7 +275,7 @@ def _episodes(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
                     r.steps,
                     f"{r.force:.0f}",
                     f"{r.path_length:.1f}",
-                    r.failure or "success",
+                    r.result(),
                 )
                 for r in records
             ),

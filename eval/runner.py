@@ -17,6 +17,7 @@ from rearrange.configs.schema import EvaluateCfg, RecordCfg, ViewCfg
 from rearrange.errors import UserError
 from rearrange.planner.agents.agent import Agent
 from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.home.words import Words, names_of, running_step
 from rearrange.system.outputs import expand
 
 
@@ -159,6 +160,16 @@ class EpisodeRecord:
     """Way of the base (m)."""
     attempts: list[tuple[str, bool]] = field(default_factory=list)
     """Skills in the order tried, and whether each worked."""
+    targets: dict[str, list[str]] = field(default_factory=dict)
+    """Target -> kind of the object, receptacle at the start, receptacle of the goal."""
+    last_step: str = ""
+    """The one that was running when a failed episode ended; empty for none."""
+
+    def result(self) -> str:
+        """How it ended, in words."""
+        if self.failure is None:
+            return "success"
+        return Words(self.targets).failure(self.failure, self.last_step)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -293,6 +304,8 @@ def follow_episode(
         force=round(float(info["force_accum"]), 3),
         path_length=round(float(path_length), 4),
         attempts=[(str(name), bool(worked)) for name, worked in agent.attempts],
+        targets={name: list(names) for name, names in names_of(world.episode).items()},
+        last_step="" if success else running_step(world.episode, agent.status),
     )
 
 

@@ -120,8 +120,8 @@ def plan(**settings: Any) -> PlanFound:
     from rearrange.commands.plan import find_plan
     from rearrange.commands.settings import load
 
-    found, steps, problem = find_plan(load("plan", words_of(settings)))
-    return PlanFound(steps, found.is_shortest, found.lower_bound, problem)
+    found = find_plan(load("plan", words_of(settings)))
+    return PlanFound(found.steps, found.plan.is_shortest, found.plan.lower_bound, found.problem)
 
 
 def train(**settings: Any) -> Training:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.home.domain import DOMAINS, PlannerDomain
-from rearrange.skills.definition import SKILLS, Operator, SkillDefinition
+from rearrange.skills.definition import SKILLS, Operator, Phrases, SkillDefinition
 from rearrange.tasks import actions
 from rearrange.tasks.rules.definition import TASKS, TaskDefinition
 
@@ -102,6 +102,7 @@ def _skills() -> tuple[SkillDefinition, ...]:
     ) -> SkillDefinition:  # fmt: skip
         return SkillDefinition(
             name=name, task=name, recipe=_RECIPES / f"{name}.yaml", operators=operators,
+            phrases=_PHRASES[name],
             program=f"rearrange.skills.oracle.programs:{program}",
             teacher=f"rearrange.skills.teacher.rules:{teacher}",
             deployment=f"rearrange.skills.deployed.deployment:{deployment}",
@@ -130,6 +131,25 @@ def _skills() -> tuple[SkillDefinition, ...]:
         skill("open_fridge", opening, opening, "OPEN", handle, door("open_fridge"), 300),
         skill("close_fridge", closing, "close_fridge", "CLOSE", None, door("close_fridge")),
     )
+
+
+_PHRASES = {
+    "navigate": Phrases("go to {thing}", "going to {thing}", "it stood before {thing}"),
+    "pick": Phrases("pick up {thing}", "picking up {thing}", "{thing} was in the hand"),
+    "place": Phrases("{what} -> {place}", "placing {thing}", "{thing} was in its place"),
+}
+_PHRASES |= {
+    f"open_{what}": Phrases(
+        f"open the {what}", f"opening the {what}", f"the {what} was open and the arm back"
+    )
+    for what in ("drawer", "fridge")
+}
+_PHRASES |= {
+    f"close_{what}": Phrases(
+        f"close the {what}", f"closing the {what}", f"the {what} was shut and the arm back"
+    )
+    for what in ("drawer", "fridge")
+}
 
 
 def _home_domain() -> PlannerDomain:

@@ -24,6 +24,18 @@ class Operator(NamedTuple):
     """How a plan shows it; empty: by the skill's name."""
 
 
+class Phrases(NamedTuple):
+    """What people read of a step. In braces: `thing`, what it is about, with its article; `what`,
+    without; `place`, where to."""
+
+    do: str
+    """"pick up {thing}"."""
+    doing: str
+    """"picking up {thing}"."""
+    done: str
+    """"{thing} was in the hand"."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeploymentRules:
     """What ends a trained skill in a chain, and what of its output is held back."""
@@ -66,6 +78,8 @@ class SkillDefinition:
     """What it adds to the predicates of the domain of a task that has it, PDDL: "(pressed ?c)"."""
     actions: str = ""
     """The same of actions: "(:action press_button ...)"."""
+    phrases: Phrases | None = None
+    """What people read of its steps; None: its name."""
     trained_steps: int | None = None
     """Control steps that the trained skill may take in a chain; None: an episode's of its task."""
     oracle_steps: int = 700

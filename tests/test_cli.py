@@ -204,7 +204,9 @@ def test_record_makes_a_film_of_the_episode(capsys, tmp_path):
 def test_plan_prints_the_steps_of_an_episode_and_writes_its_problem(capsys, tmp_path):
     problem = tmp_path / "problem.pddl"
     out = works(capsys, "plan", "task=set_table", "index=3", f"output={problem}")
-    assert [line.split()[1].split("(")[0] for line in out.splitlines()].count("pick") == 2
+    steps = [line.split(maxsplit=1)[1] for line in out.splitlines()]
+    assert sum("pick(" in step and step.startswith("pick up the ") for step in steps) == 2
+    assert "open the drawer" in out and "open_cab(cab_push_point_5)" in out
     assert problem.read_text().startswith("(define (problem")
     assert "is one skill" in fails(capsys, "plan", "task=pick")
 

@@ -8,6 +8,9 @@ from typing import Any
 from rearrange.eval.film.frames import HEIGHT, WIDTH, Caption, FrameMaker
 from rearrange.eval.film.video import VideoWriter
 from rearrange.planner.agents.agent import Agent
+from rearrange.planner.home.words import Words, names_of, running_step
+from rearrange.tasks.rules.definition import TASKS
+from rearrange.tasks.rules.episode import EpisodeSpec
 
 FPS = 30
 EVERY = 3  # control steps a frame: at 30 Hz of control the film runs at three times the speed
@@ -51,22 +54,36 @@ class _Film:
     def end(self) -> None:
         if self._frames is None:
             return
-        reason = self._agent.failure or self._info.get("failure") or "not done"
-        result = "success" if self._info["success"] else str(reason)
+        episode, agent = self._world.episode, self._agent
+        result = "success" if self._info["success"] else failure_words(episode, agent, self._info)
         last = self._frames.draw(self._caption(result))
         for _ in range(int(END_S * FPS)):
             self._writer.add(last)
 
     def _caption(self, result: str = "") -> Caption:
-        episode = self._world.episode
-        seconds = self._step / 30.0
-        title = (
-            f"{self._title}, episode {episode.index}, {episode.scene.layout_id}, {seconds:.0f} s"
-        )
-        return Caption(
-            title=title,
-            status=self._agent.status,
-            plan=self._agent.plan_lines,
-            stages=dict(self._info.get("stages", {})),
-            result=result,
-        )
+        seconds = f"{self._step / 30.0:.0f} s"
+        return caption(self._title, self._world.episode, self._agent, self._info, seconds, result)
+
+
+def caption(
+    title: str, episode: EpisodeSpec, agent: Agent, info: dict[str, Any], time: str, result: str
+) -> Caption:
+    """The words of a frame. `time` ends its heading, if it is not empty."""
+    words = Words(names_of(episode))
+    lines = agent.plan_lines
+    if not TASKS[episode.task].is_planned and lines:
+        lines = [f"> {running_step(episode, agent.status)}"]
+    heading = f"{title}, episode {episode.index}, {episode.scene.layout_id}"
+    return Caption(
+        title=f"{heading}, {time}" if time else heading,
+        status=words.status(agent.status),
+        plan=[words.plan_line(line) for line in lines],
+        stages=dict(info.get("stages", {})),
+        result=result,
+    )
+
+
+def failure_words(episode: EpisodeSpec, agent: Agent, info: dict[str, Any]) -> str:
+    """What went wrong in an episode that is over."""
+    label = str(agent.failure or info.get("failure") or "stopped too early")
+    return Words(names_of(episode)).failure(label, running_step(episode, agent.status))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from rearrange.planner.home.words import progress_words
 from rearrange.sim.pictures.pictures import FreeCamera, Mark, Painter
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.tasks.rules.names import HOME_TASKS
@@ -29,6 +30,7 @@ INK, QUIET, PAPER = (235, 235, 235), (150, 150, 150), (24, 26, 30)
 GOOD, BAD, GOAL = (90, 200, 120), (235, 100, 100), (0.15, 0.75, 0.30)
 NUM_PLAN_LINES = 4
 STAGES_LEFT = 400  # of the words: the plan is on their left
+MIN_BARS = 4  # beside one another where a task has fewer stages, lest they get too wide
 
 
 @dataclass
@@ -127,12 +129,11 @@ class FrameMaker:
         for row, line in enumerate(lines):
             fill = INK if row == running else QUIET
             pen.text((12, top + 26 + 20 * row), line[:48], fill=fill, font=_font(14))
-        for column, (name, is_reached) in enumerate(caption.stages.items()):
-            left, row = STAGES_LEFT + 60 * (column % 4), column // 4
-            fill = GOOD if is_reached else (70, 74, 80)
-            pen.rectangle((left, top + 30 + 26 * row, left + 50, top + 36 + 26 * row), fill=fill)
-            text = name.removeprefix("stage_").replace("_", ".")
-            pen.text((left, top + 37 + 26 * row), text, fill=QUIET, font=_font(11))
+        pen.text((STAGES_LEFT, top + 26), progress_words(caption.stages), fill=INK, font=_font(14))
+        width = (VIEW[0] - 12 - STAGES_LEFT) // max(MIN_BARS, len(caption.stages))
+        for place, is_reached in enumerate(caption.stages.values()):
+            left, fill = STAGES_LEFT + width * place, GOOD if is_reached else (70, 74, 80)
+            pen.rectangle((left, top + 50, left + width - 4, top + 56), fill=fill)
         if caption.result:
             fill = GOOD if caption.result == "success" else BAD
             font = _font(30 if len(caption.result) < 36 else 16)

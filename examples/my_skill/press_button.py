@@ -17,7 +17,7 @@ import numpy as np
 from rearrange.registries import SKILLS, TASKS
 from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.definition import DeploymentRules, Operator, SkillDefinition
+from rearrange.skills.definition import DeploymentRules, Operator, Phrases, SkillDefinition
 from rearrange.skills.motion.body import Body
 from rearrange.skills.oracle.doors import outward_of
 from rearrange.skills.skill import GRIP, STOP, Program
@@ -153,6 +153,7 @@ SKILLS.add(
         program=program, teacher=teacher, deployment=DeploymentRules(grip=lambda *_: -1.0),
         reach="rearrange.planner.agents.oracle_skills:reach_handle",
         operators={"press_button": Operator((0,))},
+        phrases=Phrases("press the button", "pressing the button", "the button was pressed"),
         predicates="(pressed ?c - cab)",
         actions="""(:action press_button
             :parameters (?c - cab ?r - robot)

@@ -113,10 +113,10 @@ def plan_episode(
 
 def plan_of_episode(
     task: str, split: str, seed: int, index: int
-) -> tuple[str, Plan, dict[str, str]]:
-    """Problem text, plan, and PDDL name -> name of an episode at its start."""
+) -> tuple[EpisodeSpec, str, Plan, dict[str, str]]:
+    """An episode, and of its start: problem text, plan, and PDDL name -> name."""
     episode = load_episode(TASKS.find(task).name, split, seed, index)
     sim = Simulation()
     sim.reset(episode.scene)
     problem = problem_text(episode, read_facts(sim, episode))
-    return problem, solve_home(problem, episode.task), entity_table(episode)
+    return episode, problem, solve_home(problem, episode.task), entity_table(episode)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rearrange.configs.schema import PlanCfg
 from rearrange.errors import UserError
@@ -17,18 +17,33 @@ def run(cfg: PlanCfg) -> int:
     """Prints the plan, a step a line."""
     from rearrange.planner.home.plan import length_text, numbered
 
-    plan, steps, problem = find_plan(cfg)
-    if problem is not None:
-        print("\n".join([numbered(steps), length_text(plan)]))
-    elif not steps:
+    found = find_plan(cfg)
+    if found.problem is not None:
+        width = max(map(len, found.words), default=0)
+        pairs = zip(found.words, found.steps, strict=True)
+        lines = [f"{words:<{width}}   {step}" for words, step in pairs]
+        print("\n".join([numbered(lines), length_text(found.plan)]))
+    elif not found.steps:
         print("; the goal holds already: nothing to do")
     else:
-        print("\n".join([*steps, length_text(plan)]))
+        print("\n".join([*found.steps, length_text(found.plan)]))
     return 0
 
 
-def find_plan(cfg: PlanCfg) -> tuple[Plan, list[str], str | None]:
-    """The plan, its steps in words, and of an episode its PDDL problem, which `output` gets.
+class Found(NamedTuple):
+    """A plan, of an episode or of PDDL files."""
+
+    plan: Plan
+    steps: list[str]
+    """As agents and files have them: "pick(any_targets|0)"; of PDDL files "(move a b)"."""
+    words: list[str] = []
+    """The same for people, of an episode alone: "pick up the bowl"."""
+    problem: str | None = None
+    """The PDDL problem of an episode."""
+
+
+def find_plan(cfg: PlanCfg) -> Found:
+    """The plan; `output` gets an episode's PDDL problem.
 
     Raises UserError for settings that do not go together, and where there is no plan.
     """
@@ -39,18 +54,20 @@ def find_plan(cfg: PlanCfg) -> tuple[Plan, list[str], str | None]:
 
         paths = Path(cfg.domain).expanduser(), Path(cfg.problem).expanduser()
         plan = plan_files(*paths, cfg.search, cfg.max_nodes, cfg.timeout_s)
-        return plan, [str(step) for step in plan], None
+        return Found(plan, [str(step) for step in plan])
     if (cfg.search, cfg.max_nodes, cfg.timeout_s) != ("auto", None, None):
         raise UserError("search, max_nodes and timeout_s go with domain= and problem=")
     from rearrange.eval.runner import check_split
     from rearrange.planner.home.facts import plan_of_episode
     from rearrange.planner.home.plan import home_steps
+    from rearrange.planner.home.words import Words, names_of
     from rearrange.tasks.rules.definition import TASKS
 
     if not TASKS.find(cfg.task.name).is_planned:
         raise UserError(f"task '{cfg.task.name}' is one skill and has no plan: try tidy_house")
     check_split(cfg.split)
-    problem, plan, names = plan_of_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)
+    episode, problem, plan, names = plan_of_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)
     if cfg.output is not None:
         atomic_write_text(Path(cfg.output).expanduser(), problem)
-    return plan, home_steps(plan, names), problem
+    steps, words = home_steps(plan, names), Words(names_of(episode))
+    return Found(plan, steps, [words.step(step) for step in steps], problem)

@@ -31,6 +31,5 @@ def run(cfg: RecordCfg) -> int:
     env, agent = make_world(world)
     with filming(env, agent, path, cfg.renderer, cfg.task.title) as watch:
         record = follow_episode(env, agent, world, cfg.index, watch)
-    result = record.failure or "success"
-    print(f"{result} after {record.steps} steps in {record.scene}\nvideo: {path}")
+    print(f"{record.result()} after {record.steps} steps in {record.scene}\nvideo: {path}")
     return 0

@@ -8,7 +8,8 @@ import numpy as np
 from PIL import Image
 
 from rearrange.configs.schema import ViewCfg
-from rearrange.eval.film.frames import Caption, FrameMaker
+from rearrange.eval.film.film import caption, failure_words
+from rearrange.eval.film.frames import FrameMaker
 from rearrange.eval.film.view_server import ViewServer
 from rearrange.eval.runner import check_name, check_split, make_world, world_of
 from rearrange.planner.agents.agent import AGENTS, Agent
@@ -116,24 +117,14 @@ def _show_episode(env: Any, agent: Agent, server: ViewServer, cfg: ViewCfg, inde
                 is_over = terminated or truncated
         clock = time.monotonic() if due > MAX_STEPS_A_PICTURE else clock + due * CONTROL_DT
         if is_over and not result:
-            reason = agent.failure or info.get("failure") or "over"
-            result = "success" if info["success"] else str(reason)
+            episode = env.unwrapped.episode
+            result = "success" if info["success"] else failure_words(episode, agent, info)
             ended = time.monotonic()
-        server.publish(_jpeg(frames.draw(_caption(env, agent, cfg, info, result))))
+        words = caption(cfg.task.title, env.unwrapped.episode, agent, info, "", result)
+        server.publish(_jpeg(frames.draw(words)))
         if result and not isinstance(agent, KeyboardAgent) and time.monotonic() > ended + PAUSE_S:
             return 1
         time.sleep(max(0.0, clock + CONTROL_DT - time.monotonic()))
-
-
-def _caption(env: Any, agent: Agent, cfg: ViewCfg, info: dict[str, Any], result: str) -> Caption:
-    episode = env.unwrapped.episode
-    return Caption(
-        title=f"{cfg.task.title}, episode {episode.index}, {episode.scene.layout_id}",
-        status=agent.status,
-        plan=agent.plan_lines,
-        stages=dict(info.get("stages", {})),
-        result=result,
-    )
 
 
 def _jpeg(frame: np.ndarray) -> bytes:

@@ -12,6 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from rearrange.errors import UserError
+from rearrange.tasks.rules.episode import Target
+
+RECEPTACLES = (
+    "receptacle_aabb_Tbl1_Top1_frl_apartment_table_01",
+    "receptacle_aabb_Sofa_frl_apartment_sofa",
+)
 
 
 class FakeEnv:
@@ -24,8 +30,12 @@ class FakeEnv:
 
     def reset(self, *, options):
         self.index, self.steps = options["index"], 0
-        scene = SimpleNamespace(layout_id=f"layout_{self.index % 2}")
-        self.episode = SimpleNamespace(index=self.index, scene=scene)
+        bowl = SimpleNamespace(kind="024_bowl")
+        scene = SimpleNamespace(layout_id=f"layout_{self.index % 2}", objects=(bowl,))
+        target = Target(0, "any_targets|0", (0.0,) * 3, (1.0,) * 3, *RECEPTACLES)
+        self.episode = SimpleNamespace(
+            task="tidy_house", index=self.index, scene=scene, targets=(target,)
+        )
         self.sim.base_pose = (0.0, 0.0, 0.0)
         return {"x": np.zeros(1)}, self._info()
 
@@ -50,14 +60,14 @@ class FakeEnv:
 
 
 class FakeAgent:
-    status = "pick(apple)"
-    plan_lines = ["navigate(apple)", "pick(apple)"]
+    status = "place(any_targets|0, TARGET_any_targets|0): lowering"
+    plan_lines = ["+ pick(any_targets|0)", "> place(any_targets|0, TARGET_any_targets|0)"]
 
     def __init__(self):
         self.attempts, self.failure = [], None
 
     def reset(self, observation, info):
-        self.attempts, self.failure = [("navigate", True)], "place: dropped it"
+        self.attempts, self.failure = [("navigate", True)], "place(any_targets|0): object lost"
 
     def act(self, observation, info):
         if len(self.attempts) < 2:

@@ -71,7 +71,7 @@ def test_the_command_prints_and_writes_what_it_found(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "8 episodes that both have" in out and "3 episodes only B solved, 1 only A" in out
     assert "looks: none -> own" in out and "trained_skills.pick: abababab -> cdcdcdcd" in out
-    assert "     2  the other: time_limit" in out
+    assert "     2  the other: ran out of time" in out
     (row,) = json.loads((tmp_path / "out.json").read_text())
     assert row["only_b"] == [2, 3, 5] and row["a"] == str(a)
 

@@ -56,14 +56,25 @@ def test_files_hold_what_the_contract_says(tmp_path, capsys):
     assert summary["control_steps"] == 5 + 6 + 7 + 5 + 6 + 7 + 5
     episodes = lines_of(tmp_path)
     assert [episode["index"] for episode in episodes] == list(range(7))
-    assert episodes[3]["failure"] == "place: dropped it" and not episodes[3]["success"]
-    assert episodes[2]["failure"] is None and episodes[2]["steps"] == 7
+    assert episodes[3]["failure"] == "place(any_targets|0): object lost"
+    assert not episodes[3]["success"]
+    assert episodes[3]["last_step"] == "place(any_targets|0, TARGET_any_targets|0)"
+    assert episodes[3]["targets"] == {"any_targets|0": ["024_bowl", *fake_world.RECEPTACLES]}
+    assert (
+        episodes[2]["failure"] is None
+        and episodes[2]["last_step"] == ""
+        and episodes[2]["steps"] == 7
+    )
     assert episodes[2]["force"] == 17.5 and episodes[2]["path_length"] == pytest.approx(0.7)
     assert episodes[1]["scene"] == "layout_1"
     assert (tmp_path / "stages.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "report.html").read_text()
-    assert "Fake &lt;House&gt;" in page and "place: dropped it" in page and "<House>" not in page
-    assert "85.7%" in capsys.readouterr().out
+    assert "Fake &lt;House&gt;" in page and "<House>" not in page
+    assert "lost what it held while placing the bowl" in page
+    assert "1 of 1 placed" in page and "any_targets" not in page and "stage_1" not in page
+    out = capsys.readouterr().out
+    assert "85.7%" in out and "1 of 1 picked up" in out
+    assert "1  lost what it held while placing the first object" in out
 
 
 @pytest.mark.parametrize(

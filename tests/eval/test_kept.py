@@ -17,7 +17,7 @@ from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval import progress
 from rearrange.eval.evaluate import evaluate
-from rearrange.eval.kept import KeptEpisodes, settings_of
+from rearrange.eval.kept import KeptEpisodes, _record, settings_of
 from rearrange.eval.runner import EpisodeRecord, WorldCfg
 from rearrange.eval.workers import note_acting
 from rearrange.planner.agents.chain_cfg import ChainCfg
@@ -208,3 +208,14 @@ def test_kills_at_any_moment_change_no_byte(tmp_path):
             kept = num_lines(folder)
         assert start(folder).wait(600) == 0
         assert results(folder) == results(tmp_path / "whole")
+
+
+def test_lines_from_before_records_named_their_things_are_read_and_wrong_names_are_not():
+    values = RECORD.to_json()
+    values["targets"] = {"any_targets|0": ["024_bowl", "a", "b"]}
+    assert _record(json.dumps(values)).targets == values["targets"]
+    older = {name: values[name] for name in values if name not in ("targets", "last_step")}
+    assert _record(json.dumps(older)) == RECORD
+    for wrong in ({"x": ["024_bowl"]}, {"x": ["a", "b", 3]}, {"x": "abc"}, []):
+        assert _record(json.dumps(values | {"targets": wrong})) is None
+    assert _record(json.dumps(values | {"last_step": None})) is None

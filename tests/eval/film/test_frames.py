@@ -2,13 +2,16 @@
 
 from types import SimpleNamespace
 
+import fake_world
 import numpy as np
 import pytest
 
+from rearrange.eval.film.film import caption, failure_words
 from rearrange.eval.film.frames import HEIGHT, SIDE, VIEW, WIDTH, Caption, FrameMaker, _around
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
 from rearrange.sim.simulation import Simulation
+from rearrange.tasks.rules.episode import Target
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +68,15 @@ def test_plan_lines_around_the_running_one_are_shown():
     assert _around(plan) == (plan[:4], None)
     assert _around([f"+ {step}" for step in "abcdef"]) == ([f"+ {step}" for step in "cdef"], None)
     assert _around([]) == ([], None)
+
+
+def test_a_caption_is_in_words():
+    target = Target(0, "any_targets|0", (0.0,) * 3, (1.0,) * 3, *fake_world.RECEPTACLES)
+    scene = SimpleNamespace(layout_id="a", objects=(SimpleNamespace(kind="024_bowl"),))
+    episode = SimpleNamespace(task="tidy_house", index=4, scene=scene, targets=(target,))
+    said = caption("Tidy", episode, fake_world.FakeAgent(), {"stages": {"stage_1": True}}, "", "")
+    assert said.title == "Tidy, episode 4, a" and said.stages == {"stage_1": True}
+    assert said.plan == ["+ pick up the bowl", "> bowl -> sofa"]
+    assert said.status == "bowl -> sofa: lowering"
+    ended = failure_words(episode, fake_world.FakeAgent(), {"failure": "time_limit"})
+    assert ended == "ran out of time while placing the bowl"

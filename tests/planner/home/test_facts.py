@@ -272,7 +272,7 @@ def test_what_cannot_be_put_into_the_shut_fridge_is_put_aside_and_fetched_again(
 
 
 def test_plans_for_people_are_numbered_and_have_habs_names():
-    problem, plan, names = plan_of_episode("set_table", "val", 0, 0)
+    _, problem, plan, names = plan_of_episode("set_table", "val", 0, 0)
     assert parse_problem(problem, home_domain()).goal_pos
     assert length_text(plan) == "; 12 steps, no plan is shorter"
     lines = format_plan(plan, names, is_home=True).splitlines()
