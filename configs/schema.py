@@ -7,16 +7,14 @@ settings in `training.py`, those that measure in `benches.py`.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
 from rearrange.configs.stages import PRESETS
 
-HIDDEN = (
-    "given",
-    "name",
-    "passed_on",
-)  # fields that the program fills in; not for the command line
+# Fields that the program fills in; not for the command line.
+HIDDEN = ("given", "name", "passed_on")
 
 
 @dataclass(kw_only=True)
@@ -97,6 +95,8 @@ class EvaluateCfg(AgentSettings):
     max_restarts: int = 3
     """So many dead workers are replaced and their episodes repeated; one more ends the run. With
     scheme=ray, where machines come and go: so many for each episode."""
+    given: Any = None
+    """What the command line says (`rearrange.commands.words.Given`)."""
 
     def __post_init__(self) -> None:
         _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")

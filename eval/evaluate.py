@@ -19,7 +19,7 @@ from rearrange.eval.runner import (
     sources_of_skills,
     world_of,
 )
-from rearrange.eval.running import Tell, run_missing, say, versions
+from rearrange.eval.running import Tell, record_command, run_missing, say, versions
 from rearrange.eval.trained_env import evaluate_run, of_the_home, run_output_folder
 from rearrange.eval.workers import MakeWorld
 from rearrange.system.folder_lock import hold_folder
@@ -111,13 +111,17 @@ def _write_results(
     }
     films = [world.video_path(record.index) for record in records]
     films = [film.relative_to(output_dir) for film in films if film.is_file()]
+
+    def to_film(index: int) -> str | None:
+        return record_command(cfg, index, world.video_path(index))
+
     try:  # the table before the files, which a full disk may refuse
         tell(summary_table(summary, cfg.task))
     finally:  # nor does a closed stdout cost the files
         kept.write()
         figure = draw_stages(summary, cfg.task)
         atomic_write_bytes(output_dir / "stages.png", figure)
-        report = write_report(summary, records, cfg.task, figure, films)
+        report = write_report(summary, records, cfg.task, figure, films, to_film)
         atomic_write_text(output_dir / "report.html", report)
         atomic_write_json(output_dir / "summary.json", summary)  # last: with it the rest is there
     tell(f"\nreport: {output_dir / 'report.html'}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -58,8 +58,13 @@ class RayPool:
         self._busy: dict[Any, _Worker] = {}  # by what it will answer
         self._idle: list[_Worker] = []
 
-    def run(self, indices: list[int]) -> Iterator[Any]:
-        """The records of the episodes, in the order in which they end. Raises as `WorkerPool`."""
+    def run(
+        self, indices: list[int], on_steps: Callable[[int], None] = lambda steps: None
+    ) -> Iterator[Any]:
+        """The records of the episodes, in the order in which they end. Raises as `WorkerPool`.
+
+        Nothing is told of the steps of running episodes: a worker answers when one is over.
+        """
         todo, num_open = deque(indices), len(indices)
         limit = time.monotonic() + START_LIMIT_S
         try:

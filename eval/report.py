@@ -6,7 +6,7 @@ The page carries its styles and its figure; the videos lie beside it in videos/.
 import base64
 import io
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,10 @@ from typing import Any
 from rearrange.configs.schema import TaskCfg
 from rearrange.eval.metrics import AFTER_STAGES, by_layout
 from rearrange.eval.runner import EpisodeRecord
-from rearrange.planner.home.words import Words, any_step, stage_words
+from rearrange.planner.home.words import Words, any_step, progress_words, stage_words
+from rearrange.system.html import page, table
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-       color: #222; background: #fff }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } .quiet { color: #666 }
-.success { font-size: 2.5rem; margin: 1rem 0 0 }
-table { border-collapse: collapse; margin: 1rem 0 } img, video { max-width: 100% }
-th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
-th:first-child, td:first-child { text-align: left }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 }
-  th, td { border-color: #444 } .quiet { color: #999 } img { background: #fff } }
-"""
+MOST_TO_WATCH = 5  # films that are proposed
 
 
 def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
@@ -151,8 +142,14 @@ def write_report(
     task: TaskCfg,
     figure: bytes,
     films: list[Path],
+    record_command: Callable[[int], str | None],
 ) -> str:
-    """The page as HTML text; `films` are paths relative to it."""
+    """The page as HTML text.
+
+    Args:
+        films: paths relative to it.
+        record_command: episode -> what to type to film it.
+    """
     title = f"{task.title}: {summary['agent']} on {summary['split']}"
     image = base64.b64encode(figure).decode()
     parts = [
@@ -162,15 +159,12 @@ def write_report(
         f'<img alt="success over stages" src="data:image/png;base64,{image}">',
         *_stages(summary),
         *_skills_and_failures(summary),
+        *_to_watch(records, films, record_command),
         *_videos(records, films),
         *_episodes(records, films),
         *_run(summary),
     ]
-    return (
-        f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>"
-        '<meta name=viewport content="width=device-width">'
-        f"<style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
-    )
+    return page(title, parts)
 
 
 # --- the parts of the page, each a list of lines --------------------------------------------------
@@ -196,7 +190,7 @@ def _stages(summary: dict[str, Any]) -> list[str]:
     words = _stage_words(summary)
     bounds = summary["product_bound"] or [None] * len(summary["stages"])
     return [
-        _table(
+        table(
             ("stage", "reached", "95% interval", "product of skills"),
             (
                 (words[stage["name"]], *_percents(stage).split(maxsplit=1), _percent(bound))
@@ -208,7 +202,7 @@ def _stages(summary: dict[str, Any]) -> list[str]:
 
 def _skills_and_failures(summary: dict[str, Any]) -> list[str]:
     stages = _stage_words(summary) | {AFTER_STAGES: "the end"}
-    failures = _table(
+    failures = table(
         ("first stage missed", "what went wrong", "episodes", "apartments"),
         (
             (
@@ -222,7 +216,7 @@ def _skills_and_failures(summary: dict[str, Any]) -> list[str]:
     )
     return [
         "<h2>Skills</h2>",
-        _table(
+        table(
             ("skill", "worked", "successes", "attempts"),
             (
                 (name, _share(count), count["successes"], count["attempts"])
@@ -232,6 +226,28 @@ def _skills_and_failures(summary: dict[str, Any]) -> list[str]:
         "<h2>Failures</h2>",
         failures if summary["failures"] else "<p>None.</p>",
     ]
+
+
+def _to_watch(
+    records: list[EpisodeRecord], films: list[Path], record_command: Callable[[int], str | None]
+) -> list[str]:
+    """The first episode of each kind of failure, of the most frequent ones."""
+    by_label: dict[str, list[EpisodeRecord]] = {}
+    for record in records:
+        if record.failure is not None:
+            by_label.setdefault(record.failure, []).append(record)
+    film_of = {film.stem: film.as_posix() for film in films}
+    parts = []
+    for same in sorted(by_label.values(), key=len, reverse=True)[:MOST_TO_WATCH]:
+        first, link = same[0], film_of.get(f"episode_{same[0].index:04d}")
+        text = escape(f"episode {first.index}, {first.scene}: {first.result()}")
+        if len(same) > 1:
+            text += f" ({len(same)} episodes failed like this)"
+        if link is not None:
+            text = f"<a href='{escape(link, quote=True)}'>{text}</a>"
+        command = record_command(first.index)
+        parts.append(f"<p>{text}</p>" + (f"<pre>{escape(command)}</pre>" if command else ""))
+    return ["<h2>Failures to watch</h2>", *parts] if parts else []
 
 
 def _videos(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
@@ -250,7 +266,7 @@ def _episodes(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
     film_of = {film.stem: film.as_posix() for film in films}
     return [
         "<h2>Apartments</h2>",
-        _table(
+        table(
             ("apartment", "episodes", "success", "steps", "force (N)", "path (m)"),
             (
                 (
@@ -265,13 +281,13 @@ def _episodes(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
             ),
         ),
         "<h2>Episodes</h2>",
-        _table(
+        table(
             ("episode", "apartment", "stages", "steps", "force (N)", "path (m)", "result"),
             (
                 (
                     (r.index, film_of.get(f"episode_{r.index:04d}")),
                     r.scene,
-                    f"{sum(r.stages.values())} of {len(r.stages)}",
+                    progress_words(r.stages) or "-",
                     r.steps,
                     f"{r.force:.0f}",
                     f"{r.path_length:.1f}",
@@ -285,26 +301,22 @@ def _episodes(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
 
 def _run(summary: dict[str, Any]) -> list[str]:
     acting = acted_with(summary)
+    versions = ", ".join(f"{name} {number}" for name, number in summary["versions"].items())
+    facts = {
+        "command": summary["command"],
+        "commit": summary["commit"],
+        "date": summary["date"],
+        "machine": summary["machine"],
+        "versions": versions,
+    }
+    lines = "<br>".join(escape(f"{name}: {fact}") for name, fact in facts.items() if fact)
     return [
         "<h2>Run</h2>",
         f"<p>{summary['control_steps']} control steps; {how_fast(summary)}; "
-        f"workers lost: {summary['workers_lost']}. "
-        + escape(", ".join(f"{name} {number}" for name, number in summary["versions"].items()))
-        + (f". {escape(acting[0].upper() + acting[1:])}." if acting else "")
-        + "</p>",
+        f"workers lost: {summary['workers_lost']}."
+        + (f" {escape(acting[0].upper() + acting[1:])}." if acting else "")
+        + f"</p>\n<p>{lines}</p>",
     ]
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A cell is a value, or a value and the file it links to."""
-
-    def cell(value: Any) -> str:
-        value, link = value if isinstance(value, tuple) else (value, None)
-        text = escape(str(value))
-        return f"<td><a href='{escape(link, quote=True)}'>{text}</a>" if link else f"<td>{text}"
-
-    body = "\n".join("<tr>" + "".join(cell(value) for value in row) for row in rows)
-    return f"<table><tr>{''.join(f'<th>{escape(head)}' for head in heads)}\n{body}</table>"
 
 
 def _percents(mean: dict[str, Any]) -> str:

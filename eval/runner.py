@@ -38,8 +38,10 @@ class WorldCfg:
     checkpoint: str | None = None  # for agent learned: a run's folder or a skill file
     chain: ChainCfg = field(default_factory=ChainCfg)  # for agents that plan; trained skills
 
-    def run_episode(self, env: Any, agent: Agent, index: int) -> EpisodeRecord:
-        return run_episode(env, agent, self, index)
+    def run_episode(
+        self, env: Any, agent: Agent, index: int, on_step: Callable[[], None]
+    ) -> EpisodeRecord:
+        return run_episode(env, agent, self, index, on_step)
 
     def read_record(self, values: dict[str, Any]) -> EpisodeRecord:
         """A record that a worker sent."""
@@ -264,13 +266,20 @@ def film_of(folder: str, index: int) -> Path:
     return Path(folder) / f"episode_{index:04d}.mp4"
 
 
-def run_episode(env: Any, agent: Agent, cfg: WorldCfg, index: int) -> EpisodeRecord:
+def run_episode(
+    env: Any, agent: Agent, cfg: WorldCfg, index: int, on_step: Callable[[], None]
+) -> EpisodeRecord:
     """Runs one episode to its end, filming it if `cfg.record` covers its index."""
     if index >= cfg.record:
-        return follow_episode(env, agent, cfg, index, lambda info: None)
+        return follow_episode(env, agent, cfg, index, lambda info: on_step())
     from rearrange.eval.film.film import filming  # imports the renderer, which only films need
 
-    with filming(env, agent, cfg.video_path(index), cfg.renderer, cfg.title) as watch:
+    with filming(env, agent, cfg.video_path(index), cfg.renderer, cfg.title) as film:
+
+        def watch(info: dict[str, Any]) -> None:
+            film(info)
+            on_step()
+
         return follow_episode(env, agent, cfg, index, watch)
 
 

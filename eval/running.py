@@ -6,16 +6,20 @@ Of whichever environment: what an episode is, the world says (`workers.World`).
 from __future__ import annotations
 
 import platform
+import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import fields
+from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import rearrange
 from rearrange.cluster.ray_session import connected
-from rearrange.configs.schema import EvaluateCfg
+from rearrange.configs.schema import EvaluateCfg, RecordCfg
 from rearrange.errors import UserError
 from rearrange.eval.kept import KeptEpisodes
 from rearrange.eval.progress import Progress
@@ -24,11 +28,14 @@ from rearrange.eval.workers import MakeWorld, WorkerPool, World
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import remove_unfinished
 from rearrange.system.folder_lock import FolderLost, HeldFolder
-from rearrange.system.machine import num_cores
+from rearrange.system.machine import commit, machine, num_cores
 
 MADE_OF_ALL = ("summary.json", "stages.png", "report.html")
 # In the summary, of the command that ran the last episodes.
-OF_THE_RUN = ("wall_time_s", "steps_per_second", "num_workers", "workers_lost", "kept_episodes")
+OF_THE_RUN = (
+    "wall_time_s", "steps_per_second", "num_workers", "workers_lost", "kept_episodes", "command",
+    "commit", "date", "machine",
+)  # fmt: skip
 Tell = Callable[[str], None]
 
 
@@ -68,8 +75,24 @@ def run_missing(
     values = (
         round(wall_time_s, 3), round(steps / max(wall_time_s, 1e-6), 1),
         min(pool.num_workers, cfg.num_episodes), pool.lost, cfg.num_episodes - len(records),
+        command_line(cfg), commit(), datetime.now().astimezone().isoformat(timespec="seconds"),
+        machine(),
     )  # fmt: skip
     return dict(zip(OF_THE_RUN, values, strict=True))
+
+
+def command_line(cfg: EvaluateCfg) -> str | None:
+    """The command, to be typed again; None where no words led to the settings."""
+    return None if cfg.given is None else shlex.join(["rearrange", "evaluate", *cfg.given.words])
+
+
+def record_command(cfg: EvaluateCfg, index: int, output: Path) -> str | None:
+    """The command that films an episode of an evaluation; None as above."""
+    if cfg.given is None:
+        return None
+    shared = {field.name for field in fields(RecordCfg)} - {"index", "output"}
+    words = [word for word in cfg.given.words if re.split(r"[.=]", word)[0] in shared]
+    return shlex.join(["rearrange", "record", *words, f"index={index}", f"output={output}"])
 
 
 def _is_missing(index: int, world: World, kept: KeptEpisodes) -> bool:
@@ -115,14 +138,16 @@ def _run_all(
     records: list[Any] = []
     is_complete = False
     try:
-        num_done = cfg.num_episodes - len(missing)
-        with Progress(world.title, cfg.num_episodes, num_done, tell is nothing) as progress:
-            for record in pool.run(missing):
+        done = [kept.records[i] for i in sorted({*range(cfg.num_episodes)} - {*missing})]
+        steps = sum(record.steps for record in done)
+        is_quiet = tell is nothing
+        with Progress(world.title, cfg.num_episodes, len(done), steps, is_quiet) as progress:
+            for record in pool.run(missing, progress.underway):
                 _check_ours(held)
                 kept.acts_with(pool.acting)
                 kept.add(record)
                 records.append(record)
-                progress.step(world.figure(list(kept.records.values())))
+                progress.step(world.figure(list(kept.records.values())), record.steps)
         is_complete = True
     finally:
         if not is_complete:

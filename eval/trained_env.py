@@ -60,11 +60,13 @@ class TrainedWorldCfg:
     video_dir: str = ""
     title: str = ""
 
-    def run_episode(self, env: Any, policy: Any, index: int) -> ReturnRecord:
+    def run_episode(
+        self, env: Any, policy: Any, index: int, on_step: Callable[[], None]
+    ) -> ReturnRecord:
         """One episode, filmed if `record` covers its index."""
         if index >= self.record:
-            return follow(env, policy, self.seed, index)
-        return film(env, policy, self.seed, index, self.video_path(index))
+            return follow(env, policy, self.seed, index, on_step)
+        return film(env, policy, self.seed, index, self.video_path(index), on_step)
 
     def read_record(self, values: dict[str, Any]) -> ReturnRecord:
         return ReturnRecord(**values)
@@ -219,12 +221,20 @@ def follow(
     )  # fmt: skip
 
 
-def film(env: Any, policy: Any, seed: int, index: int, path: Path) -> ReturnRecord:
+def film(
+    env: Any, policy: Any, seed: int, index: int, path: Path,
+    on_step: Callable[[], None] = lambda: None,
+) -> ReturnRecord:  # fmt: skip
     """`follow`, with a film of it. Raises UserError for an environment without pictures."""
     from rearrange.eval.film.pictures_of_env import filming_env
 
     fps = env.metadata.get("render_fps") or _USUAL_FPS
-    with filming_env(env, path, max(1, round(fps))) as watch:
+    with filming_env(env, path, max(1, round(fps))) as add:
+
+        def watch() -> None:
+            add()
+            on_step()
+
         return follow(env, policy, seed, index, watch)
 
 

@@ -2,6 +2,7 @@
 
     parent                            worker (spawned, one thread, no torch)
     index        -- pipe, JSON -->    run_episode(env, agent, index)
+    steps        <-- pipe, JSON --    now and then: how many control steps it has done
     record       <-- pipe, JSON --    the same as in any other worker
     null         -- pipe, JSON -->    ends
 
@@ -29,13 +30,14 @@ from rearrange.system.machine import acting_facts, one_thread
 from rearrange.system.open_files import make_room
 from rearrange.system.processes import end_with_parent, main_module_hidden
 
+TELL_EVERY_S = 1.0  # how many steps an episode has by now
 _FILES_PER_WORKER = 3  # that stay open: its pipe, and what tells that it ended
 
 
 class World(Protocol):
     """What a worker is sent: how to run an episode of its environment. Can be pickled."""
 
-    def run_episode(self, env: Any, agent: Any, index: int, /) -> Any:
+    def run_episode(self, env: Any, agent: Any, index: int, on_step: Callable[[], None], /) -> Any:
         """A record, whose `to_json` gives what `read_record` takes."""
         ...
 
@@ -70,10 +72,18 @@ class EpisodeWorker:
 
     Args:
         folder: where relative paths begin; None: where the process is.
+        tell: called about once a second with the steps that an episode has by now.
     """
 
-    def __init__(self, cfg: World, make_world: MakeWorld, folder: str | None = None) -> None:
+    def __init__(
+        self,
+        cfg: World,
+        make_world: MakeWorld,
+        folder: str | None = None,
+        tell: Callable[[int], None] = lambda steps: None,
+    ) -> None:
         self._cfg, self._make_world, self._folder = cfg, make_world, folder
+        self._tell, self._steps, self._told_at = tell, 0, 0.0
         self._world: tuple[Any, Any] | None = None  # environment and agent
 
     def open(self) -> dict[str, Any]:
@@ -81,9 +91,10 @@ class EpisodeWorker:
         return self._told(self._open)
 
     def run(self, index: int) -> dict[str, Any]:
+        self._steps, self._told_at = 0, time.monotonic()
         return self._told(
             lambda: {
-                "record": self._cfg.run_episode(*self._open(), index).to_json(),
+                "record": self._cfg.run_episode(*self._open(), index, self._count).to_json(),
                 "acting": acting_facts(),
             }
         )
@@ -98,6 +109,12 @@ class EpisodeWorker:
                 os.chdir(self._folder)
             self._world = self._make_world(self._cfg)
         return self._world
+
+    def _count(self) -> None:
+        self._steps += 1
+        if (now := time.monotonic()) - self._told_at >= TELL_EVERY_S:
+            self._told_at = now
+            self._tell(self._steps)
 
     def _told(self, work: Callable[[], Any]) -> dict[str, Any]:
         try:
@@ -135,7 +152,11 @@ def run_episode_worker(connection: Connection, cfg: World, make_world: MakeWorld
     parent = multiprocessing.parent_process()
     if not end_with_parent(parent and parent.pid):
         return
-    worker = EpisodeWorker(cfg, make_world)
+
+    def tell(steps: int) -> None:
+        connection.send_bytes(json.dumps({"steps": steps}).encode())
+
+    worker = EpisodeWorker(cfg, make_world, tell=tell)
     with suppress(EOFError, OSError):  # the parent is gone
         while (index := json.loads(connection.recv_bytes())) is not None:
             connection.send_bytes(json.dumps(worker.run(index)).encode())
@@ -148,6 +169,7 @@ class _Worker:
     connection: Connection
     index: int | None = None  # of its episode; None while it has none
     deadline: float = float("inf")  # on the monotonic clock (s)
+    steps: int = 0  # of its episode, by now
 
 
 class WorkerPool:
@@ -173,8 +195,13 @@ class WorkerPool:
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
 
-    def run(self, indices: list[int]) -> Iterator[Any]:
+    def run(
+        self, indices: list[int], on_steps: Callable[[int], None] = lambda steps: None
+    ) -> Iterator[Any]:
         """The records of the episodes, in the order in which they end.
+
+        Args:
+            on_steps: called with the control steps of the episodes that run now, all together.
 
         Raises:
             UserError: if a worker met the caller's mistake, too many workers died, or this process
@@ -193,12 +220,18 @@ class WorkerPool:
                     if worker.index is None and todo:
                         self._hand_out(worker, todo.popleft())
                 for worker in self._ready():
-                    record = self._receive(worker)
-                    if record is None:
+                    message = self._receive(worker)
+                    if message is None:
                         self._replace(worker, todo)
+                    elif "steps" in message:
+                        worker.steps = message["steps"]
+                        on_steps(self._steps_underway())
                     else:
+                        note_acting(message, self.acting)
+                        record = record_of(self._cfg, message, worker.index)
                         num_open -= 1
-                        worker.index, worker.deadline = None, float("inf")
+                        worker.index, worker.deadline, worker.steps = None, float("inf"), 0
+                        on_steps(self._steps_underway())
                         yield record
         finally:
             self.close()
@@ -239,6 +272,9 @@ class WorkerPool:
         with suppress(OSError):  # a dead worker is noticed when its answer is read
             worker.connection.send_bytes(json.dumps(index).encode())
 
+    def _steps_underway(self) -> int:
+        return sum(worker.steps for worker in self._workers)
+
     def _ready(self) -> list[_Worker]:
         """The workers that have answered, died, or are over time."""
         busy = [worker for worker in self._workers if worker.index is not None]
@@ -247,16 +283,16 @@ class WorkerPool:
         now = time.monotonic()
         return [w for w in busy if w.connection in answered or w.deadline <= now]
 
-    def _receive(self, worker: _Worker) -> Any:
-        """The worker's record, or None if it has died or is over time."""
+    def _receive(self, worker: _Worker) -> dict[str, Any] | None:
+        """What the worker says, or None if it has died or is over time."""
         try:
+            is_late = worker.deadline <= time.monotonic()
             if not worker.connection.poll():
                 return None
             message = json.loads(worker.connection.recv_bytes())
         except (EOFError, OSError):
             return None
-        note_acting(message, self.acting)
-        return record_of(self._cfg, message, worker.index)
+        return None if is_late and "steps" in message else message
 
     def _replace(self, worker: _Worker, todo: deque[int]) -> None:
         """Ends a dead or silent worker and starts another; its episode is to be run again."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rearrange.errors import UserError
@@ -90,3 +93,30 @@ def versions() -> dict[str, str]:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     return found
+
+
+def commit() -> str | None:
+    """Of the checkout that runs, as `git describe` says it; None if it is none."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        return done.stdout.strip() or None
+    return None
+
+
+def machine() -> str:
+    """Processor, cores that may be used, system: "AMD EPYC 7B13, 2 cores, Linux x86_64"."""
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{cpu_name()}, {num_cores()} cores, {system}"
+
+
+def cpu_name() -> str:
+    """The processor's name, as the system knows it."""
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        if match := re.search(r"^model name\s*: *(.+)$", text, re.MULTILINE):
+            return match[1].strip()
+    return platform.processor() or "unknown processor"

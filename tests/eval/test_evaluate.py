@@ -1,21 +1,28 @@
 """The evaluation over a world of plain numbers: same results, whole files, lost workers."""
 
+import html
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 
 import fake_world
 import pytest
 
+from rearrange.commands.settings import load
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval.evaluate import evaluate
 from rearrange.eval.workers import WorkerFailed
+from rearrange.system.machine import num_cores
 
 TASK = TaskCfg(
     name="fake", title="Fake <House>", stage_skills=[["navigate", "pick"], ["navigate", "place"]]
@@ -75,6 +82,34 @@ def test_files_hold_what_the_contract_says(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "85.7%" in out and "1 of 1 picked up" in out
     assert "1  lost what it held while placing the first object" in out
+
+
+def test_the_report_says_how_it_was_made_and_how_to_watch_a_failure(tmp_path):
+    out = tmp_path / "out"
+    words = ["task=pick", "agent=random", "seed=3", "num_episodes=8", "num_workers=1"]
+    cfg = load("evaluate", [*words, f"output_dir={out}", "homes=procedural"])
+    (out / "videos").mkdir(parents=True)
+    (out / "videos/episode_0003.mp4").touch()
+    summary = evaluate(cfg, fake_world.make_world)
+    assert summary["command"] == shlex.join(["rearrange", "evaluate", *cfg.given.words])
+    page = html.unescape((out / "report.html").read_text())
+    for fact in ("command", "date", "machine"):
+        assert f"{fact}: {summary[fact]}" in page
+    assert str(num_cores()) + " cores" in summary["machine"] and "rearrange " in page
+    assert datetime.fromisoformat(summary["date"]).tzinfo is not None
+    # Episodes 3 and 7 fail alike: the first one is proposed, with a command that leads there.
+    assert "(2 episodes failed like this)" in page and "href='videos/episode_0003.mp4'" in page
+    (command,) = re.findall(r"<pre>rearrange record (.*?)</pre>", page)
+    to_film = load("record", shlex.split(command))
+    assert (to_film.index, to_film.output) == (3, str(out / "videos/episode_0003.mp4"))
+    shared = [field.name for field in fields(to_film) if field.name not in ("index", "output")]
+    assert {n: getattr(to_film, n) for n in shared} == {n: getattr(cfg, n) for n in shared}
+
+
+def test_the_report_has_no_command_where_no_words_led_to_it(tmp_path):
+    evaluate(settings(tmp_path, num_workers=1), fake_world.make_world)
+    page = (tmp_path / "report.html").read_text()
+    assert "Failures to watch" in page and "<pre>" not in page and "command: " not in page
 
 
 @pytest.mark.parametrize(
@@ -161,7 +196,8 @@ def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path,
     run.send_signal(number)
     out, err = run.communicate(timeout=120)
     assert run.returncode == code
-    assert len(err.splitlines()) == 1 and err.startswith("error: ")
+    assert err.count("error: ") == 1 and err.splitlines()[-1].startswith("error: ")
+    assert err.splitlines()[0].endswith(": 300 episodes to run")
     kept = lines_of(tmp_path / "out")
     assert kept and f"kept {len(kept)} finished episodes" in out
     assert not (tmp_path / "out/summary.json").exists()

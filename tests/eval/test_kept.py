@@ -15,7 +15,6 @@ import pytest
 
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
-from rearrange.eval import progress
 from rearrange.eval.evaluate import evaluate
 from rearrange.eval.kept import KeptEpisodes, _record, settings_of
 from rearrange.eval.runner import EpisodeRecord, WorldCfg
@@ -142,14 +141,6 @@ def test_a_folder_is_written_by_one_evaluation_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr("rearrange.system.folder_lock.LEAVING_S", 0.0)
     with hold_folder(tmp_path), pytest.raises(UserError, match="is in use by process"):
         evaluate(settings(tmp_path), fake_world.make_world)
-
-
-def test_how_far_it_is_is_said_in_a_pipe_too(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "SAY_EVERY_S", 0.0)
-    with progress.Progress("Fake", 7, 2) as shown:
-        shown.step("success 50.0%")
-    out, err = capsys.readouterr()
-    assert out == "3 of 7 episodes, success 50.0%\n" and err == ""
 
 
 def test_what_skills_acted_with_is_kept_each_kind_once(tmp_path):

@@ -6,7 +6,6 @@ OUT/evaluation/pick-ver-802816/       what `evaluate` writes
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,7 +21,7 @@ from rearrange.errors import UserError
 from rearrange.eval.kept import EPISODES_FILE
 from rearrange.skills.deployed.skill_files import read_skill
 from rearrange.system.checked_json import strict_json
-from rearrange.system.machine import num_cores
+from rearrange.system.machine import commit, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 from rearrange.ver.run.metrics import SUMMARY_FILE
 
@@ -118,18 +117,6 @@ def _plan_of(cfg: TrainSkillsCfg) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: remove it, or choose another output") from error
-
-
-def commit() -> str | None:
-    """Of the checkout that runs, as `git describe` says it; None if it is none."""
-    root = Path(__file__).resolve().parents[3]
-    if not (root / ".git").exists():
-        return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        return done.stdout.strip() or None
-    return None
 
 
 def evaluation_folder(cfg: TrainSkillsCfg, step: Step) -> Path:

@@ -12,7 +12,7 @@ from rearrange.commands.results.plot import Run, draw
 from rearrange.commands.skills.outcome import SEED, SPLIT, evaluated, origin_of, turned
 from rearrange.commands.skills.plan import Step
 from rearrange.configs.schema import TrainSkillsCfg
-from rearrange.eval.report import STYLE
+from rearrange.system.html import page, table
 from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
 from rearrange.ver.run.progress import duration
 
@@ -34,7 +34,7 @@ def write_report(
         f"<p class=quiet>rearrange {escape(origin['version'])}, commit "
         f"{escape(commits)}; settings given beside the recipe: {escape(words)}</p>",
         "<h2>Skills</h2>",
-        _table(
+        table(
             ("skill", "stage", "method", "steps", "time", "steps/s", "success in training",
              "success on validation", "95% interval", "won, lost"),
             (row for steps in skills.values() for row in _rows(cfg, steps)),
@@ -48,7 +48,7 @@ def write_report(
         )
     if failures:
         rows = failures.items()
-        parts += ["<h2>What failed</h2>", _table(("what", "why"), rows)]
+        parts += ["<h2>What failed</h2>", table(("what", "why"), rows)]
     for skill, steps in skills.items():
         if (picture := curves(steps)) is not None:
             image = base64.b64encode(picture).decode()
@@ -56,11 +56,7 @@ def write_report(
             parts.append(
                 f'<img alt="curves of {escape(skill)}" src="data:image/png;base64,{image}">'
             )
-    return (
-        f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>"
-        '<meta name=viewport content="width=device-width">'
-        f"<style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
-    )
+    return page(title, parts)
 
 
 def runs_of(steps: Sequence[Step]) -> list[Run]:
@@ -109,8 +105,3 @@ def _rows(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> Iterable[tuple[str, ...
             f"{mean['low']:.1%} to {mean['high']:.1%}" if mean else "",
             f"{pair[0]}, {pair[1]}" if pair is not None else "",
         )  # fmt: skip
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    body = "\n".join("<tr>" + "".join(f"<td>{escape(str(value))}" for value in row) for row in rows)
-    return f"<table><tr>{''.join(f'<th>{escape(head)}' for head in heads)}\n{body}</table>"
