@@ -291,8 +291,19 @@ def _dispatch(words: list[str]) -> int:
     if any(word in HELP for word in rest):
         print(_help(verb, [word for word in rest if word not in HELP]))
         return 0
+    if not rest and (below := _verbs_below(verb)):
+        print("\n".join(["one of:", *below]))
+        return 0
     settings = load_settings(verb, rest)
     return importlib.import_module(VERBS[verb].module).run(settings)
+
+
+def _verbs_below(verb: str) -> list[str]:
+    """Lines on what a verb that has others below it can be told to do: `bench sim`."""
+    others = [name for name in VERBS if name.startswith(f"{verb} ")]
+    first = VERBS[verb].examples[0]
+    lines = {first: VERBS[verb].summary} | {name: VERBS[name].summary for name in others}
+    return [f"  {name:<16} {summary}" for name, summary in lines.items()] if others else []
 
 
 def load_settings(verb: str, words: list[str]) -> Any:

@@ -105,6 +105,34 @@ def test_unknown_words_are_answered_with_the_nearest(capsys):
     assert "choose from" in fails(capsys, "help", "xyzzy")
 
 
+def test_a_setting_is_found_by_its_initials(capsys):
+    assert "did you mean 'ppo.learning_rate'?" in fails(capsys, "train", "env=A", "ppo.lr=1e-3")
+    assert "did you mean 'ppo.clip_coef'?" in fails(capsys, "train", "env=A", "ppo.clip=0.1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "task=pick", "seed=1", "task=place"],
+        ["train-skill", "pick", "skill=place"],
+        ["train-skills", "ppo.clip_coef=0.1", "ppo.clip_coef=0.2"],  # passed on
+    ],
+)
+def test_a_setting_that_is_given_twice_is_named_with_both_words(capsys, words):
+    line, last = fails(capsys, *words), words[-1]
+    key = last.split("=")[0]
+    first = next(w for w in words if w.split("=")[0] == key) if key != "skill" else "skill=pick"
+    assert f"{key} is given twice, {first} and {last}" in line
+
+
+def test_bench_by_itself_lists_its_benches(capsys):
+    lines = works(capsys, "bench").splitlines()[1:]
+    assert [line.split("  ")[1] for line in lines] == [
+        "bench sim", "bench trainers", "bench scaling"
+    ]  # fmt: skip
+    assert all(len(line.split("  ")[-1]) > 20 for line in lines)
+
+
 def test_missing_and_wrong_files_are_one_line(capsys, tmp_path):
     for path in (tmp_path / "nothing.pddl", tmp_path):
         line = fails(capsys, "plan", f"domain={path}", f"problem={path}")
@@ -223,8 +251,8 @@ def test_episode_files_are_made_checked_and_evaluated(capsys, tmp_path):
     assert summary["num_episodes"] == 2
     line = fails(capsys, *words, "num_episodes=3", f"output_dir={tmp_path / 'more'}")
     assert "no index 2" in line and not (tmp_path / "more").exists()
-    other = ["task=place", "num_episodes=1", f"output_dir={tmp_path / 'other'}"]
-    assert "must be one of task place" in fails(capsys, *words, *other)
+    other = ["evaluate", "task=place", "num_episodes=1", f"output_dir={tmp_path / 'other'}"]
+    assert "must be one of task place" in fails(capsys, *other, *words[2:])
     path.write_bytes(path.read_bytes()[:-100])
     damaged = f"output_dir={tmp_path / 'damaged'}"
     assert str(path) in fails(capsys, *words, "num_episodes=2", damaged)

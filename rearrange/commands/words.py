@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -55,14 +55,15 @@ def read(verb: str, words: list[str]) -> Given:
     """What the words say.
 
     Args:
-        words: `key=value` each, the last one of a key counts; bare ones are the value of the one
-            setting of `BARE_KEYS` that the verb has.
+        words: `key=value` each, no key twice; bare ones are the value of the one setting of
+            `BARE_KEYS` that the verb has.
 
     Raises:
-        UserError: for an unknown key, a value of the wrong type, or an unknown choice.
+        UserError: for an unknown or repeated key, a value of the wrong type, or an unknown choice.
     """
     cls = config_class(verb)
     words = _with_keys(verb, cls, words)
+    _check_not_repeated(words)
     kinds = setting_kinds(cls)
     passed_on = []
     if _takes_others(cls):  # whose words they are looks at them
@@ -82,6 +83,19 @@ def read(verb: str, words: list[str]) -> Given:
         if _is_required(setting) and setting.name not in choices | values:
             raise UserError(f"{verb} needs {setting.name}=...; see `rearrange {verb} --help`")
     return Given(verb, words, choices, values, passed_on)
+
+
+def overlaid(words: Iterable[str]) -> list[str]:
+    """`key=value` words of which a later one replaces an earlier one of its key."""
+    return list({word.partition("=")[0]: word for word in words}.values())
+
+
+def _check_not_repeated(words: list[str]) -> None:
+    first: dict[str, str] = {}
+    for word in words:
+        key, equals, _ = word.partition("=")
+        if equals and first.setdefault(key, word) is not word:
+            raise UserError(f"{key} is given twice, {first[key]} and {word}: leave one out")
 
 
 @cache
@@ -157,12 +171,15 @@ def _option(group: str, value: str) -> str:
 
 
 def nearest_key(word: str, verb: str, known: list[str]) -> str:
-    """As `nearest`; a setting of a part is also found by its last name alone."""
+    """As `nearest`; a setting of a part is also found by its last name alone, and by initials."""
 
     def likeness(key: str) -> tuple[float, float]:
-        pairs = (word, key), (word.rpartition(".")[2], key.rpartition(".")[2])
+        said, name = word.rpartition(".")[2], key.rpartition(".")[2]
+        pairs = (word, key), (said, name)
         ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
-        return max(ratios), ratios[0]  # of two with the same last name the shorter one
+        is_short_for = len(said) > 1 and said == "".join(part[:1] for part in name.split("_"))
+        # of two with the same last name the shorter one
+        return max(*ratios, float(is_short_for)), ratios[0]
 
     best = max(sorted(known), key=likeness)
     if likeness(best)[0] >= 0.5:

@@ -16,6 +16,7 @@ from typing import Any
 from rearrange.commands.training.recipes import recipes_of, weights_of
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import check_run_folder, newest_metrics, stages_folder
+from rearrange.commands.words import overlaid
 from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.configs.stages import Stage
@@ -122,6 +123,7 @@ def _step(cfg: TrainSkillsCfg, word: str, stage: Stage, place: int) -> Step:
         return Step(skill.name, task, stage, place, folder, None)
     words = [word, f"stage={stage.name}", f"preset={cfg.preset}", f"seed={cfg.seed}"]
     words += [*_threads(cfg), *cfg.passed_on, f"run_dir={folder}", "resume=auto"]
+    words = overlaid(words)
     try:
         settings = load_training("train-skill", words)
     except UserError as error:

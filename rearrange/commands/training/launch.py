@@ -20,6 +20,7 @@ from rearrange.cluster.ray_session import connected
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import check_run_folder, newest_metrics, what_to_train
+from rearrange.commands.words import overlaid
 from rearrange.configs.schema import LaunchCfg
 from rearrange.errors import UserError
 from rearrange.system.stop_signals import StopSignals
@@ -72,7 +73,7 @@ def plan(settings: LaunchCfg) -> list[Job]:
     subjects += [("train", f"env={name}") for name in settings.envs]
     jobs = []
     for verb, what in subjects:
-        words = [what, "scheme=ray", *settings.passed_on, "resume=auto"]
+        words = overlaid([what, "scheme=ray", *settings.passed_on, "resume=auto"])
         cfg = load_training(verb, words)
         if cfg.scheme.name != "ray":
             raise UserError(f"launch runs its trainings on Ray, not by scheme={cfg.scheme.name}")

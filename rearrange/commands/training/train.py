@@ -27,6 +27,7 @@ from rearrange.commands.training.subject import (
     save_config,
     what_to_train,
 )
+from rearrange.commands.words import overlaid
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.skills.deployed.skill_files import find_weights
@@ -64,7 +65,8 @@ def run(settings: AnyRunCfg) -> int:
     if settings.scheme.name in SPREAD and not is_placed(os.environ):
         check_run_folder(settings.folder, settings.resume)
         given = settings.given
-        return run_spread([given.verb, *given.words, "resume=auto"], settings.scheme)
+        words = overlaid([*given.words, "resume=auto"])
+        return run_spread([given.verb, *words], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
         if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
             return train_in_stages(settings, ranks)
