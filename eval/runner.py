@@ -7,13 +7,13 @@ command writes the same `episodes.jsonl` whatever `num_workers` is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import lru_cache
 from math import hypot
 from pathlib import Path
 from typing import Any
 
-from rearrange.configs.schema import EvaluateCfg, RecordCfg, ViewCfg
+from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg, ViewCfg
 from rearrange.errors import UserError
 from rearrange.planner.agents.agent import Agent
 from rearrange.planner.agents.chain_cfg import ChainCfg
@@ -62,6 +62,7 @@ def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
     Raises UserError for a trained skill that is missing and for settings that do not fit together,
     before any work is done.
     """
+    check_understood(cfg, cfg.agent)
     chain = ChainCfg(
         skills=expand(cfg.skills),
         oracle_skills=tuple(cfg.oracle_skills),
@@ -82,6 +83,24 @@ def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
     )
     sources_of_skills(world)
     return world
+
+
+def check_understood(cfg: AgentSettings, agent: str | None) -> None:
+    """Raises UserError for a setting that the agent would ignore; None: a person at the keys."""
+    from rearrange.planner.agents.agent import AGENTS
+    from rearrange.planner.agents.skill_set import understood_by
+
+    understood = understood_by(agent) if agent is not None else ()
+    for setting in fields(AgentSettings):
+        if setting.name in ("agent", "homes", *understood):
+            continue
+        default = setting.default if setting.default is not MISSING else setting.default_factory()
+        if getattr(cfg, setting.name) != default:
+            those = ", ".join(name for name in AGENTS if setting.name in understood_by(name))
+            own = ", ".join(understood) or "no setting of agents"
+            raise UserError(
+                f"{setting.name} is for agent={those}; agent={cfg.agent} understands {own}"
+            )
 
 
 def _looks(cfg: EvaluateCfg | RecordCfg | ViewCfg) -> str:

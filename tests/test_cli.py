@@ -1,5 +1,7 @@
 """The command as people meet it: help that teaches, one line for each mistake, exit codes."""
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import shlex
@@ -7,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 import imageio.v2 as imageio
 import pytest
@@ -123,6 +126,53 @@ def test_a_setting_that_is_given_twice_is_named_with_both_words(capsys, words):
     key = last.split("=")[0]
     first = next(w for w in words if w.split("=")[0] == key) if key != "skill" else "skill=pick"
     assert f"{key} is given twice, {first} and {last}" in line
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (
+            ["evaluate", "checkpoint=a"],
+            "checkpoint is for agent=learned; agent=oracle understands ",
+        ),
+        (["record", "sample=true"], "sample is for agent=tp_srl, "),
+        (["evaluate", "agent=random", "max_failures=3"], "understands no setting of agents"),
+        (["evaluate", "agent=learned", "task=pick", "looks=none"], "looks is for agent=oracle, "),
+        (["view", "skills=a"], "agent=you understands no setting of agents"),
+    ],
+)
+def test_a_setting_that_the_agent_would_ignore_is_refused(capsys, tmp_path, words, message):
+    here = {"evaluate": "output_dir=", "record": "output="}.get(words[0], "")
+    assert message in fails(capsys, *words, *([f"{here}{tmp_path}/a.mp4"] if here else []))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_outputs_that_cannot_be_written_are_found_before_the_work(capsys, monkeypatch, tmp_path):
+    def work(*_):
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("rearrange.commands.record.make_world", work)
+    monkeypatch.setattr("rearrange.commands.training.export.export", work)
+    for name in ("a.mp4", "a.safetensors"):
+        (tmp_path / name).mkdir()
+    assert "a folder of that name" in fails(capsys, "record", f"output={tmp_path / 'a.mp4'}")
+    (tmp_path / "skill").touch()
+    words = [f"run={tmp_path / 'skill'}", f"output={tmp_path / 'a.safetensors'}"]
+    assert "a folder of that name" in fails(capsys, "export-skill", *words)
+
+
+def test_run_names_a_place_where_it_may_not_write(capsys, monkeypatch, tmp_path):
+    script = Path(__file__).parents[1] / "run"
+    loader = importlib.machinery.SourceFileLoader("run_script", str(script))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_script", loader))
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(module.os, "access", lambda path, mode: False)  # root may write anywhere
+    assert module.main(["list"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"error: you may not write {tmp_path}, ") and line.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bench_by_itself_lists_its_benches(capsys):

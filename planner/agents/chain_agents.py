@@ -80,6 +80,8 @@ class ProgramAgent:
 class OracleAgent(ProgramAgent):
     """Plans and acts by the simulator's state: privileged, a yardstick for what is learned."""
 
+    understood = ("looks", "max_failures")
+
     def _start(self) -> Program:
         episode = self._env.episode
         self._skill = "" if episode.task in HOME_TASKS else episode.task
@@ -121,6 +123,7 @@ class TpSrlAgent(ProgramAgent):
     """
 
     variant = Variant()
+    understood = ("sample", "skills", "oracle_skills", "looks", "max_failures", "limits")
 
     def __init__(self, env: Any, skills: SkillSet, cfg: ChainCfg | None = None) -> None:
         super().__init__(env, cfg)

@@ -51,6 +51,14 @@ def variant_of(agent: str) -> Variant | None:
     return getattr(AGENTS.find(agent), "variant", None)
 
 
+def understood_by(agent: str) -> tuple[str, ...]:
+    """The settings that an agent goes by, as its class says; of one of somebody else's none.
+
+    Raises UserError for an unknown agent.
+    """
+    return getattr(AGENTS.find(agent), "understood", ())
+
+
 def chaining_agents() -> list[str]:
     """The agents that chain trained skills."""
     return [agent for agent in AGENTS if variant_of(agent) is not None]

@@ -12,21 +12,22 @@ from rearrange.eval.runner import (
     world_of,
 )
 from rearrange.eval.trained_env import of_the_home, record_run
-from rearrange.system.outputs import expand, prepare_folder
+from rearrange.system.outputs import expand, prepare_file
 
 
 def run(cfg: RecordCfg) -> int:
     """Films the episode and says how it went."""
     cfg = of_the_home(cfg)
+    path = Path(cfg.output).expanduser()
     if cfg.run is not None:
+        prepare_file(path)
         episode = record_run(cfg)
         said = f"a return of {episode.total_return:.5g} after {episode.steps} steps"
-        print(f"{said}\nvideo: {Path(cfg.output).expanduser()}")
+        print(f"{said}\nvideo: {path}")
         return 0
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
     world = world_of(cfg, episodes=expand(cfg.episodes))
-    path = Path(cfg.output).expanduser()
-    prepare_folder(path.parent)
+    prepare_file(path)
     reset_options(world, cfg.index)  # a wrong file or index is better said before the work
     env, agent = make_world(world)
     with filming(env, agent, path, cfg.renderer, cfg.task.title) as watch:

@@ -11,7 +11,7 @@ from rearrange.configs.schema import ViewCfg
 from rearrange.eval.film.film import caption, failure_words
 from rearrange.eval.film.frames import FrameMaker
 from rearrange.eval.film.view_server import ViewServer
-from rearrange.eval.runner import check_name, check_split, make_world, world_of
+from rearrange.eval.runner import check_name, check_split, check_understood, make_world, world_of
 from rearrange.planner.agents.agent import AGENTS, Agent
 from rearrange.tasks.registry import make_env
 
@@ -76,6 +76,7 @@ def run(cfg: ViewCfg) -> int:
     check_split(cfg.split, cfg.homes)
     agent: Agent | None = None
     if cfg.agent == "you":
+        check_understood(cfg, None)
         env = make_env(
             task=cfg.task.name, split=cfg.split, seed=cfg.seed, homes=cfg.homes, depth=False
         )

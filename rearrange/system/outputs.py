@@ -59,6 +59,18 @@ def prepare_folder(folder: Path) -> Path:
     return folder
 
 
+def prepare_file(path: Path) -> Path:
+    """A file that can be written later on: its folder is prepared, and no folder has its name.
+
+    Raises:
+        UserError: if it could not be written.
+    """
+    prepare_folder(path.parent)
+    if path.is_dir():
+        raise why_not(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    return path
+
+
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Gives a temporary path in the same folder; renames it to `path` if the block ends well.

@@ -95,7 +95,7 @@ def test_results_of_other_settings_are_refused_and_left_alone(tmp_path, whole):
         ({"seed": 1}, "seed 0, now 1"),
         ({"split": "test"}, "split 'val', now 'test'"),
         ({"max_failures": 1}, "max_failures 20, now 1"),
-        ({"sample": True}, "is_sampling False, now True"),
+        ({"looks": "none"}, "looks 'privileged', now 'none'"),
         ({"num_episodes": 6}, "7 episodes, more than num_episodes=6"),
     ):
         with pytest.raises(UserError, match=words) as caught:

@@ -12,6 +12,7 @@ from rearrange.system.outputs import (
     atomic_path,
     atomic_write_json,
     atomic_write_text,
+    prepare_file,
     prepare_folder,
 )
 
@@ -78,3 +79,11 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
     (tmp_path / "film.mp4").write_text("")
     remove_unfinished(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["film.mp4"]
+
+
+def test_a_file_that_could_not_be_written_is_known_before_the_work(tmp_path):
+    assert prepare_file(tmp_path / "new/a.mp4") == tmp_path / "new/a.mp4"
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "folder.mp4").mkdir()
+    with pytest.raises(UserError, match="there is a folder of that name"):
+        prepare_file(tmp_path / "folder.mp4")

@@ -65,6 +65,8 @@ def run(settings: PlotCfg) -> int:
             print(f"no panel for {metric}: it has no value in these runs")
     if not metrics:
         raise UserError("these runs have no values to plot yet")
+    for line in cut(runs, metrics, settings.x):
+        print(line)
     figure = draw(runs, metrics, settings.x, settings.smooth)
     with atomic_path(output) as temporary:
         figure.savefig(temporary, format=output.suffix[1:])
@@ -141,6 +143,28 @@ def draw(runs: list[Run], metrics: list[str], x: str, smooth: int) -> Any:
         handles.values(), handles, loc="outside lower center", ncols=2 if len(handles) > 3 else 1
     )
     return figure
+
+
+def cut(runs: list[Run], metrics: list[str], x: str) -> list[str]:
+    """A line for each mean that ends before its longest run does."""
+    lines = []
+    unit, unit_s = _time_unit(runs)
+    for label in sorted({run.label for run in runs}):
+        for metric in metrics:
+            curves = [run.curve(metric, x, 1) for run in runs if run.label == label]
+            curves = [curve for curve in curves if len(curve[0])]
+            if len(curves) < 2:
+                continue
+            longest = max(times[-1] for times, _ in curves)
+            end = mean_curve(curves)[0].max(initial=0.0)
+            if end < longest:
+                shown = [f"{p:,.0f} steps" if x == "step" else f"{p / unit_s:.3g} {unit}"
+                         for p in (end, longest)]  # fmt: skip
+                lines.append(
+                    f"{label}, {metric}: cut at {shown[0]}, where no more than half of the "
+                    f"{len(curves)} runs go on; the longest has {shown[1]}"
+                )
+    return lines
 
 
 def mean_curve(

@@ -24,7 +24,7 @@ from rearrange.skills.deployed.skill_files import (
     read_skill,
     skill_bytes,
 )
-from rearrange.system.outputs import atomic_write_bytes
+from rearrange.system.outputs import atomic_write_bytes, prepare_file
 from rearrange.tasks.gym_factory import find_id
 from rearrange.tasks.rules.names import SKILL_TASKS
 
@@ -42,6 +42,7 @@ def run(cfg: ExportSkillCfg) -> int:
         raise UserError(f"there is no folder {run_dir} of a training run, nor a skill file")
     if cfg.env is not None:
         find_id(cfg.env)  # imports its module
+    prepare_file(output)
     paths = [run_dir, *(Path(path).expanduser() for path in cfg.average)]
     print(export(paths, output, cfg.max_megabytes, is_onnx=cfg.format == "onnx"))
     return 0

@@ -168,3 +168,18 @@ def test_stages_of_one_skill_are_no_seeds_of_each_other(tmp_path):
     assert [run.label for run in runs] == [
         "e, ver, first", "e, ver, second", "e, ver, on", "e, imitation",
     ]  # fmt: skip
+
+
+def test_a_mean_that_ends_before_its_longest_run_says_so(tmp_path, capsys):
+    ends = (100, 100, 1490)  # two of three end at 100
+    runs = [
+        make_run(tmp_path / f"{i}", (0, 50, end), env="e", seed=i) for i, end in enumerate(ends)
+    ]
+    assert run(settings(tmp_path, *runs, metrics=["episode/return"])) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "cut at" in line]
+    assert said == [
+        "e, episode/return: cut at 100 steps, where no more than half of the 3 runs go on; "
+        "the longest has 1,490 steps"
+    ]
+    assert run(settings(tmp_path, *runs[:2], metrics=["episode/return"])) == 0
+    assert "cut at" not in capsys.readouterr().out
