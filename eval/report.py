@@ -110,7 +110,7 @@ def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
 
     points = summary["stages"] or [{"name": "success", **summary["success"]}]
     words = _stage_words(summary)
-    names = [words.get(point["name"], point["name"]) for point in points]
+    names = [str(words.get(point["name"], point["name"])) for point in points]
     means = [100 * point["mean"] for point in points]
     below = [100 * (point["mean"] - point["low"]) for point in points]
     above = [100 * (point["high"] - point["mean"]) for point in points]

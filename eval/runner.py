@@ -7,7 +7,7 @@ command writes the same `episodes.jsonl` whatever `num_workers` is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from math import hypot
 from pathlib import Path
@@ -91,11 +91,11 @@ def check_understood(cfg: AgentSettings, agent: str | None) -> None:
     from rearrange.planner.agents.skill_set import understood_by
 
     understood = understood_by(agent) if agent is not None else ()
+    unset = AgentSettings()
     for setting in fields(AgentSettings):
         if setting.name in ("agent", "homes", *understood):
             continue
-        default = setting.default if setting.default is not MISSING else setting.default_factory()
-        if getattr(cfg, setting.name) != default:
+        if getattr(cfg, setting.name) != getattr(unset, setting.name):
             those = ", ".join(name for name in AGENTS if setting.name in understood_by(name))
             own = ", ".join(understood) or "no setting of agents"
             raise UserError(

@@ -16,8 +16,9 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.contacts import ForceMeter
+from rearrange.sim.floor_now import FloorNow
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.home.house import Layout, floor_plan
+from rearrange.sim.home.house import Layout
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, check_objects
 from rearrange.sim.homes.layout import make_layout
@@ -28,9 +29,6 @@ from rearrange.sim.substep import Substep
 from rearrange.sim.suction import Suction
 
 CONTROL_DT = PHYSICS_DT * SUBSTEPS  # s
-ON_FLOOR = (
-    0.3  # m, height of its centre below which an object lies on the floor: no surface is that low
-)
 
 
 class Simulation:
@@ -76,7 +74,7 @@ class Simulation:
         self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
         self.scene: Scene | None = None
         self._layout: Layout | None = None
-        self._plans: dict[float, tuple[tuple, FloorPlan]] = {}  # radius -> the last one's key, it
+        self._floor = FloorNow()
         self._num_objects = 0
         self.arm_target = np.zeros(7)  # rad
         self.hold_violation = False
@@ -335,7 +333,7 @@ class Simulation:
         data, address = self.data, self._slot_qpos[index]
         # The object hangs from the nozzle: its nearest side along the approach touches the tip.
         approach = self.ee_rot_w[:, 0]
-        data.qpos[address : address + 3] = self.ee_pos_w + approach * _support(kind, approach)
+        data.qpos[address : address + 3] = self.ee_pos_w + approach * kind.support(approach)
         data.qpos[address + 3 : address + 7] = (1.0, 0.0, 0.0, 0.0)
         data.qvel[self._slot_dof[index] : self._slot_dof[index] + 6] = 0.0
         mujoco.mj_kinematics(self.model, data)
@@ -388,33 +386,11 @@ class Simulation:
 
     def floor_plan(self, radius: float = fetch.BASE_RADIUS) -> FloorPlan:
         """Free floor with drawers and doors as they stand now, around what lies on the floor."""
-        opening = {name: self.joint_position(name) for name in fur.ARTICULATED_JOINTS}
-        held = self.held_object
-        litter = []
-        for index in range(self.num_objects):
-            x, y, z = self.data.xpos[self._slot_body[index]]
-            if z < ON_FLOOR and index != held:
-                size = self.object_kind(index).footprint_radius
-                litter.append((x, y, size, size, 0.0))
-        key = (self.layout, *opening.values(), radius, *litter)
-        plan = self._plans.get(radius)
-        if plan is None or plan[0] != key:  # not while nothing moves: several ask in each step
-            plan = self._plans[radius] = key, floor_plan(self.layout, opening, radius, litter)
-        return plan[1]
+        return self._floor.plan(self, radius)
 
     def check_finite(self) -> bool:
         """Whether positions and velocities are finite numbers."""
         return bool(np.isfinite(self.data.qpos).all() and np.isfinite(self.data.qvel).all())
-
-
-def _support(kind: ObjectKind, direction: np.ndarray) -> float:
-    """Distance from an upright object's centre to its surface along a unit vector, m."""
-    d = np.abs(direction) + 1e-9
-    if kind.shape == "sphere":
-        return kind.size[0]
-    if kind.shape == "box":
-        return float(min(half / c for half, c in zip(kind.size, d, strict=True)))
-    return float(min(kind.size[0] / math.hypot(d[0], d[1]), kind.size[1] / d[2]))
 
 
 assert PARKED_Z < -5.0  # the depth kernel culls what is parked below this

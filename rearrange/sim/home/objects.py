@@ -10,6 +10,7 @@ takes an object of any shape; those that an episode leaves empty stay parked bel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,15 @@ class ObjectKind:
             across = m * (3.0 * a * a + (2.0 * b) ** 2) / 12.0
             return np.array([across, across, 0.5 * m * a * a])
         return np.full(3, 0.4 * m * a * a)
+
+    def support(self, direction: np.ndarray) -> float:
+        """Distance from its centre to its surface, as it stands, along a unit vector [3], m."""
+        d = np.abs(direction) + 1e-9
+        if self.shape == "sphere":
+            return self.size[0]
+        if self.shape == "box":
+            return float(min(half / c for half, c in zip(self.size, d, strict=True)))
+        return float(min(self.size[0] / math.hypot(d[0], d[1]), self.size[1] / d[2]))
 
 
 KINDS: Registry[ObjectKind] = Registry("object kind", lambda it: isinstance(it, ObjectKind))

@@ -1,0 +1,54 @@
+"""The free floor as things stand now: furniture, what is open, what has fallen down.
+
+Several ask for it in each control step. While nothing moves they get the same plan.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.house import Layout, floor_plan
+from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.home.objects import ObjectKind
+
+ON_FLOOR = 0.3  # m, an object's centre lies lower only on the floor: no surface is that low
+
+
+class Things(Protocol):
+    """What is asked of a simulation."""
+
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def held_object(self) -> int | None: ...
+    @property
+    def num_objects(self) -> int: ...
+    def joint_position(self, name: str) -> float: ...
+    def object_pos_w(self, index: int) -> np.ndarray: ...
+    def object_kind(self, index: int) -> ObjectKind: ...
+
+
+class FloorNow:
+    """Floor plans of a simulation, the last one of each radius kept."""
+
+    def __init__(self) -> None:
+        self._plans: dict[float, tuple[tuple[object, ...], FloorPlan]] = {}  # radius -> key, plan
+
+    def plan(self, sim: Things, radius: float) -> FloorPlan:
+        """For a robot of a radius (m), with drawers and doors as they stand, around litter."""
+        opening = {name: sim.joint_position(name) for name in fur.ARTICULATED_JOINTS}
+        held = sim.held_object
+        litter = []
+        for index in range(sim.num_objects):
+            x, y, z = sim.object_pos_w(index)
+            if z < ON_FLOOR and index != held:
+                size = sim.object_kind(index).footprint_radius
+                litter.append((x, y, size, size, 0.0))
+        key = (sim.layout, *opening.values(), *litter)
+        kept = self._plans.get(radius)
+        if kept is None or kept[0] != key:
+            kept = self._plans[radius] = key, floor_plan(sim.layout, opening, radius, litter)
+        return kept[1]
