@@ -42,7 +42,7 @@ class Progress:
         self._title, self._total, self._is_quiet, self._clock = title, total, is_quiet, clock
         self._done, self._done_steps = done, done_steps
         self._steps = self._underway = 0  # of episodes that ended since the start, that run now
-        self._figure = ""
+        self._figure, self._has_begun = "", False
         self._begun = self._said_at = clock()
         self._bar = tqdm(
             total=total, initial=done, desc=title, bar_format=BAR, file=sys.stderr,
@@ -51,7 +51,6 @@ class Progress:
         self._has_bar = not self._bar.disable
 
     def __enter__(self) -> Progress:
-        self._say(f"{self._title}: {self._total - self._done} episodes to run")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -61,15 +60,24 @@ class Progress:
 
     def underway(self, steps: int) -> None:
         """So many control steps have been done of the episodes that run now, all together."""
+        self._begin()
         self._underway = steps
         self._show()
 
     def step(self, figure: str, steps: int) -> None:
         """One more episode is done, of so many control steps; `figure` is of all so far."""
+        self._begin()
         self._done, self._figure = self._done + 1, figure
         self._steps += steps
         self._bar.update()
         self._show()
+
+    def _begin(self) -> None:
+        """Said once something runs, so that an error before that stands alone."""
+        if not self._has_begun:
+            self._has_begun, said_at = True, self._said_at
+            self._say(f"{self._title}: {self._total - self._done} episodes to run")
+            self._said_at = said_at
 
     def line(self) -> str:
         """How far it is."""

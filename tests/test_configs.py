@@ -86,13 +86,12 @@ def test_a_skill_is_trained_with_the_settings_of_the_paper():
 def test_settings_of_parts_are_written_with_a_dot():
     words = ["env=CartPole-v1", "policy=mlp", "ppo.clip_coef=1", "ppo.target_kl=none"]
     words += ["policy.hidden_sizes=32,16", "policy.encoder.image_size=32", "info_keys=[]"]
-    cfg = load("train", [*words, "seed=1", "seed=2"])
+    cfg = load("train", words)
     assert cfg.ppo.clip_coef == 1.0 and isinstance(cfg.ppo.clip_coef, float)
     assert cfg.ppo.target_kl is None
     assert cfg.policy.hidden_sizes == [32, 16] and cfg.policy.activation == "tanh"
     assert cfg.policy.encoder.image_size == 32 and cfg.policy.lstm_layers == 0
     assert cfg.info_keys == []
-    assert cfg.seed == 2  # the last word of a key counts
 
 
 def test_words_for_the_environment_are_read_as_what_they_look_like():

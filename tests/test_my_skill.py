@@ -12,6 +12,7 @@ import pytest
 from rearrange.cli import main
 from rearrange.commands.settings import load
 from rearrange.commands.skills.plan import plan
+from rearrange.commands.words import overlaid
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.registry import make_agent
 from rearrange.planner.agents.skill_set import load_skill_set
@@ -95,7 +96,7 @@ def run(in_path, tmp_path_factory):
         f"run_dir={folder}",
     ]
     steps = ["total_steps=256", "num_envs=2", "num_steps=64", "ppo.num_epochs=1"]
-    assert main(["train-skill", *words, *sizes, *steps]) == 0
+    assert main(overlaid(["train-skill", *words, *sizes, *steps])) == 0
     return folder
 
 

@@ -113,8 +113,6 @@ class OpenServo(Servo):
 class CloseDrawerServo(OpenServo):
     """In front of the handle, push, back off, rest, stop."""
 
-    SKEW = {"drawer": 0.9}  # a front is pushed shut from aside too
-
     def act(self) -> np.ndarray:
         action = self._act()
         is_shut = self.sim.joint_position(self._joint) < 0.045

@@ -23,7 +23,7 @@ pytest.importorskip("ray", reason="Ray is not installed: the extra `cluster` bri
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0
-OF_RUNNING = ("wall_time_s", "steps_per_second", "num_workers", "workers_lost")
+OF_RUNNING = running.OF_THE_RUN
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
 
 

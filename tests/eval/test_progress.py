@@ -73,6 +73,10 @@ def test_nothing_is_said_to_callers_in_python_and_after_a_failure_no_end(capsys)
         shown.step("success 0.0%", 5)
     assert capsys.readouterr() == ("", "")
     with pytest.raises(KeyboardInterrupt), Progress("Fake", 2, 0):
+        raise KeyboardInterrupt  # an error before anything runs stands alone
+    assert capsys.readouterr().err == ""
+    with pytest.raises(KeyboardInterrupt), Progress("Fake", 2, 0) as shown:
+        shown.underway(1)
         raise KeyboardInterrupt
     assert capsys.readouterr().err == "Fake: 2 episodes to run\n"
 

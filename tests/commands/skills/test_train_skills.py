@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 
 from rearrange import cli
 from rearrange.commands.settings import load
@@ -83,7 +84,8 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     write_mean(mean, [*steps, mean])
     learned = find_skill(steps[-1].weights).weights
     for name, tensor in find_skill(mean.weights).weights.items():
-        assert (tensor == learned[name].half()).all() if tensor.is_floating_point() else True
+        if tensor.dtype != torch.float64:  # running statistics keep theirs
+            assert (tensor == learned[name].half()).all() or not tensor.is_floating_point()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_each_stage_is_a_command_that_anyone_can_type(tmp_path):
         f"run_dir={tmp_path}/pick/look", "resume=auto",
     )  # fmt: skip
     assert look.settings.warm_start == str(tmp_path / "pick/cells")
-    assert (cells.place, ver.place, ver.total_steps) == (1, 3, 800_000)
+    assert (cells.place, ver.place, ver.total_steps) == (1, 3, 65_536)
 
 
 def test_a_folder_is_of_one_preset_and_seed(tmp_path):
@@ -138,7 +140,7 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
     words = ["skills=pick,place", "stop_after=cells", f"output={tmp_path}"]
     steps = all_steps(plan(load("train-skills", words)))
     rates = Rates(steps, TABLE)
-    assert [step.total_steps for step in steps] == [400_000, 600_000]
+    assert [step.total_steps for step in steps] == [600_000, 600_000]
     assert rates.all_left() == 10_000.0  # 1 M steps, 100 a second
     assert rates.all_left(jobs=2) == 5_000.0 and rates.all_left(jobs=9) == 5_000.0
     of_a_run(tmp_path / "pick/cells", 100_000, 500.0)

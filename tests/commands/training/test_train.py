@@ -19,7 +19,7 @@ from rearrange.commands.settings import compose
 from rearrange.commands.training.resolve import load_training, suiting
 from rearrange.commands.training.subject import check_run_folder, run_folder, what_to_train
 from rearrange.commands.training.train import first_policy
-from rearrange.commands.words import read
+from rearrange.commands.words import overlaid, read
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill
 from rearrange.system import folder_lock
@@ -32,7 +32,7 @@ SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads
 
 def works(capsys, *words):
     """What a command that must end well prints."""
-    code = cli.main(list(words))
+    code = cli.main(overlaid(words))  # the last of a key
     captured = capsys.readouterr()
     assert code == 0, captured.err
     return captured.out
@@ -40,7 +40,7 @@ def works(capsys, *words):
 
 def fails(capsys, *words):
     """The one line of a command that must fail."""
-    assert cli.main(list(words)) == 2
+    assert cli.main(overlaid(words)) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
     assert captured.out == ""

@@ -315,12 +315,12 @@ def test_some_chained_openings_begin_where_navigate_stops(task):
     assert outside >= 4
 
 
-def test_half_of_chained_fridges_to_open_are_ajar():
+def test_a_tenth_of_chained_fridges_to_open_are_ajar():
     angles = [
-        dict(spec.scene.joints).get("fridge_top_door", 0.0) for spec in chained("open_fridge", 24)
+        dict(spec.scene.joints).get("fridge_top_door", 0.0) for spec in chained("open_fridge", 48)
     ]
     ajar = [angle for angle in angles if angle > 0.0]
-    assert 4 <= len(ajar) <= 20  # mean 12; 3.3 deviations of slack
+    assert 1 <= len(ajar) <= 12  # mean 4.8; 3.3 deviations of slack
     assert max(ajar) < 1.17  # which would count as open
     assert not any(dict(spec.scene.joints) for spec in chained("open_drawer"))
 
@@ -340,8 +340,9 @@ def test_half_of_chained_picks_and_places_lead_into_the_fridge():
 
 
 def test_other_tasks_and_the_task_starts_are_as_ever():
+    usual = generate_episode("tidy_house", "val", 0, 2)
+    assert generate_episode("tidy_house", "val", 0, 2, "chain") == usual
     for task in ("close_drawer", "tidy_house"):
-        assert generate_episode(task, "val", 0, 2, "chain") == generate_episode(task, "val", 0, 2)
         assert generate_episode(task, "val", 0, 2, "reach") == generate_episode(task, "val", 0, 2)
     known = "task, chain, varied, reach"
     with pytest.raises(UserError, match=f"starts must be one of {known}; got 'far'"):
