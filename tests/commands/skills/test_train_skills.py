@@ -141,18 +141,18 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
     steps = all_steps(plan(load("train-skills", words)))
     rates = Rates(steps, TABLE)
     assert [step.total_steps for step in steps] == [600_000, 600_000]
-    assert rates.all_left() == 10_000.0  # 1 M steps, 100 a second
-    assert rates.all_left(jobs=2) == 5_000.0 and rates.all_left(jobs=9) == 5_000.0
+    assert rates.all_left() == 12_000.0  # 1.2 M steps, 100 a second
+    assert rates.all_left(jobs=2) == 6_000.0 and rates.all_left(jobs=9) == 6_000.0
     of_a_run(tmp_path / "pick/cells", 100_000, 500.0)
     rates.refresh()
     assert rates.rate(steps[1]) == 200.0  # the other's, which was measured
-    assert rates.seconds_left(steps[0]) == 1_500.0 and rates.all_left() == 4_500.0
+    assert rates.seconds_left(steps[0]) == 2_500.0 and rates.all_left() == 5_500.0
     line = Board(steps, rates, 1).line(["pick cells"])
     assert line == (
-        "pick 1/1 cells: 25% of 400k, 7 steps/s, 25:00 left, success 50% | 2 stages: 1:15:00 left"
+        "pick 1/1 cells: 17% of 600k, 7 steps/s, 41:40 left, success 50% | 2 stages: 1:31:40 left"
     )
     assert (
-        "expected: 1.25 hours of training, by steps a second of a machine"
+        "expected: 1.53 hours of training, by steps a second of a machine"
         in Board(steps, rates, 1).table()
     )
 
