@@ -74,6 +74,7 @@ MAX_WAY = 2.6  # m
 MAX_NAVIGATE_WAY = 6.0  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
 STARTS = ("task", "chain", "varied", "reach")
+STOPS = (1.1, SUCCESS_DISTANCE)  # m from its goal, where Navigate ends
 AJAR_SHARE = 0.1  # of those of opening the fridge: rare in a plan, and slow
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
@@ -312,9 +313,9 @@ def _articulated_skill(
         return (x, y, yaw) if draft.placer.plan.is_free(x, y) else None
 
     def arrived() -> tuple[float, float, float] | None:
-        """Where Navigate stops, whose goal is what lies inside."""
+        """Where Navigate stops, whose goal is what lies inside: about as soon as it may."""
         inside = draft.targets[0].start
-        base = start_at(draft.placer.plan, rng, inside, (0.0, SUCCESS_DISTANCE), SUCCESS_ANGLE)
+        base = start_at(draft.placer.plan, rng, inside, STOPS, SUCCESS_ANGLE)
         if base is None:
             return None
         ahead = (base[0] - pose[0]) * np.cos(pose[2]) + (base[1] - pose[1]) * np.sin(pose[2])
