@@ -17,7 +17,7 @@ from rearrange.skills.network.normalizer import RunningNormalizer
 from rearrange.skills.network.pictures.encoder import DepthEncoder
 from rearrange.skills.network.pictures.nearest import nearest_cells
 from rearrange.skills.network.policy_cfg import ACTIVATIONS, PolicyCfg
-from rearrange.skills.network.precision import PRECISIONS, fastest_dtype
+from rearrange.skills.network.precision import dtype_of
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 SHORT = 32  # numbers; a vector of more is a scan
@@ -48,7 +48,7 @@ class Embedding(nn.Module):
         if self.pictures:
             height, width = (min(shapes[name][axis] for name in self.pictures) for axis in (0, 1))
             channels = sum(shapes[name][2] for name in self.pictures)
-            dtype = PRECISIONS[cfg.precision] or fastest_dtype()
+            dtype = dtype_of(cfg.precision)
             self.encoder = DepthEncoder(height, width, channels, cfg.encoder, dtype)
             self.picture_size = cfg.encoder.feature_size
             self.size += self.picture_size

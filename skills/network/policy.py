@@ -25,7 +25,7 @@ from rearrange.skills.network.distributions import DiagonalGaussian, Distributio
 from rearrange.skills.network.embedding import Embedding, layer
 from rearrange.skills.network.normalizer import only_own
 from rearrange.skills.network.policy_cfg import STANDARD, PolicyCfg
-from rearrange.skills.network.precision import PRECISIONS, fastest_dtype
+from rearrange.skills.network.precision import dtype_of
 from rearrange.skills.network.recurrent import Memory
 from rearrange.system.registry import Registry
 from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, PolicyStep
@@ -65,7 +65,7 @@ class Trunk(nn.Module):
         self.hidden = nn.Sequential(*layers)
         self.memory = None
         if cfg.lstm_layers:
-            dtype = PRECISIONS[cfg.precision] or fastest_dtype()
+            dtype = dtype_of(cfg.precision)
             self.memory = Memory(sizes[-1], cfg.lstm_hidden, cfg.lstm_layers, dtype)
         self.size = cfg.lstm_hidden if cfg.lstm_layers else sizes[-1]
         self.state_size = self.memory.state_size if self.memory else 0

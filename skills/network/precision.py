@@ -21,3 +21,8 @@ def fastest_dtype() -> torch.dtype:
     else:
         is_native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return torch.bfloat16 if is_native else torch.float32
+
+
+def dtype_of(precision: str) -> torch.dtype:
+    """The type that a setting of `PRECISIONS` means on this machine."""
+    return PRECISIONS[precision] or fastest_dtype()
