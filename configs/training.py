@@ -49,6 +49,8 @@ class RunCfg(TrainerCfg):
     """Passed on to the environment, one by one: env_kwargs.NAME=VALUE."""
     warm_start: str | None = None
     """Begin with these weights: the folder of a run, or a skill file."""
+    fresh_log_std: bool = False
+    """With warm_start: the Gaussians begin as wide as policy.initial_log_std says, not as there."""
     run_dir: str | None = None
     """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
     given: Any = None

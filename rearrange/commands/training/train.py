@@ -218,6 +218,8 @@ def first_policy(
     weights = {name: tensor.float() for name, tensor in weights.items()}
     own = policy.state_dict()
     weights = with_senses(weights, own, policy.embedding)
+    if settings.fresh_log_std:
+        weights |= {name: own[name] for name in own if name.endswith("log_std")}
     other_shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     own_shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
     if own_shapes != other_shapes:
