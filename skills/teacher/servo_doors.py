@@ -52,11 +52,9 @@ class OpenServo(Servo):
             off = ee - handle
             if self._kind == "drawer" and (np.linalg.norm(off) < 0.10 or off @ outward < 0.05):
                 return self.reach(ee + 0.1 * outward + (0, 0, 0.05), base_allowed=True)
-            if self._kind == "fridge" and np.linalg.norm(off) < 0.15 and off @ outward < 0.07:
-                return self.reach(ee + 0.1 * outward, base_allowed=True)
             near = np.linalg.norm(off[:2]) < 0.35
-            if near and self._kind == "fridge":  # a hand that goes to rest takes the door along
-                return self.body.action(None, BACK)
+            if self._kind == "fridge" and near:
+                return self._leave_door(off, outward)
             return self.rest((-0.3 if near else 0.0, 0.0))
         if is_backing_off:
             return self.rest(BACK)
@@ -64,7 +62,7 @@ class OpenServo(Servo):
         is_skewed = self._kind == "fridge" and self._is_askew
         # A door that slipped out of the hand half open is gripped again from where the base is.
         is_begun = self._kind == "fridge" and value > 0.3
-        if base is not None and not is_begun and (np.linalg.norm(ee - handle) > 0.3 or is_skewed):
+        if base is not None and not is_begun and (np.linalg.norm(ee - handle) > 0.12 or is_skewed):
             return self.rest(base)
         along = float((ee - handle) @ outward)
         beside = float(np.linalg.norm(ee - handle - along * outward))
@@ -75,6 +73,20 @@ class OpenServo(Servo):
         # Long before it touches: a label that is rare is hardly learned.
         action[GRIP] = 1.0 if along < 0.25 and beside < 0.12 else -1.0
         return action
+
+    def _leave_door(self, off: np.ndarray, outward: np.ndarray) -> np.ndarray:
+        """The hand away from the open fridge's handle, from which it is `off` [3] m, world.
+
+        Straight back, unless that would lead into the door and shut it. The arm stays as it is at
+        first: a hand that goes to rest takes the door along.
+        """
+        yaw = self.sim.base_pose[2]
+        if np.cos(yaw) * outward[0] + np.sin(yaw) * outward[1] < 0.0:
+            is_clear = np.linalg.norm(off[:2]) > 0.12
+            return self.rest((-0.7, 0.0)) if is_clear else self.body.action(None, (-1.0, 0.0))
+        if np.linalg.norm(off) < 0.15 and off @ outward < 0.07:
+            return self.reach(self.sim.ee_pos_w + 0.1 * outward, base_allowed=True)
+        return self.body.action(None, BACK)
 
     def _handle(self) -> np.ndarray:
         """Where to grip, [3] m world: the fridge's handle is long, and gripped at rest's height."""
