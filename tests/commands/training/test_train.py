@@ -315,10 +315,11 @@ def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatc
         assert line["ppo/first_kl"] < 1e-6
 
 
-def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path):
+@pytest.mark.parametrize("widths", [(), ("fresh_log_std=true", "policy.initial_log_std=-2.1")])
+def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path, widths):
     words = ["train-skill", "close_drawer", *TINY, *SLIGHT, "total_steps=64"]
     works(capsys, *words, "method=imitation", f"run_dir={tmp_path / 'a'}")
-    given = ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}"]
+    given = ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}", *widths]
     settings = load_training("train-skill", given)
     subject = what_to_train(settings)
     spaces_ = read_spaces(subject.env_id, subject.kwargs)
@@ -327,7 +328,8 @@ def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path):
     (one,) = (tmp_path / "a/checkpoints").glob("*.json")
     assert find_skill(one).weights.keys() == taught.keys()  # a checkpoint by its manifest
     for name, tensor in policy.state_dict().items():
-        assert (tensor == taught[name]).all(), name
+        is_width = widths and name == "actor.log_std"
+        assert (tensor == (-2.1 if is_width else taught[name])).all(), name
 
 
 @pytest.mark.parametrize(
