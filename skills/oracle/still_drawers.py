@@ -36,7 +36,7 @@ from rearrange.skills.oracle.lead import (
 from rearrange.skills.oracle.rehearsal import best_of
 from rearrange.skills.skill import Program
 
-HANDLE_HEIGHTS = (0.72, 0.77)  # m, of the drawers that the postures below fit
+HANDLE_HEIGHTS = (0.70, 0.80)  # m, of drawers for which the postures below are worth a rehearsal
 # Hand pointing down at (0.64, -0.12) in the base frame, 0.735 m and 0.80 m high, and straight above
 # at rest.
 GRIP_LOW = np.array([-0.399, -0.931, 0.416, 1.295, -0.256, 1.259, 0.005])  # rad
