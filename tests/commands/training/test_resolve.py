@@ -138,7 +138,7 @@ def test_a_stage_after_a_mean_begins_with_its_file():
 def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     words = ["pick", "stage=look", "run_dir=OUT/look"]
     cfg = load_training("train-skill", words)
-    assert (cfg.method, cfg.warm_start) == ("imitation", "OUT/cells_ver")
+    assert (cfg.method, cfg.warm_start) == ("imitation", "OUT/cells")
     assert (cfg.ppo.num_epochs, cfg.imitation.memory_rollouts) == (3, 60)  # of the stage
     assert (cfg.imitation.huber_delta, cfg.policy.has_levelled) == (0.15, True)  # of the recipe
     assert cfg.env_kwargs == {"ranges": False, "starts": "varied", "depth": True}
