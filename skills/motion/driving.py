@@ -9,6 +9,8 @@ critically damped at k = 1 / (4 tau): the gain of the last centimetres, for driv
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rearrange.sim.robot import fetch
@@ -47,6 +49,27 @@ class PathFollower:
         self._reverse = reverse  # None: decided on the first step
         self._best = np.inf  # of the progress measure, on this leg
         self._steps_since_progress = 0
+        self._measure_path()
+
+    def _measure_path(self) -> None:
+        """What of the path does not change: a prediction asks for it hundreds of times."""
+        legs = np.diff(self.path, axis=0)
+        self._lengths = [_norm(leg) for leg in legs]
+        self._directions = [leg / length for leg, length in zip(legs, self._lengths, strict=True)]
+        bearings = [float(np.arctan2(leg[1], leg[0])) for leg in legs]
+        turns = zip(bearings[1:], bearings, strict=False)
+        self._corners = [0.0, *(abs(wrapped(after - before)) for after, before in turns)]
+        last = len(legs) - 1
+        self._run_outs = [0.0] * max(last, 0)
+        for leg in range(last):
+            for index in range(leg + 1, last + 1):
+                corner = self._corners[index]
+                if corner > _SHARP:
+                    break
+                self._run_outs[leg] += self._lengths[index] * (1.0 - corner / _SHARP)
+        # For each leg the way to its end, set when it is asked for, and the legs behind it.
+        steps = np.linalg.norm(legs, axis=1)
+        self._rests = [np.concatenate([[0.0], steps[leg + 1 :]]) for leg in range(max(last + 1, 1))]
 
     @property
     def is_stuck(self) -> bool:
@@ -55,9 +78,11 @@ class PathFollower:
 
     def remaining(self, base_pose: tuple[float, float, float]) -> float:
         """Length of what is left of the path (m)."""
-        corners = self.path[self._leg + 1 :] if len(self.path) > 1 else self.path
-        ahead = np.concatenate([[base_pose[:2]], corners])
-        return float(np.linalg.norm(np.diff(ahead, axis=0), axis=1).sum())
+        x, y = self.path[min(self._leg + 1, len(self.path) - 1)].tolist()
+        x, y = x - base_pose[0], y - base_pose[1]
+        rest = self._rests[self._leg]
+        rest[0] = math.sqrt(x * x + y * y)
+        return float(rest.sum())
 
     def act(self, base_pose: tuple[float, float, float]) -> np.ndarray:
         """The base action [2] of this control step at (x, y, yaw)."""
@@ -66,7 +91,7 @@ class PathFollower:
             self._reverse = self._should_reverse(here, yaw)
         self._advance(here)
         goal = self.path[-1]
-        off = float(np.linalg.norm(goal - here))
+        off = _norm(goal - here)
         ahead = abs(float(np.dot(goal - here, (np.cos(yaw), np.sin(yaw)))))
         # Abeam of the goal and within tolerance: driving on would not bring it nearer.
         is_near = off < 0.6 * POSITION_TOLERANCE or (
@@ -86,23 +111,22 @@ class PathFollower:
             carrot = goal  # driven past it
         if is_last and self._has_passed(here, yaw, goal):
             self._reverse, self._best = not self._reverse, np.inf
-        heading = np.arctan2(carrot[1] - here[1], carrot[0] - here[0]) + np.pi * self._reverse
-        error = wrapped(heading - yaw)
+        heading = float(np.arctan2(carrot[1] - here[1], carrot[0] - here[0]))
+        error = wrapped(heading + np.pi * self._reverse - yaw)
         self._note_progress(self.remaining(base_pose) + 0.3 * abs(error))
         turn = _TURN_GAIN * error / fetch.MAX_BASE_TURN
         threshold = _TURN_END if self._is_turning else _TURN_START
         self._is_turning = abs(error) > threshold
         if self._is_turning:
             return self._clipped(0.0, turn)
-        distance = float(np.linalg.norm(end - here))
-        pace = _GAIN * (distance + (0.0 if is_last else self._run_out(here)))
-        forward = max(np.cos(2.5 * error), 0.0) * min(pace, 1.0) * (-1.0 if self._reverse else 1.0)
-        return self._clipped(forward, turn)
+        pace = _GAIN * (_norm(end - here) + (0.0 if is_last else self._run_outs[self._leg]))
+        forward = max(float(np.cos(2.5 * error)), 0.0) * min(pace, 1.0)
+        return self._clipped(-forward if self._reverse else forward, turn)
 
     def _should_reverse(self, here: np.ndarray, yaw: float) -> bool:
         """Backwards, if the goal is near, straight behind, and less turning away."""
         to_goal = self.path[-1] - here
-        distance = float(np.linalg.norm(to_goal))
+        distance = _norm(to_goal)
         if distance < POSITION_TOLERANCE or self.remaining((*here, yaw)) > _MAX_REVERSE:
             return False
         if self.remaining((*here, yaw)) > 1.1 * distance:
@@ -118,58 +142,33 @@ class PathFollower:
         """Close to the goal and facing away from it: the other direction of travel is nearer."""
         to_goal = goal - here
         error = wrapped(np.arctan2(to_goal[1], to_goal[0]) + np.pi * bool(self._reverse) - yaw)
-        return float(np.linalg.norm(to_goal)) < 0.15 and abs(error) > 0.6 * np.pi
+        return _norm(to_goal) < 0.15 and abs(error) > 0.6 * np.pi
 
     def _advance(self, here: np.ndarray) -> None:
         """Go on to the next leg once this one's end is reached or passed."""
         while self._leg < len(self.path) - 2:
-            begin, end = self.path[self._leg], self.path[self._leg + 1]
-            along = (end - begin) / np.linalg.norm(end - begin)
-            ahead = float(np.dot(end - here, along))
-            slack = 0.02 if self._corner(self._leg + 1) > _SHARP else 0.05
+            to_end = self.path[self._leg + 1] - here
+            ahead = float(np.dot(to_end, self._directions[self._leg]))
+            slack = 0.02 if self._corners[self._leg + 1] > _SHARP else 0.05
             if ahead > slack:
                 return
             self._leg += 1
             self._best = np.inf
 
-    def _corner(self, index: int) -> float:
-        """Angle (rad) by which the path turns at one of its points."""
-        before, after = (
-            self.path[index] - self.path[index - 1],
-            self.path[index + 1] - self.path[index],
-        )
-        return abs(wrapped(np.arctan2(after[1], after[0]) - np.arctan2(before[1], before[0])))
-
-    def _run_out(self, here: np.ndarray) -> float:
-        """Distance (m) past this leg's end that the pace may count on: more at gentle corners."""
-        total = 0.0
-        for index in range(self._leg + 1, len(self.path) - 1):
-            corner = self._corner(index)
-            if corner > _SHARP:
-                break
-            total += float(np.linalg.norm(self.path[index + 1] - self.path[index])) * (
-                1.0 - corner / _SHARP
-            )
-        return total
-
     def _carrot(self, here: np.ndarray) -> np.ndarray:
         """Point [2] ahead of the robot; gentle corners are looked past, sharp ones are not."""
         if len(self.path) == 1:
             return self.path[0]
-        begin, end = self.path[self._leg], self.path[self._leg + 1]
-        length = float(np.linalg.norm(end - begin))
-        along = (end - begin) / length
-        at = float(np.dot(here - begin, along)) + _LOOKAHEAD
         leg = self._leg
-        while at > length:
-            if leg >= len(self.path) - 2 or self._corner(leg + 1) > _SHARP:
+        begin, along = self.path[leg], self._directions[leg]
+        at = float(np.dot(here - begin, along)) + _LOOKAHEAD
+        while at > self._lengths[leg]:
+            if leg >= len(self.path) - 2 or self._corners[leg + 1] > _SHARP:
                 # Along the leg beyond its end: heading stays defined when the end is close.
                 return begin + along * at
-            at -= length
+            at -= self._lengths[leg]
             leg += 1
-            begin, end = self.path[leg], self.path[leg + 1]
-            length = float(np.linalg.norm(end - begin))
-            along = (end - begin) / length
+            begin, along = self.path[leg], self._directions[leg]
         return begin + along * max(at, 0.0)
 
     def _settle(self, here: np.ndarray, yaw: float) -> np.ndarray:
@@ -189,9 +188,15 @@ class PathFollower:
             self._steps_since_progress += 1
 
     def _clipped(self, forward: float, turn: float) -> np.ndarray:
-        return self.speed * np.clip([forward / fetch.MAX_BASE_SPEED, turn], -1.0, 1.0)
+        forward = min(max(forward / fetch.MAX_BASE_SPEED, -1.0), 1.0)
+        return np.array([self.speed * forward, self.speed * min(max(turn, -1.0), 1.0)])
 
 
 def wrapped(angle: float) -> float:
     """The angle in [-pi, pi)."""
     return float((angle + np.pi) % (2.0 * np.pi) - np.pi)
+
+
+def _norm(vector: np.ndarray) -> float:
+    """Its length, without the checks of `np.linalg.norm`, which are most of the time here."""
+    return math.sqrt(vector.dot(vector))

@@ -8,6 +8,7 @@ The arm reaches out 0.6 m; a way that is free for the base alone is not free for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -170,19 +171,19 @@ def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:
 def predict(start, way: Way) -> np.ndarray:
     """Base poses [T, 3] of a drive, by the follower on a base with a lag of 0.1 s."""
     follower = way.follower()
-    pose, velocity = np.array(start, dtype=float), np.zeros(2)
-    poses = [pose.copy()]
+    x, y, yaw = (float(value) for value in start)
+    poses, forward, turn = [(x, y, yaw)], 0.0, 0.0
     blend = CONTROL_DT / (CONTROL_DT + 0.07)
     for _ in range(MAX_PREDICTION):
-        command = follower.act((pose[0], pose[1], pose[2]))
+        command = follower.act((x, y, yaw)).tolist()
         if follower.is_done or follower.is_stuck:
             break
-        wanted = np.array([fetch.MAX_BASE_SPEED, fetch.MAX_BASE_TURN]) * command
-        velocity += blend * (wanted - velocity)
-        pose[0] += CONTROL_DT * velocity[0] * np.cos(pose[2])
-        pose[1] += CONTROL_DT * velocity[0] * np.sin(pose[2])
-        pose[2] += CONTROL_DT * velocity[1]
-        poses.append(pose.copy())
+        forward += blend * (fetch.MAX_BASE_SPEED * command[0] - forward)
+        turn += blend * (fetch.MAX_BASE_TURN * command[1] - turn)
+        x += CONTROL_DT * forward * math.cos(yaw)
+        y += CONTROL_DT * forward * math.sin(yaw)
+        yaw += CONTROL_DT * turn
+        poses.append((x, y, yaw))
     return np.array(poses)
 
 
