@@ -1,12 +1,30 @@
-"""What all tests share: no settings of the person who runs them, one thread, and no window."""
+"""What all tests share: no settings of the person who runs them, one thread, and no window.
+
+Several processes may run them, each whole files (`./run test`): what a module's fixture makes is
+made once, and tests that look for processes and memory that stayed find their own.
+"""
 
 import os
+from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
+
+ROOT = Path(__file__).parent
+# A fresh checkout compiles kernels for a minute. One process does so in the first file while others
+# run what needs no kernels; what takes long in one piece does not come last either.
+FIRST = ("planner/agents/test_chain.py", "test_types.py", "ver/", "cluster/", "system/")
+
+
+def pytest_collection_modifyitems(items):
+    def place(item):
+        name = item.path.as_posix().removeprefix(f"{ROOT.as_posix()}/")
+        return next((i for i, first in enumerate(FIRST) if name.startswith(first)), len(FIRST))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

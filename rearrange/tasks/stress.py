@@ -19,7 +19,7 @@ import numpy as np
 
 from rearrange.sim.homes.layout import HAB, SPLITS, layout_ids
 from rearrange.tasks.actions import ACTION_SIZE, GRIP, STOP
-from rearrange.tasks.episodes.generate import generate_episode
+from rearrange.tasks.episodes.generate import first_home, generate_episode
 from rearrange.tasks.limit_watch import LimitWatch
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import TASKS
@@ -112,8 +112,9 @@ def _one_episode_a_home(split: str, seed: int, homes: str) -> list:
     found: dict[str, Any] = {}
     index, wanted = 0, len(layout_ids(split, homes))
     while len(found) < wanted:
-        episode = generate_episode("tidy_house", split, seed, index, homes=homes)
-        found.setdefault(episode.scene.layout_id, episode)
+        if first_home("tidy_house", split, seed, index, homes) not in found:
+            episode = generate_episode("tidy_house", split, seed, index, homes=homes)
+            found.setdefault(episode.scene.layout_id, episode)
         index += 1
     return list(found.values())
 

@@ -47,7 +47,7 @@ def late_signals_are_harmless():
 
 def trainer(run_dir, build=None, fault="none", at_step=60, step_s=0.0, **settings):
     cfg = {"num_envs": 4, "num_steps": 16, "device": "cpu", "total_steps": ENDLESS}
-    cfg["workers"] = PoolCfg(step_timeout_s=1.0, max_restarts=settings.pop("max_restarts", 8))
+    cfg["workers"] = PoolCfg(step_timeout_s=3.0, max_restarts=settings.pop("max_restarts", 8))
     make_env = functools.partial(FaultyEnv, fault=fault, at_step=at_step, step_s=step_s)
     build = build or (lambda o, a: build_policy(o, a, PRESETS["mlp"]))
     return Trainer(make_env, build, TrainerCfg(**cfg | settings), run_dir, is_quiet=True)

@@ -106,6 +106,26 @@ def generate_episode(
     Raises UserError for an unknown task, split, kind of starts or set of homes, or a negative seed
     or index.
     """
+    make, ids, rng = _draws(task, split, seed, index, starts, homes)
+    for _ in range(MAX_TRIES):
+        layout_id = ids[rng.integers(len(ids))]
+        try:
+            return make(task, split, seed, index, layout_id, rng)
+        except Retry:
+            continue
+    raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
+
+
+def first_home(task: str, split: str, seed: int, index: int, homes: str = HAB) -> str:
+    """The home that an episode is tried in first and mostly lies in: found without making it."""
+    _, ids, rng = _draws(task, split, seed, index, "task", homes)
+    return ids[rng.integers(len(ids))]
+
+
+def _draws(
+    task: str, split: str, seed: int, index: int, starts: str, homes: str
+) -> tuple[Maker, tuple[str, ...], np.random.Generator]:
+    """What makes an episode, of which homes, and its random numbers."""
     if starts not in STARTS:
         raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
     definition = TASKS[task]
@@ -121,14 +141,7 @@ def generate_episode(
         ids += varied_layout_ids()
     if starts == "varied" or make is not episodes.make:
         numbers.append(STREAM_NUMBERS[starts])
-    rng = np.random.default_rng(numbers)
-    for _ in range(MAX_TRIES):
-        layout_id = ids[rng.integers(len(ids))]
-        try:
-            return make(task, split, seed, index, layout_id, rng)
-        except Retry:
-            continue
-    raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
+    return make, ids, np.random.default_rng(numbers)
 
 
 def _finish_home(

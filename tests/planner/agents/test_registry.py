@@ -93,20 +93,25 @@ def test_agents_have_what_reports_and_videos_show(pick, name):
     assert isinstance(agent.attempts, list)
 
 
-def test_the_oracle_plays_a_home_to_its_end_and_stops(env):
+@pytest.fixture(scope="module")
+def played(env):
+    """An oracle after a whole episode; the last info and the number of steps."""
     agent = OracleAgent(env)
-    info, steps = play(agent, env, 0)
+    return agent, *play(agent, env, 0), list(agent.attempts)
+
+
+def test_the_oracle_plays_a_home_to_its_end_and_stops(played):
+    _, info, steps, attempts = played
     assert info["success"] and info["is_stop_called"]
     assert all(info["stages"].values())
-    assert [name for name, _ in agent.attempts] == ["navigate", "pick", "navigate", "place"]
+    assert [name for name, _ in attempts] == ["navigate", "pick", "navigate", "place"]
     assert steps < 1500
 
 
-def test_the_oracle_forgets_the_last_episode(env):
+def test_the_oracle_forgets_the_last_episode(env, played):
     fresh = OracleAgent(env)
     first = play(fresh, env, 1)
-    used = OracleAgent(env)
-    play(used, env, 0)
+    used, *_ = played
     again = play(used, env, 1)
     assert again[1] == first[1] and used.attempts == fresh.attempts
 

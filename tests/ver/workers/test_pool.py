@@ -262,7 +262,8 @@ def test_nothing_is_left_behind_also_by_workers_that_do_not_listen(pools):
         assert time.monotonic() - begin < 5.0
         assert not {*pids, *pool.pids} & {*processes()}
     assert num_pipes() == files
-    assert not (shared_memory_files() - shared) - in_use()
+    left = shared_memory_files() - shared - in_use()
+    assert not left & shared_memory_files()  # tests beside this one have their own, for a moment
 
 
 def test_workers_import_neither_torch_nor_the_callers_script(tmp_path):
