@@ -13,7 +13,7 @@ class BenchCfg:
     what: str = MISSING
     """What to measure: sim; for others see `rearrange help bench trainers` and `bench scaling`."""
     output: str | None = None
-    """Also write the figures to this JSON file."""
+    """Also write the measurements to this JSON file."""
     num_steps: int = 10_000
     """Steps of Pick for env.step."""
     num_resets: int = 100
@@ -98,7 +98,7 @@ class BenchScalingCfg:
     what: str = "scaling"
     """What to measure: how the trainer's speed grows with ranks."""
     output: str | None = None
-    """Also write the figures to this JSON file, and a plot beside it."""
+    """Also write the measurements to this JSON file, and a plot beside it."""
     ranks: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 16])
     """Numbers of ranks to measure, all on this machine; 1 is always among them."""
     ways: str = "ver,ver_waits,nover,nover_stops,ddppo"

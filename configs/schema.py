@@ -305,7 +305,7 @@ class ListCfg:
 @dataclass(kw_only=True)
 class PlotCfg:
     runs: list[str] = MISSING
-    """Folders of training runs, as bare words; runs that differ in their seed make one curve."""
+    """Folders of training runs, without a key; runs that differ in their seed make one curve."""
     output: str = "outputs/curves.png"
     """The picture: .png, .svg or .pdf."""
     x: str = "step"
@@ -325,7 +325,7 @@ class PlotCfg:
 @dataclass(kw_only=True)
 class CompareCfg:
     runs: list[str] = MISSING
-    """Folders of evaluations (output_dir), as bare words: the first with each of the others."""
+    """Folders of evaluations (output_dir), without a key: the first with each of the others."""
     output: str | None = None
     """Also write the findings to this JSON file."""
 
@@ -344,7 +344,7 @@ class LaunchCfg:
     run_root: str = "runs"
     """Folder of the runs, which all machines see; each is named by what, mode and seed."""
     passed_on: list[str] = field(default_factory=list)
-    """All other words: settings of each training."""
+    """All other overrides: settings of each training."""
 
     def __post_init__(self) -> None:
         _check(bool(self.skills or self.envs), "launch needs skills=... or envs=...")
@@ -375,7 +375,7 @@ class TrainSkillsCfg:
     evaluate_stages: bool = False
     """Evaluate in the same episodes what each stage has made, too."""
     passed_on: list[str] = field(default_factory=list)
-    """All other words: settings of each stage's training."""
+    """All other overrides: settings of each stage's training."""
 
     def __post_init__(self) -> None:
         is_right = self.preset in PRESETS

@@ -29,7 +29,7 @@ HELP = ("-h", "--help", "help")
 VERBS: dict[str, Verb] = {
     "evaluate": Verb(
         "rearrange.eval.evaluate",
-        "run an agent through many episodes: figures, report, videos",
+        "run an agent through many episodes: metrics, report, videos",
         (
             "evaluate task=tidy_house agent=tp_srl split=val num_episodes=4 record=2",
             "evaluate task=set_table agent=oracle num_episodes=100",
@@ -103,7 +103,7 @@ VERBS: dict[str, Verb] = {
         ),
         "The learning settings are the VER paper's. Writes config.yaml, metrics.jsonl,\n"
         "summary.json, checkpoints/ and tensorboard/ into run_dir. Ctrl-C and SIGTERM save; the\n"
-        "same words and resume=auto go on. The command `train-skill` is the same.",
+        "same command with resume=auto continues. The command `train-skill` is the same.",
     ),
     "train-skills": Verb(
         "rearrange.commands.skills.train_skills",
@@ -116,9 +116,9 @@ VERBS: dict[str, Verb] = {
         ),
         "The stages stand in configs/skill/NAME.yaml. Prints the hours that they should take,\n"
         "trains them one after another (Ctrl-C saves, the same command goes on), and writes\n"
-        "NAME.safetensors for each skill and report.html. All other words are settings of each\n"
-        "stage's training, see `rearrange train-skill --help`; `train-skill NAME stage=STAGE` is\n"
-        "one stage alone. Exit code 1 if a stage failed.",
+        "NAME.safetensors for each skill and report.html. All other overrides are settings of\n"
+        "each stage's training, see `rearrange train-skill --help`; `train-skill NAME\n"
+        "stage=STAGE` is one stage alone. Exit code 1 if a stage failed.",
     ),
     "train": Verb(
         "rearrange.commands.training.train",
@@ -130,7 +130,7 @@ VERBS: dict[str, Verb] = {
         ),
         "What is not given and depends on the environment (the policy, some of ppo, returns and\n"
         "entropy) is chosen by its spaces and stands in run_dir/config.yaml afterwards. Ctrl-C\n"
-        "and SIGTERM save; the same words and resume=auto go on.",
+        "and SIGTERM save; the same command with resume=auto continues.",
     ),
     "launch": Verb(
         "rearrange.commands.training.launch",
@@ -140,10 +140,10 @@ VERBS: dict[str, Verb] = {
             "launch envs=CartPole-v1 seeds=0,1,2,3 scheme.num_cpus=2 num_envs=8",
             "launch skills=pick policy=paper scheme.world_size=8 scheme.num_gpus=1",
         ),
-        "All other words are settings of each training, see `rearrange train-skill --help`; those\n"
-        "of scheme say how many ranks one has and what a rank takes. Each training goes on from\n"
-        "what is in its folder, also after its machine was lost. Ctrl-C saves them all. Exit code\n"
-        "1 if one of them failed.",
+        "All other overrides are settings of each training, see `rearrange train-skill --help`;\n"
+        "those of scheme say how many ranks one has and what a rank takes. Each training goes on\n"
+        "from what is in its folder, also after its machine was lost. Ctrl-C saves them all.\n"
+        "Exit code 1 if one of them failed.",
     ),
     "export-skill": Verb(
         "rearrange.commands.training.export",
@@ -318,13 +318,13 @@ def load_settings(verb: str, words: list[str]) -> Any:
 
 
 def _help(verb: str, words: list[str]) -> str:
-    """What a verb's help prints; with words the values that they lead to."""
+    """What a verb's help prints; with overrides the values that they lead to."""
     settings = load_settings(verb, words) if words else None
     return verb_help(verb, VERBS[verb], settings)
 
 
 def split_verb(words: list[str]) -> tuple[str, list[str]]:
-    """The verb, of one word or two, and the words after it. Raises UserError for an unknown one."""
+    """The verb, of one word or two, and its arguments. Raises UserError for an unknown one."""
     two, word = " ".join(words[:2]), words[0]
     if two in VERBS:
         return two, words[2:]

@@ -21,7 +21,7 @@ class Verb:
 
 
 def verb_help(name: str, verb: Verb, settings: Any = None) -> str:
-    """The text. With settings, which some words lead to, their values instead of the defaults."""
+    """The text. With settings, their values instead of the defaults."""
     from rearrange.commands.settings import verb_defaults
     from rearrange.commands.words import BARE_KEYS
 

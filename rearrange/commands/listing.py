@@ -5,8 +5,8 @@ from rearrange.tasks.rules.definition import TASKS
 
 SPLITS = {
     "train": "apartments to learn in",
-    "val": "apartments never trained in, for choosing and for the figures of a run",
-    "test": "apartments never trained in, for the last figures only",
+    "val": "apartments never trained in, for model selection and a run's own evaluations",
+    "test": "apartments never trained in, for final results only",
 }
 RENDERERS = {
     "auto": "plain",

@@ -1,4 +1,4 @@
-"""From `key=value` words to typed values, once, with one clear line for every mistake.
+"""From `key=value` overrides to typed values, once, with one clear line for every mistake.
 
     ["pick", "ppo.clip_coef=0.1", "policy=paper"]
         --> Given(choices={"skill": "pick", "policy": "paper"}, values={"ppo.clip_coef": 0.1})
@@ -43,7 +43,7 @@ class Given:
     values: dict[str, Any] = field(default_factory=dict)
     """Of all other settings, those of parts with a dot."""
     passed_on: list[str] = field(default_factory=list)
-    """Words for another verb, whose settings they are."""
+    """Overrides for another verb, whose settings they are."""
 
     def changed(self, values: Mapping[str, Any], without: tuple[str, ...] = ()) -> Given:
         """The same with other values, and without some."""
@@ -52,7 +52,7 @@ class Given:
 
 
 def read(verb: str, words: list[str]) -> Given:
-    """What the words say.
+    """What a command line's overrides say.
 
     Args:
         words: `key=value` each, no key twice; bare ones are the value of the one setting of

@@ -1,10 +1,10 @@
-"""Where ranks meet after each rollout, and what they agree on there.
+"""Synchronisation of the ranks after each rollout, and what they agree on.
 
     collect --> meet: did all collect? how long did steps take? --> learn --> collect ...
                 who has to stop? when will the next rollout be stopped?
 
-Between two meetings a rank knows of the others only by counters in the store: that one wants to
-stop, and how many have finished. A process that is alone meets itself, which costs nothing.
+Between two synchronisations a rank knows of the others only by counters in the store: that one
+wants to stop, and how many have finished. A single process synchronises with nobody, at no cost.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Meeting:
         """Steps without which there is nothing to learn from."""
         return self._cfg.ppo.num_minibatches
 
-    # --- the meeting ---------------------------------------------------------------------------
+    # --- synchronisation -----------------------------------------------------------------------
 
     def agree_on_stop(self) -> bool:
         """True if any rank was asked to stop; then all are.
@@ -133,7 +133,7 @@ class Meeting:
         return bool(signums)
 
     def figures(self) -> dict[str, float]:
-        """Of the rollout that was met about last, to log."""
+        """Metrics of the rollout that was synchronised last, to log."""
         return self._figures
 
     def _compare(self, report: CollectReport | None, error: Exception | None) -> None:

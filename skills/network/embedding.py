@@ -105,7 +105,7 @@ class Embedding(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def joined(self, observation: dict[str, Tensor]) -> Tensor:
-        """All vectors but scans one after another, and some levelled, [B, length] float32."""
+        """All vectors but scans concatenated, some also in the base frame, [B, length] float32."""
         joined = _joined(observation, self.vectors)
         if not self.to_level:
             return joined

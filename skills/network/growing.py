@@ -1,8 +1,8 @@
-"""A policy that learned with few sensors, made into one that has more: at first it ignores them.
+"""Warm start of a policy with more sensors from one with fewer: it ignores the new ones at first.
 
     columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
                                                        zeros      zeros   as they were
-    columns of the layer that takes the vectors:     [ as they were | levelled vectors ]
+    columns of the layer that takes the vectors:     [ as they were | in base frame ]
                                                                       zeros
 
 What is seen costs time to compute, so what can be learned without it is learned first.
@@ -65,7 +65,7 @@ def with_senses(
 def _with_vectors(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """The levelled vectors, which stand last, are ignored at first."""
+    """The vectors in the base's frame, which stand last, are ignored at first."""
     given, wanted = known.get(VECTOR_LAYER), own.get(VECTOR_LAYER)
     if given is None or wanted is None or len(given) != len(wanted):
         return known

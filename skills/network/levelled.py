@@ -1,4 +1,4 @@
-"""Vectors from the hand to things, turned from the hand's axes into the base's.
+"""Vectors from the hand to things, rotated from the hand's frame into the base's.
 
     v_base = R(joint) v_hand,   R = Rz(q1) Ry(q2) Rx(q3) Ry(q4) Rx(q5) Ry(q6) Rx(q7)
     features: v_base [3], and 10 v_base within +-1 [3], which tells centimetres near the thing
@@ -24,7 +24,7 @@ LEVELLED_SIZE = 6
 
 
 def names_to_level(shapes: dict[str, tuple[int, ...]]) -> list[str]:
-    """Of the observations those that can be turned: vectors of the hand's axes, with the joints."""
+    """The observations that can be rotated: vectors in the hand's frame, beside joint angles."""
     if shapes.get(JOINT) != (len(fetch.ARM_AXES),):
         return []
     return [name for name in IN_HAND if shapes.get(name) == (3,)]

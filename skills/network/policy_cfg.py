@@ -34,7 +34,7 @@ class PolicyCfg:
     """Cells a side of a picture whose nearest surface goes in as a scan, beside what the encoder
     makes of it, see `nearest.py`. 0: none."""
     has_levelled: bool = False
-    """Vectors of the hand's axes go in in those of the base too, see `levelled.py`."""
+    """Vectors in the hand's frame are also given in the base's frame, see `levelled.py`."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
     hidden_sizes: list[int] = field(default_factory=lambda: [256])

@@ -29,7 +29,7 @@ class GuideCfg:
         for name in ("policy_turn", "teacher_turn"):
             turn = getattr(self, name)
             if len(turn) != 2 or not 1 <= turn[0] <= turn[1]:
-                raise ValueError(f"{name} must be two growing numbers from 1, got {turn}")
+                raise ValueError(f"{name} must be two increasing numbers from 1, got {turn}")
         if self.watch_every < 2:
             raise ValueError(f"watch_every must be at least 2, got {self.watch_every}")
         for name in ("stop_weight", "release_weight", "alone_steps"):

@@ -128,9 +128,9 @@ class Servo(Steering):
         """Into a shelf: faces it, the arm to READY, in with the base, down onto a point.
 
         From anywhere that leads in, or straight back to where it does; only from elsewhere it
-        drives to a place before it. All changes are gradual: where a label jumps, who learns it
-        comes to a stand. Where it has come to one it is told to go back a little, and nothing else
-        than before: who is told now this, now that of the arm as well does neither.
+        drives to a place before it. All changes are gradual: where a label jumps, the
+        student stalls. Where it has stalled it is told to back off a little, the arm's labels
+        staying as they were: with arm labels that alternate as well it does neither.
 
         Args:
             tip, slope: see `over`.
@@ -196,8 +196,7 @@ class Servo(Steering):
         """The action while the arm is caught on something, else None: back off, or leave a shelf.
 
         A shelf is left all the way. A few steps back would only lead to the same place again, and
-        labels that change while the robot stands still tell who learns them nothing: it would come
-        to a stand.
+        labels that change while the robot stands still teach the student nothing: it would stall.
         """
         is_caught = self.is_backing_off()
         if is_caught:

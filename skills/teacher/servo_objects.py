@@ -22,8 +22,8 @@ TALLEST = max(KINDS[name].half_height for name in HAB2_KINDS)  # m, above an obj
 class PickServo(Servo):
     """Over the object, straight down until it is held, up again, rest.
 
-    Nothing goes by how tall the object is, which who learns this cannot see. Labels that did were
-    averaged: the hand came to a stand above what is flat and beside what is tall.
+    Nothing depends on the object's height, which the student cannot see. It averaged labels that
+    did: the hand stalled above flat objects and beside tall ones.
     """
 
     CLEAR = 0.04  # m above the tallest object's top, until the hand is over its centre

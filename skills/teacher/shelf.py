@@ -99,8 +99,8 @@ class Shelf:
     def readiness(self, base: tuple[float, float, float]) -> float:
         """How far the arm should be ready to reach in, from 0 by degrees to 1.
 
-        Where a limit is is hard to see. What the arm is told on both sides of it has to be the
-        same, else who learns it comes to a stand there.
+        Where a limit lies is hard to see. The arm's labels have to be the same on both sides of
+        it, else the student stalls there.
         """
         return float(np.clip((READY_FROM - self._from_it(base)[0]) / NEARER, 0.0, 1.0))
 

@@ -29,7 +29,7 @@ RIDGE_NEAR = 0.12  # m around what is reached for that do not count
 RIDGE_ASIDE = 0.05  # m beside the way that count
 LOOKAHEAD = 0.35  # m along the way
 REPLAN_STEPS = 10
-WIDE = 3.0  # of how much longer a way may be that keeps off furniture: who learns it drives worse
+WIDE = 3.0  # of how much longer a way may be that keeps off furniture; the student drives worse
 ABOUT, TURNING = 2.5, 0.3  # rad that count as turning about, rad/s that count as turning
 
 
@@ -74,8 +74,8 @@ class Steering:
     def turn(self, error: float) -> float:
         """Share of the base's turning speed for an error in heading, rad.
 
-        A robot that is turning about goes on that way round. Which is the shorter may hang on what
-        who learns this does not see; which way it turns it knows, and does not stop in between.
+        A robot that is turning about goes on that way round. Which is the shorter may depend on
+        what the student does not see; it does see which way it turns, and does not stop half-way.
         """
         rate = self.sim.base_turn_rate
         if abs(error) > ABOUT and abs(rate) > TURNING and rate * error < 0.0:

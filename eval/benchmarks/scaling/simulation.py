@@ -51,7 +51,7 @@ class Costs:
     batch_s: float = 0.0
     """The collector's own work on each batch of requests."""
     rollout_s: tuple[float, float] = (0.0, 0.0)
-    """(a, b) of a + b R: meeting, logging, between two rollouts."""
+    """(a, b) of a + b R: synchronisation and logging between two rollouts."""
     hop_s: float = 0.0
     """An all-reduce in a ring takes 2 (R - 1) hops."""
     bytes_s: float = 0.0

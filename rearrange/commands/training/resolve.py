@@ -88,7 +88,7 @@ def _first(subject: Subject) -> Layer:
 
 
 def given_kwargs(given: Given) -> dict[str, Any]:
-    """The user's own words for the environment."""
+    """The user's own overrides for the environment."""
     own = [(key.partition("."), value) for key, value in given.values.items()]
     return {name: value for (part, _, name), value in own if part == "env_kwargs"}
 

@@ -39,7 +39,7 @@ def what_to_train(settings: AnyRunCfg) -> Subject:
 
 
 def run_folder(settings: RunCfg, subject: Subject) -> Path:
-    """`run_dir`, or else a name from what is trained, so that the same words find it again."""
+    """`run_dir`, or else a name from what is trained, so that the same command finds it again."""
     if settings.run_dir is not None:
         return Path(settings.run_dir).expanduser()
     return Path("runs") / f"{subject.short_name}-{settings.mode}-{settings.seed}"

@@ -7,7 +7,8 @@
     free          collecting never waits for learning        async: weights change under way
 
 Each yields (storage, report). The storage is the caller's until it asks for the next one. Where
-there are several ranks they `meet` after each rollout, in the caller's thread; see `meeting.py`.
+there are several ranks they synchronise (`meet`) after each rollout, in the caller's thread; see
+`meeting.py`.
 """
 
 from __future__ import annotations

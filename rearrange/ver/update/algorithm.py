@@ -162,7 +162,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> dict[str, float]:
-        """Learns from a rollout that `compute_returns` has judged; figures to log, `group/name`.
+        """Learns from a rollout that `compute_returns` has judged; metrics to log, `group/name`.
 
         Raises NonFinite for a loss or gradient that is not finite.
         """

@@ -42,7 +42,7 @@ class Pass(NamedTuple):
     rows: RolloutRows
     sequences: Sequences
     is_told_of: bool = True
-    """Whether its figures are among those to log."""
+    """Whether its metrics are among those to log."""
 
 
 class Learner(Algorithm):
@@ -106,7 +106,7 @@ class Learner(Algorithm):
         """What is minimised, scalars to log, and what the policy thinks of the steps now."""
 
     def _is_enough(self, figures: list[Figures]) -> bool:
-        """Whether an update ends after a pass whose minibatches have these figures."""
+        """Whether an update ends after a pass whose minibatches have these metrics."""
         return False
 
     def _after_backward(self, evaluation: Evaluation) -> list[nn.Parameter]:
@@ -189,7 +189,7 @@ class Learner(Algorithm):
         return {}
 
     def _name_culprit(self, what: str, error: float) -> str:
-        """Of several ranks' words those of the one whose own numbers are not finite."""
+        """Of several ranks' messages that of the one whose own numbers are not finite."""
         if self.ranks.is_alone:
             return what
         found = self.ranks.gather([math.isfinite(error), what])

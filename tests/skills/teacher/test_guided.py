@@ -105,7 +105,7 @@ def test_the_same_actions_give_the_same_turns_and_labels():
 
 
 def test_turns_must_have_a_length():
-    with pytest.raises(ValueError, match="policy_turn must be two growing numbers from 1"):
+    with pytest.raises(ValueError, match="policy_turn must be two increasing numbers from 1"):
         GuideCfg(policy_turn=(9, 3))
 
 

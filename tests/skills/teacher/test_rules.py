@@ -51,8 +51,9 @@ def test_the_rules_solve_most_episodes(task, least):
     ("task", "indices"), [("pick", (50, 80, 243, 361, 446)), ("place", (22, 141, 203, 441, 502))]
 )
 def test_the_rules_reach_into_the_fridge_past_its_open_door(task, indices):
-    # From beside the door the way around it takes as long as the task's 300 steps.
-    kwargs = {"depth": False, "split": "train", "max_episode_steps": 400}
+    # The task's 300 steps and one: from beside the door the way around it takes Pick 80 301. Of the
+    # others the longest takes 294.
+    kwargs = {"depth": False, "split": "train", "max_episode_steps": 301}
     env = make_gym(0, TASKS[task], 1, kwargs)
     sim = env.unwrapped.sim
     for index in indices:
@@ -112,7 +113,7 @@ def test_the_hand_comes_in_above_the_tallest_object_whatever_it_is_to_pick():
     assert len(heights) >= 6 and min(heights) < 0.02 and max(heights) > 0.08
 
 
-def test_before_the_fridge_a_robot_that_came_to_a_stand_goes_back_and_in_again():
+def test_before_the_fridge_a_robot_that_stalled_goes_back_and_in_again():
     env = make_gym(0, TASKS["pick"], 1, {"depth": False, "split": "train", "starts": "chain"})
     sim = env.unwrapped.sim
     index = next(i for i in range(20) if _is_in_fridge(env, i))
@@ -130,7 +131,9 @@ def test_before_the_fridge_a_robot_that_came_to_a_stand_goes_back_and_in_again()
         return action[BASE][0]
 
     assert any(follow() and ahead() > 1.25 for _ in range(200))  # before it
-    assert any(follow() > 0.1 and ahead() < 1.15 for _ in range(250))  # on its way in
+    # On its way in, 120 steps later; of ten such episodes the slowest takes 153, as the arm gets
+    # ready on the way.
+    assert any(follow() > 0.1 and ahead() < 1.15 for _ in range(150))
     for _ in range(STALL_STEPS + 20):  # it comes to rest first
         answers = teacher.act()
         env.step(np.zeros(ACTION_SIZE))
