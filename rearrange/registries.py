@@ -7,8 +7,9 @@
     NETWORKS    policies: of observation, action and `PolicyCfg`           skills/network/policy.py
     ALGORITHMS  what learns from rollouts: act, store, returns, update     ver/update/algorithm.py
     KINDS       loose objects: shape, size, mass, colour                   sim/home/objects.py
+    KINDS       furniture: boxes, surfaces; for files of homes             sim/homes/kinds.py
 
-The last three stay where they are, as torch and the simulator come with them.
+The last four stay where they are, as torch and the simulator come with them.
 
 `rearrange.system.registry` says how names are found, and how a module of your own adds some. This
 is the one place where the names of the package's own stand. None of them is imported for it:

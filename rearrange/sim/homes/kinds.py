@@ -1,4 +1,6 @@
-"""Furniture of procedural homes: each kind with sizes and colours drawn from a range.
+"""Furniture of procedural homes and of files: each kind with sizes and colours drawn from a range.
+
+    KINDS.add("aquarium", draw)     in a module of your own: files of homes may then name it
 
 Measures are whole millimetres, ours, around those of usual furniture; what holds objects stays
 within the height that Fetch's arm works at. A piece's frame is that of `furniture`.
@@ -12,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from rearrange.sim.home.furniture import PIECES, Box, Piece, Surface
+from rearrange.system.registry import Registry
 
 NUM_EXTRAS, EXTRA_BOXES = 16, 5  # pieces beyond those of HAB's homes that the model has, and boxes
 Colour = tuple[float, float, float]
@@ -235,7 +238,9 @@ def resized(piece: Piece, sizes: tuple[float, float, float]) -> Piece:
 
 
 Draw = Callable[[np.random.Generator, str], Piece]
-KINDS: dict[str, Draw] = {
+KINDS: Registry[Draw] = Registry("kind of furniture")
+"""Kind -> what draws a piece of it for a slot of the model."""
+for _name, _draw in {
     "table": table, "chair": chair, "sofa": sofa, "tvstand": tvstand, "shelf": shelf,
     "plant": plant, "lamp": lamp, "bed": bed, "desk": desk, "tub": tub, "toilet": toilet,
     "chest": _solid(((200, 260), (350, 650), (700, 1150)), WOODS),
@@ -248,5 +253,5 @@ KINDS: dict[str, Draw] = {
     "armchair": _solid(((380, 430), (380, 450), (400, 440)), FABRICS),
     "basin": _board("basin", ((220, 260), (280, 600), (820, 880))),
     "sideboard": _board("sideboard", ((190, 240), (500, 1000), (640, 880))),
-}  # fmt: skip
-"""Kind -> what draws a piece of it for a slot of the model."""
+}.items():  # fmt: skip
+    KINDS.add(_name, _draw)

@@ -46,7 +46,6 @@ SLOTS = {
 }  # fmt: skip
 """Kind -> where HAB's homes have it; more of a kind, and other kinds, are extras."""
 NEEDED = ("counter", "fridge", "table", "low_table", "sofa", "tvstand", "chair")
-KINDS = tuple(sorted({*kinds.KINDS, *SLOTS, "worktop"}))
 _COLUMN_NAMES = {"left": "left", "sink": "middle", "right": "right"}
 
 
@@ -137,8 +136,9 @@ class OwnHome:
 
     def _piece(self, node: Node) -> tuple[str, Piece]:
         kind = node["kind"].text()
-        if kind not in KINDS:
-            node["kind"].fail(f"be one of {', '.join(KINDS)}")
+        known = sorted({*kinds.KINDS, *SLOTS, "worktop"})
+        if kind not in known:
+            node["kind"].fail(f"be one of {', '.join(known)}")
         free = [slot for slot in SLOTS.get(kind, ()) if slot not in self.kinds]
         is_single = kind in ("counter", "fridge", "sofa", "tvstand", "table", "low_table")
         if not free and (is_single or not self._extras):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rearrange.errors import UserError
+from rearrange.sim.home.furniture import Box, Piece, Surface
+from rearrange.sim.homes import kinds
 from rearrange.sim.homes.own import MAX_BYTES, OwnHome, from_procedural
 from rearrange.sim.homes.procedural import make_home
 from rearrange.tasks.registry import make_env
@@ -44,6 +46,29 @@ def test_a_procedural_home_written_as_a_file_is_that_home(tmp_path):
         assert own.counter.drawers[joint][0] == pytest.approx(place[0], abs=1e-3)
     for name in ("sofa", "table_01", "fridge"):
         assert own.shapes[name].half == pytest.approx(home.layout.shapes[name].half, abs=1e-3)
+
+
+def test_furniture_of_ones_own_stands_in_a_home_and_holds_objects(flat, tmp_path, monkeypatch):
+    def draw(rng, slot):
+        low, glass = Box((0, 0, 0.3), (0.2, 0.4, 0.3)), Box((0, 0, 0.75), (0.18, 0.3, 0.15))
+        lid = Surface(f"receptacle_aabb_aquarium_{slot}", (0.0, 0.0, 0.9), (0.18, 0.3), 1.0)
+        return Piece(slot, (0.2, 0.4), (low, glass), (lid,))
+
+    bed = next(entry for entry in flat["furniture"] if entry["kind"] == "bed")
+    flat["furniture"][flat["furniture"].index(bed)] = {
+        "kind": "aquarium", "at": bed["at"], "yaw": bed["yaw"],
+    }  # fmt: skip
+    path = tmp_path / "home.json"
+    path.write_text(json.dumps(flat))
+    with pytest.raises(UserError, match="kind must be one of armchair, .*got 'aquarium'"):
+        OwnHome(str(path))
+    monkeypatch.setattr(kinds.KINDS, "_things", dict(kinds.KINDS._things))
+    kinds.KINDS.add("aquarium", draw)
+    home = OwnHome(str(path))
+    slot = next(slot for slot, kind in home.kinds.items() if kind == "aquarium")
+    assert home.layout.pieces[slot][:2] == tuple(bed["at"])
+    (lid,) = [r for r in home.layout.receptacles if r.piece == slot]
+    assert lid.pos[2] == pytest.approx(0.9)
 
 
 def piece(flat, kind):
