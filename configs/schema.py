@@ -23,7 +23,7 @@ class TaskCfg:
     """The task's name, as `rearrange list` prints it."""
     title: str = MISSING
     """The heading in reports."""
-    stage_skills: list[list[str]] = field(default_factory=list)
+    stage_skills: list[list[str]] = field(default_factory=list[list[str]])
     """For each stage in order the skills it needs beyond the stage before; empty for one skill."""
 
 
@@ -45,7 +45,7 @@ class AgentSettings:
     skills: str | None = None
     """Folder of trained skills, NAME.safetensors or a run's folder NAME each; none: those that come
     with the package."""
-    oracle_skills: list[str] = field(default_factory=list)
+    oracle_skills: list[str] = field(default_factory=list[str])
     """agent=tp_srl...: the oracle, which reads the simulator's state, does these skills instead."""
     looks: str = "auto"
     """Agents that plan: what they know after each skill, to plan again if need be. none: nothing,
@@ -54,7 +54,7 @@ class AgentSettings:
     max_failures: int | None = None
     """Agents that plan: with so many failed skills an episode is given up; none: 1 with looks=none,
     as in Habitat, else 20."""
-    limits: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict[str, int])
     """agent=tp_srl...: control steps of a skill, limits.pick=300; none: the usual ones."""
 
 
@@ -278,7 +278,7 @@ class ExportSkillCfg:
     its inputs and outputs."""
     env: str | None = None
     """The run's environment as package.module:Id, if a module of yours makes it known."""
-    average: list[str] = field(default_factory=list)
+    average: list[str] = field(default_factory=list[str])
     """Further runs or skill files of the same skill whose weights are averaged with the run's."""
     max_megabytes: float = 6.0
     """A larger file is refused: skills are to be shipped with the package."""
@@ -335,15 +335,15 @@ class CompareCfg:
 
 @dataclass(kw_only=True)
 class LaunchCfg:
-    skills: list[str] = field(default_factory=list)
+    skills: list[str] = field(default_factory=list[str])
     """Train these skills of the home, with commas."""
-    envs: list[str] = field(default_factory=list)
+    envs: list[str] = field(default_factory=list[str])
     """Train in these Gymnasium environments, with commas."""
     seeds: list[int] = field(default_factory=lambda: [0])
     """Train each of them with each of these seeds."""
     run_root: str = "runs"
     """Folder of the runs, which all machines see; each is named by what, mode and seed."""
-    passed_on: list[str] = field(default_factory=list)
+    passed_on: list[str] = field(default_factory=list[str])
     """All other overrides: settings of each training."""
 
     def __post_init__(self) -> None:
@@ -356,7 +356,7 @@ class LaunchCfg:
 
 @dataclass(kw_only=True)
 class TrainSkillsCfg:
-    skills: list[str] = field(default_factory=list)
+    skills: list[str] = field(default_factory=list[str])
     """Train these, with commas; none: all seven."""
     preset: str = "laptop"
     """Whose stages: laptop, for two cores, or paper, for a GPU."""
@@ -374,7 +374,7 @@ class TrainSkillsCfg:
     """Evaluate each skill's file in so many validation episodes. 0: none."""
     evaluate_stages: bool = False
     """Evaluate in the same episodes what each stage has made, too."""
-    passed_on: list[str] = field(default_factory=list)
+    passed_on: list[str] = field(default_factory=list[str])
     """All other overrides: settings of each stage's training."""
 
     def __post_init__(self) -> None:

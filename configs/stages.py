@@ -28,9 +28,9 @@ BEFORE = "before"  # the stage before this one
 class Recipe:
     total_steps: int | None = None
     """Environment steps; none: as said below it."""
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the environment is made with."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings of `train-skill`, nested: {ppo: {learning_rate: 1e-3}}."""
 
 
@@ -45,7 +45,7 @@ class Stage(Recipe):
     warm_start: str = BEFORE
     """With whose weights it begins: an earlier stage's, `before`, or `none`: fresh ones. The first
     stage of all has fresh ones in any case."""
-    average: list[str] = field(default_factory=list)
+    average: list[str] = field(default_factory=list[str])
     """method=average: of which stages."""
 
     def __post_init__(self) -> None:

@@ -43,9 +43,9 @@ class RunCfg(TrainerCfg):
     algorithm: str = STANDARD
     """What learns: ppo, or one of a module of yours, my_module:MyAlgorithm. Imitation is
     method=imitation of train-skill."""
-    algorithm_kwargs: dict[str, Any] = field(default_factory=dict)
+    algorithm_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
     """Passed on to an algorithm of yours, one by one: algorithm_kwargs.NAME=VALUE."""
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
     """Passed on to the environment, one by one: env_kwargs.NAME=VALUE."""
     warm_start: str | None = None
     """Begin with these weights: the folder of a run, or a skill file."""

@@ -59,7 +59,7 @@ class EncodedTask:
 
 def facts_of(state: int) -> list[int]:
     """The numbers of the facts that hold, ascending."""
-    facts = []
+    facts: list[int] = []
     while state:
         lowest = state & -state
         facts.append(lowest.bit_length() - 1)
@@ -85,7 +85,7 @@ def encode(task: GroundTask) -> EncodedTask:
     wishes = [(fact, True) for fact in task.goal_pos] + [(fact, False) for fact in task.goal_neg]
     impossible = [literal for literal in wishes if fixed(literal) is False]
     wishes = [literal for literal in wishes if fixed(literal) is None]
-    possible = []
+    possible: list[Step] = []
     for action in task.actions:
         needs = [(fact, True) for fact in sorted(action.preconditions_pos)]
         needs += [(fact, False) for fact in sorted(action.preconditions_neg)]
@@ -124,7 +124,8 @@ def _relevant(possible: Sequence[Step], wishes: Sequence[Literal]) -> list[Step]
             makers.setdefault((fact, True), []).append(index)
         for fact in _gone(action):
             makers.setdefault((fact, False), []).append(index)
-    stack, asked, kept = list(wishes), set(wishes), set()
+    stack, asked = list(wishes), set(wishes)
+    kept: set[int] = set()
     while stack:
         for index in makers.get(stack.pop(), ()):
             if index not in kept:
@@ -137,7 +138,7 @@ def _relevant(possible: Sequence[Step], wishes: Sequence[Literal]) -> list[Step]
 
 def _operators(possible: Sequence[Step], number: dict[Literal, int]) -> Iterable[Operator]:
     everything = (1 << len(number)) - 1
-    seen = set()
+    seen: set[tuple[tuple[int, ...], frozenset[int], frozenset[int]]] = set()
     for action, needs in possible:
         changes = [(f, True) for f in action.add_effects] + [(f, False) for f in _gone(action)]
         adds = {number[change] for change in changes if change in number}

@@ -82,6 +82,10 @@ def _next_layer(
     raise OutOfStates
 
 
+Entry = tuple[int, int, int, list[int] | None, Operator | None]
+"""Of a queue: estimate, number, state, its relaxed plan if known, the action still to apply."""
+
+
 class _Greedy:
     def __init__(self, task: EncodedTask, spend: Callable[[], None]) -> None:
         self._relaxed = RelaxedPlans(task)
@@ -108,7 +112,7 @@ class _Greedy:
         """A way to the goals, None if there is none. Raises OutOfStates after `limit` states."""
         goal_mask = sum(1 << goal for goal in goals)
         came_from: dict[int, tuple[int, list[Operator]] | None] = {start: None}
-        queues: list[list[tuple]] = [[], []]  # all, preferred
+        queues: tuple[list[Entry], list[Entry]] = ([], [])  # all, preferred
         turns = [0, 0]
         number = count()
         best = len(self._operators) + 1

@@ -80,7 +80,7 @@ class _Grounder:
             self._members[ROOT].append(name)
         self._member_sets = {name: frozenset(members) for name, members in self._members.items()}
         # Found facts by predicate, and by predicate, argument position and object there.
-        self._facts: dict[tuple, list[Fact]] = defaultdict(list)
+        self._facts: dict[tuple[str | int, ...], list[Fact]] = defaultdict(list)
         self._seen: set[Fact] = set()
         self._queue: deque[Fact] = deque()
         # predicate -> (schema, its positive atoms, which of them has the predicate)

@@ -154,7 +154,7 @@ class RelaxedTask:
         supported: dict[int, list[int]] = {}
         for operator, fact in enumerate(supporters):
             supported.setdefault(fact, []).append(operator)
-        cut = []
+        cut: list[int] = []
         reached = set(start)
         stack = [-1, *start]  # -1 supports the actions without preconditions
         while stack:

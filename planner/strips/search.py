@@ -232,7 +232,7 @@ def _a_star(
 
 
 def _path(came_from: dict[int, tuple[int, Operator] | None], state: int) -> list[Operator]:
-    plan = []
+    plan: list[Operator] = []
     while (step := came_from[state]) is not None:
         state, operator = step
         plan.append(operator)

@@ -87,7 +87,15 @@ class _Raise(ErrorListener):
     def __init__(self, source: str) -> None:
         self.source = source
 
-    def syntaxError(self, recognizer, offendingSymbol, line, column, msg, e) -> NoReturn:  # noqa: N802, N803
+    def syntaxError(  # noqa: N802
+        self,
+        recognizer: object,
+        offendingSymbol: object,
+        line: int,
+        column: int,
+        msg: str,
+        e: object,  # noqa: N803
+    ) -> NoReturn:
         what = " ".join(msg.split())
         if isinstance(recognizer, pddlLexer):
             what = f"these characters are not PDDL: {what.partition('at: ')[2] or what}"

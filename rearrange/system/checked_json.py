@@ -68,14 +68,15 @@ DECODER = json.JSONDecoder(
 
 def quoted(value: Any) -> str:
     """A wrong value, short enough for a line and without line breaks."""
-    text = ascii(value) if not isinstance(value, (dict, list)) else _outline(value)
+    outline = _outline(value)
+    text = ascii(value) if outline is None else outline.format(len(value))
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
-def _outline(value: dict | list) -> str:
+def _outline(value: Any) -> str | None:
     if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return f"an object of {len(value)} keys"
+        return "a list of {}"
+    return "an object of {} keys" if isinstance(value, dict) else None
 
 
 class Node:

@@ -29,11 +29,11 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rearrange.errors import UserError
 from rearrange.system.processes import start_of
@@ -124,7 +124,7 @@ class HeldFolder:
 
 
 @contextmanager
-def hold_folder(folder: Path, setting: str = "run_dir") -> Iterator[HeldFolder]:
+def hold_folder(folder: Path, setting: str = "run_dir") -> Generator[HeldFolder]:
     """Makes the folder if need be and holds it for the block.
 
     Args:
@@ -276,8 +276,9 @@ def _parsed(content: bytes) -> dict[str, Any]:
     """A record; empty if it is none."""
     texts = ("host", "boot", "processes", "since", "token")
     with suppress(ValueError, RecursionError):
-        record = json.loads(content)
-        if isinstance(record, dict) and all(
+        parsed = json.loads(content)
+        record = cast("dict[str, Any]", parsed if isinstance(parsed, dict) else {})
+        if all(
             isinstance(record.get(name), kind)
             for name, kind in [*((name, str) for name in texts), ("pid", int), ("started", int)]
         ):

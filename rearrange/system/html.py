@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -40,10 +39,14 @@ def page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-def table(heads: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+Cell = str | float | None | tuple[str | float, str | None]
+"""A value, or a value and the file that it links to, if any."""
+
+
+def table(heads: Sequence[str], rows: Iterable[Iterable[Cell]]) -> str:
     """A cell is a value, or a value and the file it links to."""
 
-    def cell(head: str, value: Any) -> str:
+    def cell(head: str, value: Cell) -> str:
         value, link = value if isinstance(value, tuple) else (value, None)
         begin, text = f"<td data-head='{escape(head, quote=True)}'>", escape(str(value))
         return f"{begin}<a href='{escape(link, quote=True)}'>{text}</a>" if link else begin + text

@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> Generator[None]:
     """Processes started meanwhile use one thread each: numerical libraries look when imported."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
@@ -61,7 +61,7 @@ def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> to
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device {name} is not there: torch sees no GPU; use device=cpu")
     if device.type == "cuda" and local_world_size > 1:
-        if device.index is not None:
+        if ":" in name:
             raise UserError(f"device={name} is one GPU for all ranks; use device=cuda")
         device = torch.device("cuda", local_rank)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

@@ -7,7 +7,7 @@ one; what the operating system says becomes one `UserError` line.
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, overload
@@ -72,7 +72,7 @@ def prepare_file(path: Path) -> Path:
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Generator[Path]:
     """Gives a temporary path in the same folder; renames it to `path` if the block ends well.
 
     Raises:

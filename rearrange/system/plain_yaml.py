@@ -1,5 +1,8 @@
 """YAML as our own settings need it: texts in lists and maps, a few levels deep, no more."""
 
+# pyright: basic
+# PyYAML's stubs leave its events untyped.
+
 from typing import Any
 
 MOST_LEVELS = 20

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def start_of(pid: int) -> int:
 
 
 @contextmanager
-def main_module_hidden() -> Iterator[None]:
+def main_module_hidden() -> Generator[None]:
     """Processes that Python starts meanwhile do not import the caller's main script again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")

@@ -11,8 +11,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 EXIT_CODES: dict[int, int] = {
     # 128 + number, as shells have it
@@ -70,7 +71,7 @@ class StopSignals:
         return EXIT_CODES.get(self._signum, 1) if self._signum else 0
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self) -> Generator[None]:
         """Signals only ask; a second one does not wait. Does nothing outside the main thread.
 
         A scheduler's notice may come twice, from itself and by way of torchrun, and so may that of
@@ -86,14 +87,14 @@ class StopSignals:
             yield
 
     @contextmanager
-    def ignored(self) -> Iterator[None]:
+    def ignored(self) -> Generator[None]:
         """For the last steps of cleaning up."""
         with _handled_by(signal.SIG_IGN):
             yield
 
 
 @contextmanager
-def signals_blocked() -> Iterator[None]:
+def signals_blocked() -> Generator[None]:
     """Processes started meanwhile inherit this, so that a signal to all reaches this one alone.
 
     They would else end before our work is saved. They leave when this process does.
@@ -106,7 +107,9 @@ def signals_blocked() -> Iterator[None]:
 
 
 @contextmanager
-def _handled_by(handler) -> Iterator[None]:
+def _handled_by(
+    handler: Callable[[int, FrameType | None], object] | signal.Handlers,
+) -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
