@@ -161,11 +161,25 @@ def test_outputs_that_cannot_be_written_are_found_before_the_work(capsys, monkey
     assert "a folder of that name" in fails(capsys, "export-skill", *words)
 
 
-def test_run_names_a_place_where_it_may_not_write(capsys, monkeypatch, tmp_path):
+@pytest.fixture
+def run_script():
+    """The module that `./run` is."""
     script = Path(__file__).parents[1] / "run"
     loader = importlib.machinery.SourceFileLoader("run_script", str(script))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_script", loader))
     loader.exec_module(module)
+    return module
+
+
+def test_tests_run_in_a_process_a_core_unless_they_need_the_terminal(run_script, monkeypatch):
+    module = run_script
+    monkeypatch.setattr(module.os, "sched_getaffinity", lambda pid: {0, 3}, raising=False)
+    assert module.in_parallel(["-k", "x"])[:3] == ["-n", "2", "--dist=loadfile"]
+    assert module.in_parallel(["--pdb", "tests/ver"]) == module.in_parallel(["-s"]) == []
+
+
+def test_run_names_a_place_where_it_may_not_write(run_script, capsys, monkeypatch, tmp_path):
+    module = run_script
     monkeypatch.setattr(module, "CHECKOUT", tmp_path)
     monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(module.os, "access", lambda path, mode: False)  # root may write anywhere
