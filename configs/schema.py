@@ -3,7 +3,7 @@
 A field's type, default and meaning stand here; `rearrange VERB --help` prints them from this file.
 `verbs.yaml` says what differs for a verb; `rearrange/commands/settings.py` makes an object of it.
 This module imports nothing heavy, so that asking for help is quick; the verbs that train have their
-settings in `training.py`, those that measure in `benches.py`.
+settings in `training.py`, those that measure in `benches.py`, demonstrations in `collecting.py`.
 """
 
 from dataclasses import dataclass, field

@@ -9,6 +9,7 @@ from rearrange.configs.benches import (
     ChaosCfg,
     DoctorCfg,
 )
+from rearrange.configs.collecting import CollectCfg, VerifyCfg
 from rearrange.configs.schema import (
     CompareCfg,
     EpisodesCfg,
@@ -30,6 +31,8 @@ _CONFIGS: dict[str, type] = {
     "evaluate": EvaluateCfg,
     "record": RecordCfg,
     "view": ViewCfg,
+    "collect": CollectCfg,
+    "collect verify": VerifyCfg,
     "plan": PlanCfg,
     "episodes": EpisodesCfg,
     "homes": HomesCfg,

@@ -13,6 +13,7 @@ from math import hypot
 from pathlib import Path
 from typing import Any
 
+from rearrange.configs.collecting import CollectCfg
 from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg, ViewCfg
 from rearrange.errors import UserError
 from rearrange.planner.agents.agent import Agent
@@ -56,7 +57,7 @@ class WorldCfg:
         return film_of(self.video_dir, index)
 
 
-def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg, **more: Any) -> WorldCfg:
+def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg, **more: Any) -> WorldCfg:
     """What the settings of a verb say of the world; `more` are fields that only one verb has.
 
     Raises UserError for a trained skill that is missing and for settings that do not fit together,
@@ -103,7 +104,7 @@ def check_understood(cfg: AgentSettings, agent: str | None) -> None:
             )
 
 
-def _looks(cfg: EvaluateCfg | RecordCfg | ViewCfg) -> str:
+def _looks(cfg: AgentSettings) -> str:
     from rearrange.planner.agents.skill_set import variant_of
 
     if cfg.looks != "auto":
@@ -139,6 +140,11 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
     if chain.looks == "own":
         known = ", ".join(chaining_agents())
         raise UserError(f"looks=own is for agent={known}; got agent={world.agent}")
+    if world.agent == "teacher":
+        from rearrange.planner.agents.registry import check_teacher
+        from rearrange.tasks.rules.definition import TASKS
+
+        check_teacher(TASKS.find(world.task).name)
     if world.agent == "learned":
         return {"trained_skills": {world.task: str(_skill_of(world))}}
     return {}
@@ -196,8 +202,11 @@ class EpisodeRecord:
         return asdict(self)
 
 
-def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
+def make_world(cfg: WorldCfg, **more: Any) -> tuple[Any, Agent]:
     """The environment and the agent of an evaluation; only what has learned to see gets an image.
+
+    Args:
+        more: of the environment's settings, whoever acts.
 
     Raises:
         UserError: for an unknown task, split or agent, or a skill file that does not fit.
@@ -228,7 +237,10 @@ def make_world(cfg: WorldCfg) -> tuple[Any, Agent]:
             import torch
 
             torch.set_num_threads(1)
-    env = make_env(task=cfg.task, split=cfg.split, seed=cfg.seed, homes=cfg.homes, **options)
+    env = make_env(
+        task=cfg.task, split=cfg.split, seed=cfg.seed, homes=cfg.homes,
+        **options | more,
+    )  # fmt: skip
     return env, make_agent(cfg.agent, env, skill, cfg.chain.is_sampling, skills, cfg.chain)
 
 

@@ -59,6 +59,24 @@ VERBS: dict[str, Verb] = {
         ("view task=pick index=0", "view task=tidy_house agent=oracle port=8080"),
         "Serves a page on this machine only. To see it elsewhere: ssh -L 8000:localhost:8000 HOST.",
     ),
+    "collect": Verb(
+        "rearrange.commands.collect",
+        "make a data set of demonstrations: LeRobot, Minari or HDF5",
+        (
+            "collect task=pick agent=oracle num_episodes=200",
+            "collect task=tidy_house format=minari num_episodes=20 output=outputs/tidy-v0",
+            "collect task=place agent=teacher format=hdf5 num_workers=2",
+        ),
+        "Needs pip install 'rearrange[collect]'. Depth, proprioception, actions, rewards, and the\n"
+        "step of the plan in words at every frame; how each episode ended. Episodes are kept as\n"
+        "they end, and the same command goes on after Ctrl-C or a kill.",
+    ),
+    "collect verify": Verb(
+        "rearrange.commands.collect",
+        "play a data set's actions back and compare every bit",
+        ("collect verify folder=outputs/demonstrations/pick-oracle-train-lerobot-v0",),
+        "Exit code 1 if something else comes than is stored.",
+    ),
     "plan": Verb(
         "rearrange.commands.plan",
         "print the plan for an episode or for PDDL files",

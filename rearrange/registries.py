@@ -165,6 +165,7 @@ _AGENTS = {
     "tp_srl_nonav": "rearrange.planner.agents.chain_agents:TpSrlNoNavAgent",
     "tp_srl_fixed_base": "rearrange.planner.agents.chain_agents:TpSrlFixedBaseAgent",
     "learned": "rearrange.planner.agents.registry:LearnedAgent",
+    "teacher": "rearrange.planner.agents.registry:TeacherAgent",
     "random": "rearrange.planner.agents.registry:RandomAgent",
 }
 

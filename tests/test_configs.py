@@ -15,6 +15,7 @@ from rearrange.tasks.rules.names import SKILL_TASKS
 
 NEEDED = {
     "bench": ["sim"],
+    "collect verify": ["folder=a"],
     "episodes": ["check", "file=a.json.gz"],
     "export-skill": ["run=runs/pick", "output=pick.safetensors"],
     "homes": ["check"],

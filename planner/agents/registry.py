@@ -6,6 +6,7 @@ tp_srl             plans, carries the plan out with trained skills, replans by w
 tp_srl_nonav       the same without Navigate
 tp_srl_fixed_base  the same with manipulation skills that do not drive
 learned            one trained skill, on the task it was trained in
+teacher            the rules that imitation learns from, on a task of one skill
 random             uniform random actions, the floor under every figure
 """
 
@@ -21,6 +22,8 @@ from rearrange.planner.agents.agent import AGENTS, Agent
 from rearrange.planner.agents.chain_agents import OracleAgent, TpSrlAgent
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_set import SkillSet
+from rearrange.skills.definition import SKILLS, skill_for
+from rearrange.skills.motion.body import Body
 from rearrange.skills.skill import ACTION_SIZE, STOP
 
 if TYPE_CHECKING:
@@ -76,6 +79,40 @@ class LearnedAgent:
     def attempts(self) -> list[tuple[str, bool]]:
         """The skill, and whether it has worked."""
         return [(self._policy.task, bool(self._env.is_success))]
+
+
+class TeacherAgent:
+    """Does what the rules say that imitation learns from, in a task of one skill."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env.unwrapped
+        task = self._env.task.name
+        check_teacher(task)
+        self.plan_lines, self.status, self.failure = [f"> {task}"], task, None
+
+    def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
+        """Starts the rules of the episode."""
+        self._rules = skill_for(self._env.task.name).start_teacher(
+            Body(self._env.sim), self._env.episode
+        )
+
+    def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
+        """What they say now."""
+        action = np.clip(self._rules.act(), -1.0, 1.0).astype(np.float32)
+        self._rules.done = action
+        return action
+
+    @property
+    def attempts(self) -> list[tuple[str, bool]]:
+        """The skill, and whether it has worked."""
+        return [(self.status, bool(self._env.is_success))]
+
+
+def check_teacher(task: str) -> None:
+    """Raises UserError for a task whose skill has no teacher."""
+    taught = [skill.task for skill in SKILLS.values() if skill.teacher is not None]
+    if task not in taught:
+        raise UserError(f"agent=teacher is for task={', '.join(taught)}; got task={task}")
 
 
 def make_agent(

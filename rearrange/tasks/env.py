@@ -98,7 +98,7 @@ class RearrangeEnv(gymnasium.Env):
         render_mode: str | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in _NOT_GIVEN}
-        self._made_with: dict[str, Any] = given
+        self.made_with: dict[str, Any] = given
         self.task = make_task(task)
         if split not in SPLITS:
             raise UserError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
@@ -252,7 +252,7 @@ class RearrangeEnv(gymnasium.Env):
     def __reduce__(self):
         """Copies and pickles are environments of their own, in the same state."""
         state = self.get_state() if self.episode is not None else None
-        return _restored, (type(self), self._made_with, state)
+        return _restored, (type(self), self.made_with, state)
 
     # --- private -------------------------------------------------------------------------------
 

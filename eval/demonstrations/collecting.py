@@ -1,0 +1,217 @@
+"""Collecting demonstrations: episodes by worker processes, then one data set of them.
+
+    settings.json, episodes.jsonl    as an evaluation keeps them (`eval/kept.py`): what it all
+                                     follows from, a line for each episode as it ends
+    pieces/000012.*                  an episode each; gone in the end
+    episodes.json.gz                 the episodes themselves, as an episode file
+    summary.json                     last: with it all is there
+    data, meta, videos, ...          the data set, as its format has it
+
+The same command goes on where one was ended. A finished data set is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rearrange.configs.collecting import CollectCfg
+from rearrange.errors import UserError
+from rearrange.eval.demonstrations.formats import FORMATS, check_packages
+from rearrange.eval.demonstrations.recorder import RecordingEnv, facts_of
+from rearrange.eval.demonstrations.summary import EPISODES, SUMMARY, read_summary
+from rearrange.eval.kept import KeptEpisodes, settings_of
+from rearrange.eval.progress import Progress
+from rearrange.eval.runner import EpisodeRecord, WorldCfg, follow_episode, make_world
+from rearrange.eval.running import Tell, versions
+from rearrange.eval.workers import WorkerPool
+from rearrange.planner.agents.agent import Agent
+from rearrange.system.files import UNFINISHED, remove_unfinished
+from rearrange.system.folder_lock import HeldFolder, hold_folder
+from rearrange.system.machine import commit, machine, num_cores
+from rearrange.system.outputs import atomic_write_json, prepare_folder, why_not
+from rearrange.tasks.episodes.files import read_episodes, write_episodes
+
+PIECES = "pieces"
+_MAKING = f"{UNFINISHED}-data"  # where a data set grows
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectedWorld:
+    """What a worker needs to know to demonstrate any episode; a `workers.World`."""
+
+    world: WorldCfg
+    format: str  # noqa: A003
+    folder: str  # of the pieces
+    record: int = 0
+
+    def run_episode(
+        self, env: RecordingEnv, agent: Agent, index: int, on_step: Callable[[], None]
+    ) -> EpisodeRecord:
+        """Runs an episode and writes its piece."""
+        record = follow_episode(env, agent, self.world, index, lambda info: on_step())
+        demonstration = env.demonstration(facts_of(env, self.world.agent, record))
+        write_episodes(self._spec(index), [env.world.episode])
+        FORMATS[self.format].write_piece(demonstration, self.piece(index))
+        return record
+
+    def read_record(self, values: dict[str, Any]) -> EpisodeRecord:
+        return self.world.read_record(values)
+
+    def figure(self, records: list[EpisodeRecord]) -> str:
+        return self.world.figure(records)
+
+    @property
+    def title(self) -> str:
+        return self.world.title
+
+    def video_path(self, index: int) -> Path:
+        return self.world.video_path(index)
+
+    def piece(self, index: int) -> Path:
+        """An episode's file."""
+        return Path(self.folder) / f"{index:06d}{FORMATS[self.format].suffix}"
+
+    def spec(self, index: int) -> Any:
+        """The episode itself, of one that was demonstrated."""
+        return read_episodes(self._spec(index))[0]
+
+    def has(self, index: int) -> bool:
+        """Whether an episode's files are there."""
+        return self.piece(index).is_file() and self._spec(index).is_file()
+
+    def _spec(self, index: int) -> Path:
+        return Path(self.folder) / f"{index:06d}.json.gz"
+
+
+def make_collected_world(cfg: CollectedWorld) -> tuple[RecordingEnv, Agent]:
+    """The environment, with the head camera whoever acts, and the agent."""
+    env, agent = make_world(cfg.world, depth=True)
+    return RecordingEnv(env, agent), agent
+
+
+def collect(cfg: CollectCfg, world: WorldCfg, folder: Path, tell: Tell) -> dict[str, Any]:
+    """Demonstrates the episodes that are missing and makes the data set; returns the summary.
+
+    Raises UserError if a package is missing, and if the folder is in use or holds something else.
+    """
+    check_packages(cfg.format)
+    check_ours(folder)
+    with hold_folder(folder, "output") as held:
+        settings = settings_of(world, versions()) | {"format": cfg.format}
+        kept = KeptEpisodes(folder, settings, cfg.num_episodes)
+        if (folder / SUMMARY).exists():
+            return _finished(folder, kept, cfg.num_episodes, tell)
+        pieces = prepare_folder(folder / PIECES)
+        whole = CollectedWorld(world=world, format=cfg.format, folder=str(pieces))
+        of_the_run = _run_missing(cfg, whole, kept, held, tell)
+        _assemble(folder, whole, cfg.num_episodes)
+        records = [kept.records[index] for index in range(cfg.num_episodes)]
+        kept.write()
+        summary = _summary(cfg, world, records) | of_the_run | {"acting": kept.acting}
+        atomic_write_json(folder / SUMMARY, summary)
+        shutil.rmtree(pieces)
+    return summary
+
+
+def check_ours(folder: Path) -> None:
+    """Raises UserError for a folder with things in it that no collecting has written."""
+    with suppress(OSError):
+        inside = {path.name for path in folder.iterdir()}
+        if inside - {".lock"} and "settings.json" not in inside:
+            raise UserError(
+                f"{folder} holds other things: choose another output, or remove it to begin anew"
+            )
+
+
+def _finished(folder: Path, kept: KeptEpisodes, num_episodes: int, tell: Tell) -> dict[str, Any]:
+    if len(kept.records) != num_episodes:
+        raise UserError(
+            f"{folder} is a finished data set of {len(kept.records)} episodes, got {num_episodes=}:"
+            " choose another output, or remove it to begin anew"
+        )
+    tell(f"all {num_episodes} demonstrations are there already")
+    return read_summary(folder)
+
+
+def _run_missing(
+    cfg: CollectCfg, world: CollectedWorld, kept: KeptEpisodes, held: HeldFolder, tell: Tell
+) -> dict[str, Any]:
+    """Runs what has no piece yet; returns what the summary says of the run."""
+    pieces = Path(world.folder)
+    remove_unfinished(pieces)
+    there = [index for index in kept.records if world.has(index)]
+    missing = [index for index in range(cfg.num_episodes) if index not in there]
+    if there:
+        tell(f"kept {len(there)} of {cfg.num_episodes} episodes in {held.folder}")
+    pool = WorkerPool(
+        world, cfg.num_workers or num_cores(), make_collected_world, cfg.episode_timeout_s,
+        cfg.max_restarts,
+    )  # fmt: skip
+    is_complete = False
+    steps = sum(kept.records[index].steps for index in there)
+    try:
+        with Progress(world.title, cfg.num_episodes, len(there), steps) as progress:
+            for record in pool.run(missing, progress.underway) if missing else ():
+                held.check()
+                kept.acts_with(pool.acting)
+                kept.add(record)
+                progress.step(world.figure([*kept.records.values()]), record.steps)
+        is_complete = True
+    finally:
+        if not is_complete:
+            remove_unfinished(pieces)
+            kept.write()
+            if kept.records:
+                more = "the same command goes on"
+                tell(f"kept {len(kept.records)} finished episodes in {held.folder}: {more}")
+    return {"workers_lost": pool.lost, "kept_episodes": len(there)}
+
+
+def _assemble(folder: Path, world: CollectedWorld, num_episodes: int) -> None:
+    """The data set beside the place where it belongs, then in its place, what opens it last."""
+    form, making = FORMATS[world.format], folder / _MAKING
+    shutil.rmtree(making, ignore_errors=True)
+    try:
+        making.mkdir()
+        form.assemble([world.piece(index) for index in range(num_episodes)], making)
+        write_episodes(folder / EPISODES, [world.spec(index) for index in range(num_episodes)])
+        for name in form.made:
+            if (making / name).exists():
+                _replace(making / name, folder / name)
+    except OSError as error:
+        raise why_not(folder, error) from error
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Puts it in place of what an ended command left there, without a summary."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    os.replace(source, target)
+
+
+def _summary(cfg: CollectCfg, world: WorldCfg, records: list[EpisodeRecord]) -> dict[str, Any]:
+    return {
+        "format": cfg.format,
+        "task": world.task,
+        "agent": world.agent,
+        "split": world.split,
+        "homes": world.homes,
+        "seed": world.seed,
+        "num_episodes": len(records),
+        "num_successes": sum(record.success for record in records),
+        "num_steps": sum(record.steps for record in records),
+        "command": None if cfg.given is None else " ".join(["rearrange collect", *cfg.given.words]),
+        "commit": commit(),
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "machine": machine(),
+        "versions": versions(),
+    }

@@ -1,0 +1,108 @@
+"""Playing demonstrations back: the same actions in the same episode, to the last bit.
+
+    stored episode --> reset --> stored action --> step --> ... what comes --?--> what is stored
+
+Compared is everything that is stored: observations, pictures, rewards, ends, and the digest of the
+world's whole state at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.eval.demonstrations.demonstration import DEPTH, Demonstration
+from rearrange.eval.demonstrations.formats import FORMATS, check_packages
+from rearrange.eval.demonstrations.recorder import RecordingEnv
+from rearrange.eval.demonstrations.summary import EPISODES, read_summary
+from rearrange.tasks.episodes.files import read_episodes
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.episode import EpisodeSpec
+
+
+class Played(NamedTuple):
+    """An episode that was played back."""
+
+    number: int
+    """Its place in the data set."""
+    steps: int
+    difference: str | None
+    """Where what came first differs from what is stored; None: nowhere."""
+
+
+def play_back(folder: Path, on_step: Callable[[], object] = lambda: None) -> Iterator[Played]:
+    """Every episode of a data set in turn.
+
+    Raises UserError for a folder that is no finished data set, or damaged.
+    """
+    name = read_summary(folder)["format"]
+    check_packages(name)
+    episodes = read_episodes(folder / EPISODES)
+    stored, env, made_with = FORMATS[name].read(folder), None, None
+    for number, episode in enumerate(episodes):
+        demonstration = _next(stored, folder, number)
+        if env is None or demonstration.facts["environment"] != made_with:
+            made_with = demonstration.facts["environment"]
+            env = RecordingEnv(make_env(**made_with))
+        again = carry_out(env, episode, demonstration, on_step)
+        yield Played(number, len(again), first_difference(demonstration, again))
+
+
+def carry_out(
+    env: RecordingEnv,
+    episode: EpisodeSpec,
+    demonstration: Demonstration,
+    on_step: Callable[[], object] = lambda: None,
+) -> Demonstration:
+    """What comes of the stored actions, until they or the episode end."""
+    env.reset(options={"episode": episode})
+    actions = zip(demonstration.actions, demonstration.motor_leads.tolist(), strict=True)
+    for action, lead in actions:
+        env.world.sim.motor_lead = lead or None
+        _, _, terminated, truncated, _ = env.step(action)
+        on_step()
+        if terminated or truncated:
+            break
+    return env.demonstration(demonstration.facts)
+
+
+def first_difference(stored: Demonstration, again: Demonstration) -> str | None:
+    """In words; None if all that is stored came again, bit for bit."""
+    if len(stored) != len(again):
+        return f"it ends after {len(again)} steps, stored are {len(stored)}"
+    found = []
+    for name, (before, now) in _pairs(stored, again).items():
+        rows = min(len(before), len(now))  # the last observation is not in every format
+        before, now = before[:rows], now[:rows].astype(before.dtype)
+        if before.shape != now.shape:
+            return f"{name} has another size"
+        is_other = (before != now).reshape(rows, -1).any(axis=1)
+        if is_other.any():
+            found.append((int(np.argmax(is_other)), name))
+    if not found:
+        return None
+    step, name = min(found)
+    return f"{name} differs at step {step}"
+
+
+def _pairs(stored: Demonstration, again: Demonstration) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    pairs = {
+        name: (values, again.observations.get(name, values[:0]))
+        for name, values in stored.observations.items()
+    }
+    if stored.depth is not None and again.depth is not None:
+        pairs[DEPTH] = stored.depth, again.depth
+    for name in ("worlds", "actions", "rewards", "terminated", "truncated", "success"):
+        pairs[name] = getattr(stored, name), getattr(again, name)
+    return pairs
+
+
+def _next(stored: Iterator[Demonstration], folder: Path, number: int) -> Demonstration:
+    try:
+        return next(stored)
+    except (OSError, ValueError, KeyError, StopIteration) as error:
+        raise UserError(f"episode {number} of {folder} is damaged or missing: {error}") from error

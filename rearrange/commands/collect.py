@@ -1,0 +1,58 @@
+"""`rearrange collect`: demonstrations as a data set; `rearrange collect verify` plays one back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from rearrange.configs.collecting import CollectCfg, VerifyCfg
+from rearrange.eval.demonstrations.collecting import collect
+from rearrange.eval.demonstrations.replay import play_back
+from rearrange.eval.demonstrations.summary import read_summary
+from rearrange.eval.runner import check_names, world_of
+from rearrange.eval.running import say
+
+
+def run(cfg: CollectCfg | VerifyCfg) -> int:
+    """Collects, or plays back: 1 if that gives something else than is stored."""
+    return _verify(Path(cfg.folder).expanduser()) if isinstance(cfg, VerifyCfg) else _collect(cfg)
+
+
+def _collect(cfg: CollectCfg) -> int:
+    check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
+    folder = output_folder(cfg)
+    summary = collect(cfg, world_of(cfg, title=cfg.task.title), folder, say)
+    done, count = summary["num_successes"], summary["num_episodes"]
+    print(
+        f"{count} demonstrations, {done} successes, {summary['num_steps']:,} steps: {folder}\n"
+        f"play back: rearrange collect verify folder={folder}"
+    )
+    return 0
+
+
+def output_folder(cfg: CollectCfg) -> Path:
+    """Where the data set goes."""
+    if cfg.output is not None:
+        return Path(cfg.output).expanduser()
+    name = f"{cfg.task.name}-{cfg.agent}-{cfg.split}-{cfg.format}-v0".replace(":", "-")
+    return Path("outputs/demonstrations") / name
+
+
+def _verify(folder: Path) -> int:
+    summary = read_summary(folder)
+    different = []
+    steps = 0
+    bar = tqdm(total=summary["num_steps"], unit=" steps", disable=None, file=sys.stderr)
+    with bar:
+        for played in play_back(folder, bar.update):
+            steps += played.steps
+            if played.difference is not None:
+                different.append(played)
+    for played in different:
+        print(f"episode {played.number}: {played.difference}")
+    same = summary["num_episodes"] - len(different)
+    count = summary["num_episodes"]
+    print(f"{same} of {count} episodes came again bit for bit, {steps:,} steps: {folder}")
+    return 1 if different else 0
