@@ -75,30 +75,31 @@ def first_difference(stored: Demonstration, again: Demonstration) -> str | None:
     if len(stored) != len(again):
         return f"it ends after {len(again)} steps, stored are {len(stored)}"
     found = []
-    for name, (before, now) in _pairs(stored, again).items():
+    for name, steps, before, now in _pairs(stored, again):
         rows = min(len(before), len(now))  # the last observation is not in every format
         before, now = before[:rows], now[:rows].astype(before.dtype)
         if before.shape != now.shape:
             return f"{name} has another size"
         is_other = (before != now).reshape(rows, -1).any(axis=1)
         if is_other.any():
-            found.append((int(np.argmax(is_other)), name))
+            found.append((int(np.argmax(is_other)) + steps, name))
     if not found:
         return None
-    step, name = min(found)
-    return f"{name} differs at step {step}"
+    steps, name = min(found, key=lambda one: one[0])  # the first named of several
+    return f"{name} differs after {steps} steps"
 
 
-def _pairs(stored: Demonstration, again: Demonstration) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    pairs = {
-        name: (values, again.observations.get(name, values[:0]))
-        for name, values in stored.observations.items()
-    }
+def _pairs(
+    stored: Demonstration, again: Demonstration
+) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
+    """What is compared: its name, the steps before its first row, both arrays."""
+    yield "the world", 0, stored.worlds, again.worlds
+    for name, values in stored.observations.items():
+        yield name, 0, values, again.observations.get(name, values[:0])
     if stored.depth is not None and again.depth is not None:
-        pairs[DEPTH] = stored.depth, again.depth
-    for name in ("worlds", "actions", "rewards", "terminated", "truncated", "success"):
-        pairs[name] = getattr(stored, name), getattr(again, name)
-    return pairs
+        yield DEPTH, 0, stored.depth, again.depth
+    for name in ("rewards", "terminated", "truncated", "success"):
+        yield name, 1, getattr(stored, name), getattr(again, name)
 
 
 def _next(stored: Iterator[Demonstration], folder: Path, number: int) -> Demonstration:

@@ -26,7 +26,7 @@ def _collect(cfg: CollectCfg) -> int:
     summary = collect(cfg, world_of(cfg, title=cfg.task.title), folder, say)
     done, count = summary["num_successes"], summary["num_episodes"]
     print(
-        f"{count} demonstrations, {done} successes, {summary['num_steps']:,} steps: {folder}\n"
+        f"{count} episodes, {done} of them successes, {summary['num_steps']:,} steps: {folder}\n"
         f"play back: rearrange collect verify folder={folder}"
     )
     return 0
@@ -52,7 +52,7 @@ def _verify(folder: Path) -> int:
                 different.append(played)
     for played in different:
         print(f"episode {played.number}: {played.difference}")
-    same = summary["num_episodes"] - len(different)
     count = summary["num_episodes"]
+    same = count - len(different)
     print(f"{same} of {count} episodes came again bit for bit, {steps:,} steps: {folder}")
     return 1 if different else 0

@@ -1,0 +1,66 @@
+"""The command: whole or to be gone on with, and never over something else."""
+
+import importlib.util
+
+import pytest
+
+from rearrange.cli import main
+from rearrange.eval.demonstrations.hdf5 import FILE, Hdf5Format
+
+h5py = pytest.importorskip("h5py")
+WORDS = ["collect", "task=pick", "agent=oracle", "format=hdf5", "num_workers=1"]
+
+
+def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
+    tmp_path, capsys, monkeypatch
+):
+    """One worker for all of it: its start takes most of the time."""
+    folder = tmp_path / "picks"
+    words = [*WORDS, "num_episodes=1", f"output={folder}"]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hdf5Format, "assemble", interrupted)
+        assert main(words) == 130
+    assert not (folder / FILE).exists()
+    assert main(["collect", "verify", f"folder={folder}"]) == 2
+    capsys.readouterr()
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "kept 1 of 1 episodes" in shown and "1 episodes, 1 of them successes" in shown
+    assert {path.name for path in folder.iterdir()} == {
+        FILE, "episodes.json.gz", "episodes.jsonl", "settings.json", "summary.json"
+    }  # fmt: skip
+    assert main(["collect", "verify", f"folder={folder}"]) == 0
+    before = (folder / FILE).read_bytes()
+    assert main(words) == 0 and "already" in capsys.readouterr().out
+    assert main([*WORDS, "num_episodes=2", f"output={folder}"]) == 2
+    assert main([*WORDS, "num_episodes=1", "seed=1", f"output={folder}"]) == 2
+    assert (folder / FILE).read_bytes() == before
+    with h5py.File(folder / FILE, "r+") as file:
+        file["episode_0/actions"][30, 8] *= 0.5
+    capsys.readouterr()
+    assert main(["collect", "verify", f"folder={folder}"]) == 1
+    assert "episode 0: the world differs after 31 steps" in capsys.readouterr().out
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path, capsys):
+    (tmp_path / "mine").write_text("mine")
+    assert main([*WORDS, f"output={tmp_path}"]) == 2
+    assert "holds other things" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_missing_package_and_what_an_agent_cannot_do_are_one_line(tmp_path, capsys, monkeypatch):
+    for words, line in (
+        (["format=zarr"], "format must be one of lerobot, minari, hdf5"),
+        (["agent=teacher", "task=tidy_house"], "agent=teacher is for task="),
+    ):
+        assert main(["collect", *words, f"output={tmp_path / 'new'}"]) == 2
+        assert line in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["collect", f"output={tmp_path / 'new'}"]) == 2
+    assert "pip install 'rearrange[collect]'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
