@@ -158,7 +158,7 @@ def _settings_and_acting(folder: Path) -> tuple[dict[str, Any], list[dict[str, A
 
 
 def _refused(folder: Path, what: str) -> UserError:
-    way_on = "choose another output_dir, or remove it to begin anew"
+    way_on = "choose another folder, or remove it to begin anew"
     return UserError(f"{folder} holds {what}: {way_on}")
 
 

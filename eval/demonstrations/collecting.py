@@ -13,6 +13,7 @@ The same command goes on where one was ended. A finished data set is never chang
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,7 +34,7 @@ from rearrange.eval.running import Tell, versions
 from rearrange.eval.workers import WorkerPool
 from rearrange.planner.agents.agent import Agent
 from rearrange.system.files import UNFINISHED, remove_unfinished
-from rearrange.system.folder_lock import HeldFolder, hold_folder
+from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
 from rearrange.system.machine import commit, machine, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder, why_not
 from rearrange.tasks.episodes.files import read_episodes, write_episodes
@@ -111,6 +112,7 @@ def collect(cfg: CollectCfg, world: WorldCfg, folder: Path, tell: Tell) -> dict[
         pieces = prepare_folder(folder / PIECES)
         whole = CollectedWorld(world=world, format=cfg.format, folder=str(pieces))
         of_the_run = _run_missing(cfg, whole, kept, held, tell)
+        tell(f"making the data set of {cfg.num_episodes} episodes")
         _assemble(folder, whole, cfg.num_episodes)
         records = [kept.records[index] for index in range(cfg.num_episodes)]
         kept.write()
@@ -159,7 +161,7 @@ def _run_missing(
     try:
         with Progress(world.title, cfg.num_episodes, len(there), steps) as progress:
             for record in pool.run(missing, progress.underway) if missing else ():
-                held.check()
+                _check_ours(held)
                 kept.acts_with(pool.acting)
                 kept.add(record)
                 progress.step(world.figure([*kept.records.values()]), record.steps)
@@ -172,6 +174,13 @@ def _run_missing(
                 more = "the same command goes on"
                 tell(f"kept {len(kept.records)} finished episodes in {held.folder}: {more}")
     return {"workers_lost": pool.lost, "kept_episodes": len(there)}
+
+
+def _check_ours(held: HeldFolder) -> None:
+    try:
+        held.check()
+    except FolderLost as lost:
+        raise UserError(f"{lost}: this collecting ends") from lost
 
 
 def _assemble(folder: Path, world: CollectedWorld, num_episodes: int) -> None:
@@ -209,7 +218,9 @@ def _summary(cfg: CollectCfg, world: WorldCfg, records: list[EpisodeRecord]) -> 
         "num_episodes": len(records),
         "num_successes": sum(record.success for record in records),
         "num_steps": sum(record.steps for record in records),
-        "command": None if cfg.given is None else " ".join(["rearrange collect", *cfg.given.words]),
+        "command": None
+        if cfg.given is None
+        else shlex.join(["rearrange", "collect", *cfg.given.words]),
         "commit": commit(),
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "machine": machine(),

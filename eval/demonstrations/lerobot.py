@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,10 @@ class LeRobotFormat:
                 )
                 if pictures is None or pictures[0] != path:
                     pictures = path, read_video(path)
-                depth = np.stack([next(pictures[1]) for _ in range(row["length"])])
+                shown = [*islice(pictures[1], row["length"])]
+                if len(shown) < row["length"]:
+                    raise ValueError(f"{path} is too short")
+                depth = np.stack(shown)
             steps = [sentences[index] for index in columns["task_index"]]
             yield frames.demonstration_of(columns, names, steps, depth, json.loads(row["facts"]))
 

@@ -100,7 +100,7 @@ def test_results_of_other_settings_are_refused_and_left_alone(tmp_path, whole):
     ):
         with pytest.raises(UserError, match=words) as caught:
             evaluate(settings(folder, **option), fake_world.make_world)
-        assert "choose another output_dir" in str(caught.value) and "\n" not in str(caught.value)
+        assert "choose another folder" in str(caught.value) and "\n" not in str(caught.value)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     for text in ("{", "[]", '{"settings": 3, "acting": []}'):
         (folder / "settings.json").write_text(text)

@@ -142,3 +142,10 @@ def test_agents_work_through_gymnasiums_wrappers():
     for _ in range(5):
         observation, *_ = wrapped.step(agent.act(observation, info))
     wrapped.close()
+
+
+def test_the_teacher_picks_and_has_no_rules_for_a_plan(pick, env):
+    info, steps = play(make_agent("teacher", pick), pick, 0)
+    assert info["success"] and steps < 300
+    with pytest.raises(UserError, match="agent=teacher is for task="):
+        make_agent("teacher", env)
