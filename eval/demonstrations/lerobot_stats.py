@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +68,11 @@ def joined_stats(parts: Sequence[Stats]) -> Stats:
         "count": np.array([counts.sum()]),
         **{_name(q): mean([part[_name(q)] for part in parts]) for q in QUANTILES},
     }
+
+
+def listed(stats: dict[str, Stats]) -> dict[str, dict[str, Any]]:
+    """As JSON has them."""
+    return {key: {name: v.tolist() for name, v in one.items()} for key, one in stats.items()}
 
 
 def _name(quantile: float) -> str:
