@@ -7,7 +7,8 @@
 An episode depends on its seed alone, seed = f(run's seed, environment, episode number): what a
 restarted worker or a resumed run plays next is known, and an episode can be played again. Where
 failed episodes are repeated the number is that of the episode which is given again. When an
-episode ends the next one starts in the same answer. No torch here.
+episode ends the next one starts in the same answer. No torch here, and nothing newer than Python
+3.9: `rearrange.ver.bridge` runs this file under another Python too, with numpy alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from rearrange.errors import UserError
@@ -43,7 +43,7 @@ _RESETS = 3  # so many observations in a row that are not finite mean a broken e
 # workers of niceness 10 together still have more weight than one process of 0; of 19 a quarter.
 WORKER_NICENESS = 19
 
-MakeEnv = Callable[[int], gymnasium.Env]
+MakeEnv = Callable[[int], Any]  # of an index; the environment has the methods of gymnasium.Env
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from gymnasium.error import DependencyNotInstalled
 
 from rearrange.errors import UserError
 from rearrange.ver.workers.environment_worker import MakeEnv
+from rearrange.ver.workers.launching import Elsewhere
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 
 
@@ -17,7 +18,7 @@ class EnvironmentFailed(RuntimeError):
     """An environment raised something, or wanted to leave, where it must not. Its cause says."""
 
 
-def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, ActionSpec]:
+def try_environment(make_env: MakeEnv | Elsewhere, seed: int) -> tuple[ObservationSpec, ActionSpec]:
     """The spaces of an environment that has been started and stepped once.
 
     Raises:
@@ -25,6 +26,8 @@ def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, Acti
         EnvironmentFailed: for whatever else it raises; a ValueError or `sys.exit` of its own is
             no mistake of the caller's.
     """
+    if isinstance(make_env, Elsewhere):
+        return make_env.specs()
     env = make_env(0)
     try:
         spec = observation_spec(env.observation_space), action_spec(env.action_space)

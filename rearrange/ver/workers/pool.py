@@ -19,7 +19,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 
 import numpy as np
 
@@ -32,9 +31,9 @@ from rearrange.ver.workers.environment_worker import (
     MakeEnv,
     SlotEnvironment,
     WorkerCfg,
-    run_environment_worker,
 )
-from rearrange.ver.workers.forking import end_process, fork_worker, prepare_server
+from rearrange.ver.workers.forking import end_process
+from rearrange.ver.workers.launching import Elsewhere, ForkLauncher, Launcher, Work, WorkerProcess
 from rearrange.ver.workers.restarts import FailedResets, RestartBudget
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 
@@ -57,6 +56,9 @@ class PoolCfg:
     """So many workers are replaced; one more ends the training, with its work saved."""
     restart_refill_s: float = 10.0
     """After so long one of these restarts comes back."""
+    python: str | None = None
+    """Another Python that makes and steps the environments, 3.9 or newer and with numpy: its
+    interpreter, or the folder of a virtual or conda environment. For `train`."""
 
     def __post_init__(self) -> None:
         if self.envs_per_worker < 0:
@@ -152,7 +154,7 @@ class SerialPool:
 @dataclass
 class _Worker:
     envs: list[int]
-    process: BaseProcess
+    process: WorkerProcess
     requests: Connection  # write end
     generation: int
     owed: dict[int, float] = field(default_factory=dict)  # env -> deadline on the monotonic clock
@@ -161,12 +163,13 @@ class _Worker:
 class WorkerPool:
     """Environments in worker processes.
 
-    Workers are forked from a server that has imported `preload` once; they import no torch.
+    Workers are forked from a server that has imported `preload` once; they import no torch. Where
+    environments are made elsewhere, their own launcher starts the workers.
     """
 
     def __init__(
         self,
-        make_env: MakeEnv,
+        make_env: MakeEnv | Elsewhere,
         layout: SlotLayout,
         cfg: WorkerCfg,
         episode_numbers: np.ndarray,
@@ -176,19 +179,18 @@ class WorkerPool:
     ) -> None:
         """Raises UserError if this process may not have as many files open as workers need."""
         self.num_envs, self.restarts = layout.num_envs, 0
-        self._make_env, self._layout, self._worker_cfg = make_env, layout, cfg
-        self._cfg, self._is_fresh = pool_cfg, is_fresh
+        self._worker_cfg, self._cfg, self._is_fresh = cfg, pool_cfg, is_fresh
         num_workers = -(-layout.num_envs // pool_cfg.envs_per_worker)
         make_room(_FILES_PER_WORKER * num_workers, f"{num_workers} environment workers")
         self._budget = RestartBudget(pool_cfg.max_restarts, pool_cfg.restart_refill_s)
         self._failed_resets = FailedResets(cfg.failed_resets)
         self._numbers = episode_numbers.astype(np.int64).copy()
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(
-            [__name__, "rearrange.ver.workers.fork_server", *preload]
+        is_elsewhere = isinstance(make_env, Elsewhere)
+        self._launcher: Launcher = (
+            make_env.launcher() if is_elsewhere else ForkLauncher(make_env, preload)
         )
-        self.slots = StepSlots.allocate(layout, self._context)
-        self._answers, self._answers_write = self._context.Pipe(duplex=False)
+        self.slots = self._launcher.allocate(layout)
+        self._answers, self._answers_write = multiprocessing.Pipe(duplex=False)
         os.set_blocking(self._answers.fileno(), False)
         self._poll = select.poll()
         self._poll.register(self._answers.fileno(), select.POLLIN)
@@ -201,7 +203,7 @@ class WorkerPool:
 
     def start(self) -> None:
         """Starts the workers; their environments announce themselves as they become ready."""
-        prepare_server()
+        self._launcher.prepare()
         size = self._cfg.envs_per_worker
         try:
             for first in range(0, self.num_envs, size):
@@ -270,21 +272,15 @@ class WorkerPool:
         if workers:
             self._answers.close()
             self._answers_write.close()
+            self._launcher.close()
 
     # --- private -------------------------------------------------------------------------------
 
     def _add(self, envs: list[int], generation: int, is_fresh: bool) -> None:
         cfg = replace(self._worker_cfg, failed_resets=self._failed_resets.counts)
         episodes = [(e, int(self._numbers[e]), is_fresh) for e in envs]
-
-        def arguments(requests, server: int | None) -> tuple:
-            return (
-                self._make_env, episodes, self._layout, self.slots.memory, cfg, requests,
-                self._answers_write, generation % 65536, server,
-            )  # fmt: skip
-
-        name = f"environment worker {envs[0]}"
-        process, writer = fork_worker(self._context, run_environment_worker, arguments, name)
+        work = Work(episodes, self.slots, cfg, self._answers_write, generation % 65536)
+        process, writer = self._launcher.launch(work, f"environment worker {envs[0]}")
         deadline = time.monotonic() + self._cfg.start_timeout_s
         worker = _Worker(envs, process, writer, generation, dict.fromkeys(envs, deadline))
         self._workers.append(worker)

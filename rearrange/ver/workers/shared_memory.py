@@ -98,12 +98,16 @@ class StepSlots:
     @classmethod
     def allocate(cls, layout: SlotLayout, context=None) -> StepSlots:
         """New slots, filled with zeros."""
-        size = sum(
+        context = context or multiprocessing.get_context("spawn")
+        return cls(layout, context.RawArray("b", cls.size(layout)))
+
+    @staticmethod
+    def size(layout: SlotLayout) -> int:
+        """Bytes of memory that slots need."""
+        return sum(
             _padded(layout.num_envs * int(np.prod(shape)) * dtype.itemsize)
             for shape, dtype in layout.arrays().values()
         )
-        context = context or multiprocessing.get_context("spawn")
-        return cls(layout, context.RawArray("b", size))
 
     def set_message(self, env: int, text: str) -> None:
         data = text.encode(errors="replace")[-MESSAGE_BYTES:]  # a traceback's end says most

@@ -1,17 +1,19 @@
-"""Gymnasium spaces as named arrays.
+"""Spaces of Gymnasium, or of the old gym, as named arrays.
 
 Observations are dicts of arrays: a Dict space keeps its keys, any other space becomes the one key
 `observation`. Discrete parts are one-hot. Actions are always [A]; the policy chooses Box actions in
-units where [-1, 1] is the whole range. No torch here: environment workers import it.
+units where [-1, 1] is the whole range. What a space is, its class's name tells: environment workers
+import this where there is neither library, and no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from gymnasium import Space, spaces
 
 from rearrange.errors import UserError
 from rearrange.system.checked_json import quoted
@@ -24,6 +26,23 @@ class ArraySpec:
 
 
 ObservationSpec = dict[str, ArraySpec]
+Space = Any  # gymnasium.Space or gym.Space
+_KINDS = frozenset({"Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete"})
+
+
+def kind_of(space: Space) -> str:
+    """Box, Dict, Discrete, MultiBinary or MultiDiscrete; of another space the name of its class."""
+    return _kind_of_class(type(space))
+
+
+@lru_cache(maxsize=None)  # noqa: UP033 - asked for at every step
+def _kind_of_class(cls: type) -> str:
+    return next((base.__name__ for base in cls.__mro__ if base.__name__ in _KINDS), cls.__name__)
+
+
+def _start(space: Space) -> Any:
+    """The smallest choice of a Discrete or MultiDiscrete space: gym's began at 0 for long."""
+    return getattr(space, "start", 0)
 
 
 @dataclass(frozen=True)
@@ -65,10 +84,10 @@ def observation_spec(space: Space) -> ObservationSpec:
 
     Raises UserError for a space that is not made of Box, Discrete, MultiDiscrete and MultiBinary.
     """
-    if isinstance(space, spaces.Dict):
+    if kind_of(space) == "Dict":
         specs: ObservationSpec = {}
         for name, part in space.spaces.items():
-            if isinstance(part, spaces.Dict):
+            if kind_of(part) == "Dict":
                 nested = observation_spec(part)
                 specs.update({f"{name}/{key}": spec for key, spec in nested.items()})
             else:
@@ -80,18 +99,19 @@ def observation_spec(space: Space) -> ObservationSpec:
 
 
 def _array_spec(space: Space) -> ArraySpec:
-    if isinstance(space, spaces.Box):
+    kind = kind_of(space)
+    if kind == "Box":
         is_image = space.dtype == np.uint8 and len(space.shape) == 3
         return ArraySpec(space.shape or (1,), np.dtype(np.uint8 if is_image else np.float32))
-    if isinstance(space, spaces.Discrete):
+    if kind == "Discrete":
         return ArraySpec((int(space.n),), np.dtype(np.float32))
-    if isinstance(space, spaces.MultiDiscrete):
+    if kind == "MultiDiscrete":
         return ArraySpec((int(space.nvec.sum()),), np.dtype(np.float32))
-    if isinstance(space, spaces.MultiBinary):
+    if kind == "MultiBinary":
         return ArraySpec((int(np.prod(space.shape)),), np.dtype(np.float32))
     raise UserError(
         "observations must be made of Box, Discrete, MultiDiscrete, MultiBinary or Dict spaces, "
-        f"got {type(space).__name__}; wrap the environment so that it gives one of these"
+        f"got {kind}; wrap the environment so that it gives one of these"
     )
 
 
@@ -103,7 +123,7 @@ def write_observation(
     Nothing is stretched, cut or turned into another kind of number on the way.
     Raises UserError, naming the key, for what is no observation of the space.
     """
-    if not isinstance(space, spaces.Dict):
+    if kind_of(space) != "Dict":
         _write(space, observation, arrays["observation"], row, "observation")
         return
     if not isinstance(observation, Mapping):
@@ -111,7 +131,7 @@ def write_observation(
     for name, part in space.spaces.items():
         if name not in observation:
             raise UserError(f"observation '{prefix}{name}' is missing")
-        if isinstance(part, spaces.Dict):
+        if kind_of(part) == "Dict":
             nested = {key: arrays[f"{name}/{key}"] for key in observation_spec(part)}
             write_observation(part, observation[name], nested, row, f"{prefix}{name}/")
         else:
@@ -123,10 +143,11 @@ def _write(space: Space, value, array: np.ndarray, row: int, key: str) -> None:
         value = np.asarray(value)
     except ValueError as error:  # lists of different lengths
         raise UserError(f"observation '{key}' must be an array, got {quoted(value)}") from error
-    is_box = isinstance(space, spaces.Box)
+    kind = kind_of(space)
+    is_box = kind == "Box"
     if value.dtype.kind not in ("biuf" if is_box else "biu"):
-        kind = "real" if is_box else "whole"
-        raise UserError(f"observation '{key}' must be {kind} numbers, got type {value.dtype}")
+        numbers = "real" if is_box else "whole"
+        raise UserError(f"observation '{key}' must be {numbers} numbers, got type {value.dtype}")
     shape = space.shape or ()
     if value.shape != shape and not value.shape + shape == (1,):  # () and (1,) are as good
         raise UserError(f"observation '{key}' must have the shape {shape}, got {value.shape}")
@@ -135,17 +156,19 @@ def _write(space: Space, value, array: np.ndarray, row: int, key: str) -> None:
         array[row] = value
         return
     array[row] = 0.0
-    if isinstance(space, spaces.MultiBinary):
+    if kind == "MultiBinary":
         _check_choices(value, 0, 2, key)
         array[row] = value.ravel()
-    elif isinstance(space, spaces.Discrete):
-        _check_choices(value, space.start, space.n, key)
-        array[row, int(value.item()) - int(space.start)] = 1.0
-    elif isinstance(space, spaces.MultiDiscrete):
-        _check_choices(value, space.start, space.nvec, key)
+    elif kind == "Discrete":
+        start = int(_start(space))
+        _check_choices(value, start, space.n, key)
+        array[row, int(value.item()) - start] = 1.0
+    elif kind == "MultiDiscrete":
+        start = _start(space)
+        _check_choices(value, start, space.nvec, key)
         nvec = space.nvec.ravel()
         offsets = np.concatenate([[0], np.cumsum(nvec)[:-1]])
-        array[row, offsets + (value - space.start).ravel()] = 1.0
+        array[row, offsets + (value - start).ravel()] = 1.0
 
 
 def _check_bytes(value: np.ndarray, dtype: np.dtype, key: str) -> None:
@@ -164,19 +187,22 @@ def _check_choices(value: np.ndarray, start, count, key: str) -> None:
 
 def action_spec(space: Space) -> ActionSpec:
     """Raises UserError for a space that is not Box, Discrete or MultiDiscrete."""
-    none = np.zeros(0)
-    if isinstance(space, spaces.Discrete):
-        start = (int(space.start),)
-        return ActionSpec("discrete", 1, (int(space.n),), none, none, start, (), space.dtype)
-    if isinstance(space, spaces.MultiDiscrete):
+    none, kind = np.zeros(0), kind_of(space)
+    if kind == "Discrete":
+        start, dtype = (int(_start(space)),), np.dtype(space.dtype)
+        return ActionSpec("discrete", 1, (int(space.n),), none, none, start, (), dtype)
+    if kind == "MultiDiscrete":
         choices = tuple(int(n) for n in space.nvec.ravel())
-        start = tuple(int(s) for s in np.asarray(space.start).ravel())
-        size, shape = len(choices), space.shape
-        return ActionSpec("discrete", size, choices, none, none, start, shape, space.dtype)
-    if isinstance(space, spaces.Box) and np.prod(space.shape) > 0:
+        starts = np.broadcast_to(_start(space), space.shape).ravel()
+        start, size, shape = tuple(int(s) for s in starts), len(choices), space.shape
+        return ActionSpec(
+            "discrete", size, choices, none, none, start, shape, np.dtype(space.dtype)
+        )
+    if kind == "Box" and np.prod(space.shape) > 0:
         low, high = (b.astype(np.float64).ravel() for b in (space.low, space.high))
-        return ActionSpec("box", int(low.size), (), low, high, (), space.shape, space.dtype)
+        dtype = np.dtype(space.dtype)
+        return ActionSpec("box", int(low.size), (), low, high, (), space.shape, dtype)
     raise UserError(
-        f"actions must be a Box, Discrete or MultiDiscrete space, got {type(space).__name__}; "
+        f"actions must be a Box, Discrete or MultiDiscrete space, got {kind}; "
         "wrap the environment so that it takes one of these"
     )

@@ -1,0 +1,61 @@
+"""The program that another Python is started with, by this file's path.
+
+    stdin  <-  {"task": "describe", "try" or "work", "package": folder of ours, "fds": ..., ...}
+    fds["result"]  ->  one JSON object, of the first two tasks
+
+Written for every Python there may be, so that one that is too old can say so; whatever needs numpy
+comes after numpy was found. The package's own `__init__` wants MuJoCo: a bare one takes its place.
+"""
+
+import json
+import os
+import sys
+import types
+
+OLDEST = (3, 9)
+
+
+def main():
+    """The whole life of the process."""
+    with os.fdopen(os.dup(0)) as file:
+        settings = json.load(file)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    problem = _problem(settings)
+    if problem:
+        answer(settings, {"lacks": problem})
+        return
+    for fd in settings["fds"].values():
+        os.set_inheritable(fd, False)  # what a simulator starts has no use for them
+    package = types.ModuleType("rearrange")
+    package.__path__ = [settings["package"]]
+    sys.modules["rearrange"] = package
+    if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
+        del sys.path[0]
+    sys.path.append(os.getcwd())
+    from rearrange.ver.bridge import serving
+
+    serving.serve(settings)
+
+
+def answer(settings, content):
+    """Tells the one who asked, if there is one."""
+    if "result" in settings["fds"]:
+        with os.fdopen(settings["fds"]["result"], "w") as file:
+            json.dump(content, file)
+
+
+def _problem(settings):
+    """What keeps this Python from working for us; empty if nothing does."""
+    if sys.version_info < OLDEST:
+        found = ".".join(str(part) for part in sys.version_info[:3])
+        return "is Python " + found + ", it takes 3.9 or newer"
+    try:
+        import numpy  # noqa: F401
+    except Exception as error:
+        why = " ".join(str(error).split())
+        return "lacks numpy: " + settings["python"] + " -m pip install numpy (" + why + ")"
+    return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Another Python: where it is, what it has, and the environments it can make.
+
+    OtherEnvs(find_python("~/envs/habitat"), "habitat:HabitatPick-v0", {})
+
+takes the place of a function that makes environments: `WorkerPool` starts its workers there.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import select
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+from rearrange.errors import UserError
+from rearrange.ver.bridge.messages import Json, cfg_to_json, layout_to_json, spaces_from_json
+from rearrange.ver.bridge.spawning import SpawnedProcess, Starter, shared_file
+from rearrange.ver.workers.first_step import EnvironmentFailed
+from rearrange.ver.workers.forking import end_process
+from rearrange.ver.workers.launching import Launcher, Work, WorkerProcess
+from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
+from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
+
+_SEED = 0  # of the episode that is tried
+
+
+def find_python(word: str) -> Path:
+    """The interpreter that is meant: its path, or the folder of an environment.
+
+    Raises UserError if there is none.
+    """
+    named = Path(word).expanduser().absolute()  # not resolved: an environment's is a link
+    python = named / "bin" / "python" if named.is_dir() else named
+    if not python.is_file():
+        raise UserError(
+            "workers.python must be a Python interpreter or the folder of an environment that has "
+            f"one, got '{word}': there is no {python}"
+        )
+    if not os.access(python, os.X_OK):
+        raise UserError(f"workers.python must be a program, got '{word}': {python} is none")
+    return python
+
+
+def describe(python: Path, timeout_s: float) -> dict[str, str]:
+    """Versions of that Python and of what environments may need of it.
+
+    Raises UserError if workers cannot run there.
+    """
+    return _ask(python, {"task": "describe"}, timeout_s)["versions"]
+
+
+@dataclass(frozen=True)
+class OtherEnvs:
+    """Environments of an id, made by another Python.
+
+    Args:
+        kwargs: for the environment; JSON's values.
+        timeout_s: for one to be made and take its first step.
+    """
+
+    python: Path
+    env_id: str
+    kwargs: dict[str, Any]
+    timeout_s: float = 120.0
+    _specs: list[tuple[ObservationSpec, ActionSpec]] = field(default_factory=list, compare=False)
+
+    def specs(self) -> tuple[ObservationSpec, ActionSpec]:
+        """The spaces, of an environment that is tried once, when they are first asked for.
+
+        Raises:
+            UserError: in one line, for what that Python lacks, or an environment that it cannot
+                make or whose spaces are of another kind.
+            EnvironmentFailed: for what the first reset or step raised.
+        """
+        if not self._specs:
+            content = {"task": "try", "seed": _SEED} | self.content
+            self._specs.append(spaces_from_json(_ask(self.python, content, self.timeout_s)))
+        return self._specs[0]
+
+    @property
+    def content(self) -> Json:
+        """What the other Python has to know to make one."""
+        return {"env_id": self.env_id, "kwargs": self.kwargs}
+
+    def launcher(self) -> Launcher:
+        return SpawnLauncher(self)
+
+
+class SpawnLauncher:
+    """Workers of a pool in another Python, each started by itself."""
+
+    def __init__(self, envs: OtherEnvs) -> None:
+        self._envs, self._starter, self._memory = envs, Starter(), -1
+
+    def allocate(self, layout: SlotLayout) -> StepSlots:
+        self._memory = shared_file(StepSlots.size(layout))
+        return StepSlots(layout, mmap.mmap(self._memory, 0))
+
+    def prepare(self) -> None:
+        """There is nothing to prepare."""
+
+    def launch(self, work: Work, name: str) -> tuple[WorkerProcess, Connection]:
+        reader, writer = Pipe(duplex=False)
+        content = self._envs.content | {
+            "task": "work", "envs": work.envs, "layout": layout_to_json(work.slots.layout),
+            "cfg": cfg_to_json(work.cfg), "generation": work.generation,
+        }  # fmt: skip
+        fds = {"memory": self._memory, "requests": reader.fileno()}
+        fds["answers"] = work.answers.fileno()
+        with reader:
+            return self._starter.start(self._envs.python, content, fds), writer
+
+    def close(self) -> None:
+        self._starter.close()
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+
+def _ask(python: Path, content: Json, timeout_s: float) -> Json:
+    """What a process of its own says there. Raises as `OtherEnvs.specs`."""
+    starter = Starter()
+    reader, writer = os.pipe()
+    try:
+        try:
+            process = starter.start(python, content, {"result": writer})
+        finally:
+            os.close(writer)
+        try:
+            text = _read(reader, time.monotonic() + timeout_s)
+            process.join(timeout_s)
+            how = _end_of(process)
+        finally:
+            end_process(process)
+    finally:
+        os.close(reader)
+        starter.close()
+    if text is None:
+        raise UserError(f"{python} did not answer within {timeout_s:g} s{_about(content)}")
+    answer: Json = {}
+    with suppress(ValueError):
+        answer = json.loads(text)
+    if not answer:
+        raise UserError(f"{python} {how} without an answer{_about(content)}")
+    if "lacks" in answer:
+        raise UserError(f"{python} {answer['lacks']}")
+    if "mistake" in answer:
+        raise UserError(answer["mistake"])
+    if "broken" in answer:
+        what = f"the environment's {answer['broken']}"
+        raise EnvironmentFailed(what) from RuntimeError(f"in {python}\n{answer['where']}")
+    return answer
+
+
+def _about(content: Json) -> str:
+    return f" about env '{content['env_id']}'" if "env_id" in content else ""
+
+
+def _end_of(process: SpawnedProcess) -> str:
+    code = process.exitcode
+    return f"was ended by signal {-code}" if code is not None and code < 0 else f"ended ({code})"
+
+
+def _read(fd: int, deadline: float) -> str | None:
+    """All that comes until nobody writes any more; None if that is not before the deadline."""
+    poll, parts = select.poll(), []
+    poll.register(fd, select.POLLIN)
+    while poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0):
+        if not (part := os.read(fd, 65536)):
+            return b"".join(parts).decode(errors="replace")
+        parts.append(part)
+    return None

@@ -1,0 +1,118 @@
+"""Processes of another Python: how one is started, and a handle like multiprocessing's.
+
+What it is told lies in memory that is its standard input, so that nobody waits for a reader. It
+gets a session of its own: whatever it started in turn ends with it. Linux only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import rearrange
+from rearrange.errors import UserError
+from rearrange.system.machine import ONE_THREAD
+from rearrange.system.stop_signals import signals_blocked
+from rearrange.ver.bridge import entry
+from rearrange.ver.bridge.messages import Json
+
+
+class SpawnedProcess:
+    """A process, and the processes that it has started."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self._process, self.pid = process, process.pid
+        self.sentinel = os.pidfd_open(process.pid)
+
+    @property
+    def exitcode(self) -> int | None:
+        """None while it runs; minus the signal that ended it."""
+        # Its id stays its own until `close`: the signals below reach no other.
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ended = os.waitid(os.P_PIDFD, self.sentinel, flags)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+    def is_alive(self) -> bool:
+        return self.exitcode is None
+
+    def join(self, timeout: float | None = None) -> None:
+        poll = select.poll()
+        poll.register(self.sentinel, select.POLLIN)
+        poll.poll(None if timeout is None else timeout * 1000.0)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends what it has left behind."""
+        self.kill()
+        self._process.wait()
+        os.close(self.sentinel)
+
+
+class Starter:
+    """Starts processes that the kernel ends with this one.
+
+    It counts the thread that started them as their parent: this one stays until `close`.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "starter of workers")
+
+    def start(self, python: Path, content: Json, fds: dict[str, int]) -> SpawnedProcess:
+        """A process of that Python which does what `entry.py` says.
+
+        Args:
+            content: of the task; what all tasks need comes to it.
+            fds: open files that it gets, by the names it knows them by.
+
+        Raises UserError if that is no program.
+        """
+        return self._thread.submit(_spawn, python, content, fds).result()
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+def shared_file(size: int) -> int:
+    """A new file without a name, in memory: a descriptor, to be closed by the caller."""
+    if sys.platform != "linux":
+        raise UserError(f"workers.python needs Linux, this is {sys.platform}")
+    fd = os.memfd_create("rearrange")
+    os.truncate(fd, size)
+    return fd
+
+
+def _spawn(python: Path, content: Json, fds: dict[str, int]) -> SpawnedProcess:
+    content = content | {
+        "python": str(python), "package": str(Path(rearrange.__file__).parent),
+        "parent": os.getpid(), "fds": fds,
+    }  # fmt: skip
+    environment = os.environ | dict.fromkeys(ONE_THREAD, "1")
+    environment.pop("PYTHONHOME", None)  # of our own Python
+    with open(shared_file(0), "w+") as told, signals_blocked():
+        json.dump(content, told)
+        told.flush()
+        told.seek(0)
+        try:
+            process = subprocess.Popen(
+                [str(python), entry.__file__],
+                stdin=told,
+                stdout=2,  # a simulator's talk; ours is the result
+                pass_fds=tuple(fds.values()),
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UserError(f"{python} cannot be run: {error.strerror}") from error
+        return SpawnedProcess(process)
