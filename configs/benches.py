@@ -178,6 +178,8 @@ class DoctorCfg:
     """Also write the findings to this JSON file."""
     timeout_s: float = 60.0
     """How long one renderer may take to show that it works."""
+    python: str | None = None
+    """Also look at this Python, as `train workers.python=` takes it."""
 
     def __post_init__(self) -> None:
         room = f"(0, {LONGEST_S:g}]"

@@ -67,6 +67,11 @@ class RunCfg(TrainerCfg):
         super().__post_init__()
         self.algorithm = ALGORITHMS.name_of(self.algorithm)  # may import the user's module
         _check_algorithm(self)
+        if self.serial and self.workers.python is not None:
+            raise ValueError(
+                "serial=true steps the environments in this process: workers.python="
+                f"{self.workers.python} needs serial=false"
+            )
         if self.mode == "async" and self.scheme.world_size > 1:
             raise ValueError(
                 "mode=async has one learner, whom its collecting never waits for: it takes no "
@@ -134,6 +139,11 @@ class TrainSkillCfg(RunCfg):
         if self.method != "ver" and self.algorithm != STANDARD:
             raise ValueError(
                 f"algorithm={self.algorithm} is for method=ver: method={self.method} has its own"
+            )
+        if self.workers.python is not None:
+            raise ValueError(
+                "the home of train-skill runs in this Python: workers.python is for "
+                f"`rearrange train`, got {self.workers.python}"
             )
         methods = ("ver", "imitation", "imitation_ver")
         if self.method not in methods:

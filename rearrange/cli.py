@@ -233,7 +233,7 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb(
         "rearrange.commands.doctor",
         "say what this machine has, and what to fix",
-        ("doctor", "doctor output=outputs/doctor.json"),
+        ("doctor", "doctor output=outputs/doctor.json", "doctor python=~/envs/old"),
         "Exit code 1 if something has to be fixed.",
     ),
     "list": Verb(

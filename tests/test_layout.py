@@ -21,8 +21,8 @@ ROOMS = (
     "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.homes", "rearrange.sim.pictures",
     "rearrange.sim",
     "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks",
-    "rearrange.ver.ranks", "rearrange.ver.workers", "rearrange.ver.rollout",
-    "rearrange.ver.update", "rearrange.ver.run", "rearrange.ver",
+    "rearrange.ver.ranks", "rearrange.ver.workers", "rearrange.ver.bridge",
+    "rearrange.ver.rollout", "rearrange.ver.update", "rearrange.ver.run", "rearrange.ver",
     "rearrange.skills", "rearrange.skills.network.pictures", "rearrange.skills.network",
     "rearrange.skills.motion",
     "rearrange.skills.oracle", "rearrange.skills.teacher", "rearrange.skills.deployed",
@@ -48,7 +48,8 @@ ONLY = {
 }
 # where the processes that step environments and run the oracle begin
 WORKER_ROOTS = (
-    "rearrange.ver.workers.environment_worker", "rearrange.workloads.straggler",
+    "rearrange.ver.workers.environment_worker", "rearrange.ver.bridge.",
+    "rearrange.workloads.straggler",
     "rearrange.workloads.classic", "rearrange.skills.oracle", "rearrange.sim.",
     "rearrange.tasks.", "rearrange.planner.",
 )  # fmt: skip

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import rearrange
 from rearrange.configs.benches import DoctorCfg
+from rearrange.errors import UserError
 from rearrange.sim.kernel_cache import remove_damaged
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json
+from rearrange.ver.bridge.other_python import describe, find_python
 
 GIB = 2**30
 PACKAGES = ("mujoco", "numpy", "numba", "gymnasium", "omegaconf", "pddlpy", "imageio-ffmpeg") + (
@@ -78,6 +80,8 @@ def run(cfg: DoctorCfg) -> int:
         _kernel_cache(),
         _disk(),
     ]
+    if cfg.python is not None:
+        findings.append(_other_python(cfg.python, cfg.timeout_s))
     for finding in findings:
         print(f"{finding.mark:>3}  {finding.name:<18} {finding.value}")
     to_fix = [finding for finding in findings if not finding.is_good and finding.fix]
@@ -235,6 +239,20 @@ def _kernel_cache() -> Finding:
             continue
     fix = "export NUMBA_CACHE_DIR=a folder you may write, or every start compiles for a minute"
     return Finding("kernel cache", "cannot be written", is_good=False, is_needed=False, fix=fix)
+
+
+def _other_python(word: str, timeout_s: float) -> Finding:
+    """Whether environment workers can run there, and what environments may find."""
+    name = "workers.python"
+    try:
+        versions = describe(find_python(word), timeout_s)
+    except UserError as error:
+        return Finding(name, f"does not work: {error}", is_good=False, fix="see its line")
+    value = ", ".join(f"{package} {version}" for package, version in versions.items())
+    if {"gym", "gymnasium"} & set(versions):
+        return Finding(name, value)
+    fix = "install there what the environment needs: gymnasium, or an old gym"
+    return Finding(name, f"{value}, no gymnasium and no gym", False, False, fix)
 
 
 def _disk() -> Finding:

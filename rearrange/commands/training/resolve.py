@@ -16,6 +16,7 @@ from rearrange.commands.settings import Layer, compose, merged, yaml_file
 from rearrange.commands.training.recipes import begins_with, recipes_of, weights_of
 from rearrange.commands.training.subject import (
     Subject,
+    environments_elsewhere,
     run_folder,
     stages_folder,
     what_to_train,
@@ -25,7 +26,7 @@ from rearrange.configs.stages import Recipe, Stage
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.first_actions import first_actions
-from rearrange.tasks.gym_factory import find_id, read_spaces
+from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
 CHAIN = "imitation_ver"  # the method that is several trainings
@@ -68,7 +69,9 @@ def suiting() -> dict[str, Layer]:
 
 def _env_layers(given: Given) -> list[Layer]:
     draft = merged(given)
-    subject = Subject(draft.env, given_kwargs(given), "")
+    kwargs = given_kwargs(given)
+    elsewhere = environments_elsewhere(draft.env, kwargs, draft.workers)
+    subject = Subject(draft.env, kwargs, "", elsewhere)
     observation, action = _spaces(subject)
     is_seeing = any(len(spec.shape) == 3 for spec in observation.values())
     layers = [suiting()["pictures" if is_seeing else action.kind]]
@@ -78,13 +81,15 @@ def _env_layers(given: Given) -> list[Layer]:
 
 
 def _spaces(subject: Subject) -> tuple[Any, Any]:
+    if subject.elsewhere is not None:
+        return subject.elsewhere.specs()
     observation_space, action_space = read_spaces(subject.env_id, subject.kwargs)
     return observation_spec(observation_space), action_spec(action_space)
 
 
 def _first(subject: Subject) -> Layer:
     slots = subject.kwargs.get("action_space", "full")
-    return {"policy": first_actions(find_id(subject.env_id), slots)}
+    return {"policy": first_actions(subject.known_id, slots)}
 
 
 def given_kwargs(given: Given) -> dict[str, Any]:

@@ -12,7 +12,10 @@ from rearrange.errors import UserError
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
+from rearrange.tasks.gym_factory import find_id
+from rearrange.ver.bridge.other_python import OtherEnvs, find_python
 from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE
+from rearrange.ver.workers.pool import PoolCfg
 
 TAIL_BYTES = 65536  # of metrics.jsonl, whose lines have some 2 kB
 
@@ -23,19 +26,37 @@ class Subject(NamedTuple):
     env_id: str
     kwargs: dict[str, Any]
     short_name: str  # in the name of the run's folder
+    elsewhere: OtherEnvs | None = None  # the environments of another Python
+
+    @property
+    def known_id(self) -> str:
+        """The id as registered, without its module; another Python's as it was given."""
+        return find_id(self.env_id) if self.elsewhere is None else self.env_id
 
 
 def what_to_train(settings: AnyRunCfg) -> Subject:
     """The environment, and what it is made with."""
     if not isinstance(settings, TrainSkillCfg):
         short_name = settings.env.rpartition(":")[2].rpartition("/")[2]
-        return Subject(settings.env, settings.env_kwargs, short_name)
+        return Subject(
+            settings.env, settings.env_kwargs, short_name,
+            environments_elsewhere(settings.env, settings.env_kwargs, settings.workers),
+        )  # fmt: skip
     kwargs = {
         "camera_size": settings.camera_size or settings.policy.encoder.image_size,
         "action_space": settings.action_space,
         "observation_delay": settings.observation_delay,
     }
     return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
+
+
+def environments_elsewhere(
+    env_id: str, kwargs: dict[str, Any], workers: PoolCfg
+) -> OtherEnvs | None:
+    """Those of the Python that `workers` names. Raises UserError if it is not there."""
+    if workers.python is None:
+        return None
+    return OtherEnvs(find_python(workers.python), env_id, kwargs, workers.start_timeout_s)
 
 
 def run_folder(settings: RunCfg, subject: Subject) -> Path:

@@ -39,7 +39,7 @@ from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import complain, say
 from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
 from rearrange.system.stop_signals import EXIT_CODES
-from rearrange.tasks.gym_factory import find_id, make_gym, registered_id
+from rearrange.tasks.gym_factory import make_gym, registered_id
 from rearrange.tasks.recorded_options import to_record
 from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
@@ -114,12 +114,12 @@ def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFold
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
     identity = {
         "env": subject.env_id,
-        "env_kwargs": to_record(find_id(subject.env_id), subject.kwargs),
+        "env_kwargs": to_record(subject.known_id, subject.kwargs),
         "policy": _without(policy_json(settings.policy), FREE_POLICY_SETTINGS),
     }
     num_envs = settings.num_envs * ranks.world_size
     stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
-    make_env = partial(make_gym, **stream)
+    make_env = subject.elsewhere or partial(make_gym, **stream)
     make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
     if settings.algorithm != STANDARD:
         identity["algorithm"] = {settings.algorithm: settings.algorithm_kwargs}
@@ -129,7 +129,7 @@ def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFold
         identity["method"] = "imitation"
         make_env = partial(make_guided, **stream, cfg=settings.guide)
         make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
-    is_home = find_id(subject.env_id) in TASKS.values()
+    is_home = subject.known_id in TASKS.values()
     try:
         trainer = Trainer(
             make_env,
@@ -213,7 +213,8 @@ def first_policy(
         return policy
     source = Path(settings.warm_start).expanduser()
     trained_in, weights = find_weights(source)
-    if registered_id(trained_in) != find_id(subject.env_id):
+    is_elsewhere = subject.elsewhere is not None
+    if (trained_in if is_elsewhere else registered_id(trained_in)) != subject.known_id:
         raise UserError(f"{source} was trained in {trained_in}, not in {subject.env_id}")
     weights = {name: tensor.float() for name, tensor in weights.items()}
     own = policy.state_dict()

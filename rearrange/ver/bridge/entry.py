@@ -21,9 +21,14 @@ def main():
         settings = json.load(file)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     problem = _problem(settings)
-    if problem:
-        answer(settings, {"lacks": problem})
-        return
+    content = {"lacks": problem} if problem else _done(settings)
+    if "result" in settings["fds"]:
+        with os.fdopen(settings["fds"]["result"], "w") as file:
+            json.dump(content, file)
+
+
+def _done(settings):
+    """Does the task; what there is to tell of it."""
     for fd in settings["fds"].values():
         os.set_inheritable(fd, False)  # what a simulator starts has no use for them
     package = types.ModuleType("rearrange")
@@ -34,14 +39,7 @@ def main():
     sys.path.append(os.getcwd())
     from rearrange.ver.bridge import serving
 
-    serving.serve(settings)
-
-
-def answer(settings, content):
-    """Tells the one who asked, if there is one."""
-    if "result" in settings["fds"]:
-        with os.fdopen(settings["fds"]["result"], "w") as file:
-            json.dump(content, file)
+    return serving.serve(settings)
 
 
 def _problem(settings):

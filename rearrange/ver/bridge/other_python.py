@@ -8,26 +8,28 @@ takes the place of a function that makes environments: `WorkerPool` starts its w
 from __future__ import annotations
 
 import json
+import logging
 import mmap
 import os
 import select
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rearrange.errors import UserError
 from rearrange.ver.bridge.messages import Json, cfg_to_json, layout_to_json, spaces_from_json
 from rearrange.ver.bridge.spawning import SpawnedProcess, Starter, shared_file
-from rearrange.ver.workers.first_step import EnvironmentFailed
 from rearrange.ver.workers.forking import end_process
 from rearrange.ver.workers.launching import Launcher, Work, WorkerProcess
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 _SEED = 0  # of the episode that is tried
+
+log = logging.getLogger(__name__)
 
 
 def find_python(word: str) -> Path:
@@ -55,41 +57,51 @@ def describe(python: Path, timeout_s: float) -> dict[str, str]:
     return _ask(python, {"task": "describe"}, timeout_s)["versions"]
 
 
-@dataclass(frozen=True)
 class OtherEnvs:
     """Environments of an id, made by another Python.
 
     Args:
-        kwargs: for the environment; JSON's values.
+        kwargs: for the environment.
         timeout_s: for one to be made and take its first step.
+
+    Raises UserError for `kwargs` that are not JSON's values.
     """
 
-    python: Path
-    env_id: str
-    kwargs: dict[str, Any]
-    timeout_s: float = 120.0
-    _specs: list[tuple[ObservationSpec, ActionSpec]] = field(default_factory=list, compare=False)
+    def __init__(
+        self, python: Path, env_id: str, kwargs: dict[str, Any], timeout_s: float = 120.0
+    ) -> None:
+        self.python, self._timeout_s = python, timeout_s
+        self.content: Json = {"env_id": env_id, "kwargs": kwargs}
+        """What the other Python has to know to make one."""
+        try:
+            self._text = json.dumps(self.content)
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"env_kwargs for another Python must be numbers, texts, lists and dicts: {error}"
+            ) from error
+
+    def __call__(self, index: int) -> NoReturn:
+        """Raises UserError: this process cannot make one."""
+        raise UserError(
+            f"environments of {self.python} are stepped by workers: train with serial=false"
+        )
 
     def specs(self) -> tuple[ObservationSpec, ActionSpec]:
         """The spaces, of an environment that is tried once, when they are first asked for.
 
-        Raises:
-            UserError: in one line, for what that Python lacks, or an environment that it cannot
-                make or whose spaces are of another kind.
-            EnvironmentFailed: for what the first reset or step raised.
+        Raises UserError, in one line, for what that Python lacks, or an environment that it cannot
+        make, start or step, or whose spaces are of another kind.
         """
-        if not self._specs:
-            content = {"task": "try", "seed": _SEED} | self.content
-            self._specs.append(spaces_from_json(_ask(self.python, content, self.timeout_s)))
-        return self._specs[0]
-
-    @property
-    def content(self) -> Json:
-        """What the other Python has to know to make one."""
-        return {"env_id": self.env_id, "kwargs": self.kwargs}
+        return _specs(self.python, self._text, self._timeout_s)
 
     def launcher(self) -> Launcher:
         return SpawnLauncher(self)
+
+
+@lru_cache(maxsize=8)  # a simulator may take long to start: settings and training both ask
+def _specs(python: Path, content: str, timeout_s: float) -> tuple[ObservationSpec, ActionSpec]:
+    told = {"task": "try", "seed": _SEED} | json.loads(content)
+    return spaces_from_json(_ask(python, told, timeout_s))
 
 
 class SpawnLauncher:
@@ -147,14 +159,14 @@ def _ask(python: Path, content: Json, timeout_s: float) -> Json:
     with suppress(ValueError):
         answer = json.loads(text)
     if not answer:
-        raise UserError(f"{python} {how} without an answer{_about(content)}")
+        raise UserError(f"{python} {how} and did not answer as a Python{_about(content)}")
     if "lacks" in answer:
         raise UserError(f"{python} {answer['lacks']}")
     if "mistake" in answer:
         raise UserError(answer["mistake"])
     if "broken" in answer:
-        what = f"the environment's {answer['broken']}"
-        raise EnvironmentFailed(what) from RuntimeError(f"in {python}\n{answer['where']}")
+        log.warning("in %s\n%s", python, answer["where"].rstrip())
+        raise UserError(f"env '{content['env_id']}' in {python}: the {answer['broken']}")
     return answer
 
 
@@ -164,7 +176,7 @@ def _about(content: Json) -> str:
 
 def _end_of(process: SpawnedProcess) -> str:
     code = process.exitcode
-    return f"was ended by signal {-code}" if code is not None and code < 0 else f"ended ({code})"
+    return f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with {code}"
 
 
 def _read(fd: int, deadline: float) -> str | None:

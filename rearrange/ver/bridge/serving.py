@@ -17,7 +17,6 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.system.processes import end_with_parent
 from rearrange.system.stop_signals import TO_ALL
-from rearrange.ver.bridge.entry import answer
 from rearrange.ver.bridge.messages import Json, cfg_from_json, layout_from_json, spaces_to_json
 from rearrange.ver.bridge.other_env import make_other
 from rearrange.ver.workers.environment_worker import run_environment_worker
@@ -26,14 +25,14 @@ from rearrange.ver.workers.spaces import action_spec, observation_spec
 _OF_INTEREST = ("numpy", "gym", "gymnasium", "habitat-lab", "habitat-sim")
 
 
-def serve(settings: Json) -> None:
-    """Does the task of the settings."""
+def serve(settings: Json) -> Json:
+    """Does the task of the settings; what there is to tell of it."""
     if settings["task"] == "work":
         _work(settings)
-        return
+        return {}
     end_with_parent(settings["parent"])
     signal.pthread_sigmask(signal.SIG_UNBLOCK, TO_ALL)
-    answer(settings, _describe() if settings["task"] == "describe" else _try(settings))
+    return _describe() if settings["task"] == "describe" else _try(settings)
 
 
 def _describe() -> Json:

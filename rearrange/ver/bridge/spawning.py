@@ -1,7 +1,8 @@
 """Processes of another Python: how one is started, and a handle like multiprocessing's.
 
 What it is told lies in memory that is its standard input, so that nobody waits for a reader. It
-gets a session of its own: whatever it started in turn ends with it. Linux only.
+gets a group of its own: whatever it started in turn ends with it. (A session of its own would be
+scheduled apart from this process, which waits for its answers.) Linux only.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _spawn(python: Path, content: Json, fds: dict[str, int]) -> SpawnedProcess:
                 stdout=2,  # a simulator's talk; ours is the result
                 pass_fds=tuple(fds.values()),
                 env=environment,
-                start_new_session=True,
+                process_group=0,
             )
         except OSError as error:
             raise UserError(f"{python} cannot be run: {error.strerror}") from error

@@ -18,7 +18,7 @@ class EnvironmentFailed(RuntimeError):
     """An environment raised something, or wanted to leave, where it must not. Its cause says."""
 
 
-def try_environment(make_env: MakeEnv | Elsewhere, seed: int) -> tuple[ObservationSpec, ActionSpec]:
+def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, ActionSpec]:
     """The spaces of an environment that has been started and stepped once.
 
     Raises:

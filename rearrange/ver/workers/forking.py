@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import forkserver, process, resource_tracker, util
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Protocol
 
 from rearrange.system.machine import one_thread
 from rearrange.system.open_files import TOO_MANY
@@ -35,6 +35,29 @@ _SOCKET_PATH_BYTES = 107  # sun_path of unix(7), with its end
 _SOCKET_NAME = "/listener-12345678"
 
 log = logging.getLogger(__name__)
+
+
+class WorkerProcess(Protocol):
+    """A process as `multiprocessing` has them."""
+
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def sentinel(self) -> int:
+        """A file descriptor that can be read once the process has ended."""
+        ...
+
+    @property
+    def exitcode(self) -> int | None:
+        """None while it runs; minus the signal that ended it."""
+        ...
+
+    def is_alive(self) -> bool: ...
+    def join(self, timeout: float | None = None) -> None: ...
+    def kill(self) -> None: ...
+    def close(self) -> None:
+        """Frees what belongs to it, which has ended."""
+        ...
 
 
 def prepare_server() -> None:
@@ -101,7 +124,7 @@ def _restore_folder() -> None:
             os.mkdir(folder, 0o700)
 
 
-def end_process(worker: BaseProcess) -> None:
+def end_process(worker: WorkerProcess) -> None:
     """Kills it if need be, also while it is stopped, and frees what belongs to it."""
     if worker.is_alive():
         worker.kill()

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Protocol, runtime_checkable
 
 from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg, run_environment_worker
-from rearrange.ver.workers.forking import fork_worker, prepare_server
+from rearrange.ver.workers.forking import WorkerProcess, fork_worker, prepare_server
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
@@ -28,29 +28,6 @@ class Work:
     cfg: WorkerCfg
     answers: Connection  # write end of the pipe that all workers share
     generation: int
-
-
-class WorkerProcess(Protocol):
-    """A process as `multiprocessing` has them."""
-
-    @property
-    def pid(self) -> int | None: ...
-    @property
-    def sentinel(self) -> int:
-        """A file descriptor that can be read once the process has ended."""
-        ...
-
-    @property
-    def exitcode(self) -> int | None:
-        """None while it runs; minus the signal that ended it."""
-        ...
-
-    def is_alive(self) -> bool: ...
-    def join(self, timeout: float | None = None) -> None: ...
-    def kill(self) -> None: ...
-    def close(self) -> None:
-        """Frees what belongs to it, which has ended."""
-        ...
 
 
 class Launcher(Protocol):
@@ -78,7 +55,7 @@ class Launcher(Protocol):
 
 @runtime_checkable
 class Elsewhere(Protocol):
-    """Environments that another program makes: what a pool is given in a MakeEnv's place."""
+    """A MakeEnv whose environments another program makes: it has workers of its own."""
 
     def specs(self) -> tuple[ObservationSpec, ActionSpec]:
         """The spaces of an environment that has been started and stepped once."""
@@ -94,7 +71,7 @@ class ForkLauncher:
         self._make_env = make_env
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(
-            ["rearrange.ver.workers.pool", "rearrange.ver.workers.fork_server", *preload]
+            [__name__, "rearrange.ver.workers.fork_server", *preload]
         )
 
     def allocate(self, layout: SlotLayout) -> StepSlots:

@@ -32,8 +32,8 @@ from rearrange.ver.workers.environment_worker import (
     SlotEnvironment,
     WorkerCfg,
 )
-from rearrange.ver.workers.forking import end_process
-from rearrange.ver.workers.launching import Elsewhere, ForkLauncher, Launcher, Work, WorkerProcess
+from rearrange.ver.workers.forking import WorkerProcess, end_process
+from rearrange.ver.workers.launching import Elsewhere, ForkLauncher, Launcher, Work
 from rearrange.ver.workers.restarts import FailedResets, RestartBudget
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 
@@ -169,7 +169,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        make_env: MakeEnv | Elsewhere,
+        make_env: MakeEnv,
         layout: SlotLayout,
         cfg: WorkerCfg,
         episode_numbers: np.ndarray,
@@ -185,9 +185,10 @@ class WorkerPool:
         self._budget = RestartBudget(pool_cfg.max_restarts, pool_cfg.restart_refill_s)
         self._failed_resets = FailedResets(cfg.failed_resets)
         self._numbers = episode_numbers.astype(np.int64).copy()
-        is_elsewhere = isinstance(make_env, Elsewhere)
         self._launcher: Launcher = (
-            make_env.launcher() if is_elsewhere else ForkLauncher(make_env, preload)
+            make_env.launcher()
+            if isinstance(make_env, Elsewhere)
+            else ForkLauncher(make_env, preload)
         )
         self.slots = self._launcher.allocate(layout)
         self._answers, self._answers_write = multiprocessing.Pipe(duplex=False)
