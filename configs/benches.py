@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
 
-_BENCHES = "choose from sim, trainers, scaling"
+_BENCHES = "choose from sim, trainers, scaling, bridge"
 
 
 @dataclass(kw_only=True)
 class BenchCfg:
     what: str = MISSING
-    """What to measure: sim; for others see `rearrange help bench trainers` and `bench scaling`."""
+    """What to measure: sim; for others see `rearrange help bench trainers`, `bench scaling` and
+    `bench bridge`."""
     output: str | None = None
     """Also write the measurements to this JSON file."""
     num_steps: int = 10_000
@@ -144,6 +145,26 @@ class BenchScalingCfg:
                 _check(1 <= value <= 4096, f"{name} must lie in [1, 4096], got {value}")
         steps = self.num_envs * self.num_steps
         _check(steps % 2 == 0, f"num_envs x num_steps must be even, got {steps}")
+
+
+@dataclass(kw_only=True)
+class BenchBridgeCfg:
+    what: str = "bridge"
+    """What to measure: workers of another Python, beside our own."""
+    output: str | None = None
+    """Also write the figures to this JSON file."""
+    python: str | None = None
+    """The other Python, which needs CartPole-v1 of gym or Gymnasium; none: this one."""
+    num_steps: int = 20_000
+    """Steps of CartPole that each takes."""
+    num_kills: int = 100
+    """So often a worker is killed."""
+
+    def __post_init__(self) -> None:
+        _check(self.what == "bridge", f"unknown bench '{self.what}': {_BENCHES}")
+        for name in ("num_steps", "num_kills"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
 
 
 @dataclass(kw_only=True)

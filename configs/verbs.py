@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rearrange.configs.benches import (
+    BenchBridgeCfg,
     BenchCfg,
     BenchScalingCfg,
     BenchTrainersCfg,
@@ -44,6 +45,7 @@ _CONFIGS: dict[str, type] = {
     "bench": BenchCfg,
     "bench trainers": BenchTrainersCfg,
     "bench scaling": BenchScalingCfg,
+    "bench bridge": BenchBridgeCfg,
     "chaos": ChaosCfg,
     "doctor": DoctorCfg,
     "list": ListCfg,

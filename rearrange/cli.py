@@ -219,6 +219,12 @@ VERBS: dict[str, Verb] = {
         "Ranks are processes of this machine; their environments sleep. The simulation is\n"
         "calibrated on what was measured and compared with it. Exit code 1 if a bar is missed.",
     ),
+    "bench bridge": Verb(
+        "rearrange.eval.benchmarks.trainers.bench_bridge",
+        "measure workers of another Python beside our own",
+        ("bench bridge python=~/envs/old", "bench bridge num_kills=1000"),
+        "Exit code 1 if a bar is missed or killed workers leave something behind.",
+    ),
     "chaos": Verb(
         "rearrange.commands.chaos",
         "break training in many ways and tell what happened",

@@ -1,0 +1,153 @@
+"""`rearrange bench bridge`: what a step in another Python costs, and what killed workers leave.
+
+CartPole-v1 is stepped in turn by this process, by a worker of this Python and by one of the other,
+one step each: what else the machine does falls on all three alike. Then one worker of the other
+Python is killed again and again.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from rearrange.configs.benches import BenchBridgeCfg
+from rearrange.system.machine import machine, versions
+from rearrange.system.outputs import atomic_write_json
+from rearrange.tasks.gym_factory import make_gym
+from rearrange.ver.bridge.other_python import OtherEnvs, describe, find_python
+from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
+from rearrange.ver.workers.first_step import try_environment
+from rearrange.ver.workers.pool import PoolCfg, SerialPool, WorkerPool
+from rearrange.ver.workers.shared_memory import SlotLayout
+
+ENV = "CartPole-v1"
+MOST_OVERHEAD_US = 60.0  # a step there beside one in this process; bar of the project
+_WORKER_CFG = WorkerCfg(seed=0, info_keys=(), start_mode="off", start_horizon=1)
+_START_S = 120.0
+
+
+def run(cfg: BenchBridgeCfg) -> int:
+    """Prints the figures; 1 if the bar is missed or something is left behind."""
+    python = find_python(cfg.python or sys.executable)
+    found = describe(python, _START_S)
+    print(f"{python}: {', '.join(f'{name} {version}' for name, version in found.items())}")
+    times = step_times(OtherEnvs(python, ENV, {}), cfg.num_steps)
+    for name, steps in times.items():
+        low, middle, high = np.percentile(steps, (25, 50, 75)) * 1e6
+        print(f"{name:<24}{middle:8.1f} us a step (middle half {low:.1f} to {high:.1f})")
+    here, forked, other = times.values()
+    overhead, beside = (float(np.median(other - base)) * 1e6 for base in (here, forked))
+    print(f"a step there costs {overhead:.1f} us more than here, {beside:.1f} us more than forked")
+    killing = kill_workers(OtherEnvs(python, ENV, {}), cfg.num_kills)
+    print(
+        f"{cfg.num_kills} kills: {killing['seconds']:.2f} s until the next one steps; left: "
+        f"{killing['processes']} processes, {killing['files']} files, {killing['memory']} memory"
+    )
+    left = killing["processes"] + killing["files"] + killing["memory"]
+    if cfg.output is not None:
+        figures = {
+            "machine": machine(),
+            "versions": versions(),
+            "other_python": found,
+            "step_us": {name: float(np.median(steps)) * 1e6 for name, steps in times.items()},
+            "overhead_us": overhead,
+            "beside_forked_us": beside,
+            "kills": cfg.num_kills,
+            "killing": killing,
+        }
+        atomic_write_json(Path(cfg.output).expanduser(), figures)
+    return int(overhead > MOST_OVERHEAD_US or left > 0)
+
+
+def step_times(envs: OtherEnvs, num_steps: int) -> dict[str, np.ndarray]:
+    """Seconds of each step, from its action to its answer, by who takes it."""
+    here = partial(make_gym, env_id=ENV)
+    pools = {
+        "this process": _started(SerialPool, here),
+        "worker of this Python": _started(WorkerPool, here, PoolCfg()),
+        "worker of the other": _started(WorkerPool, envs, PoolCfg()),
+    }
+    times = {name: np.zeros(num_steps) for name in pools}
+    gc.disable()
+    try:
+        for number in range(num_steps):
+            for name, pool in pools.items():
+                pool.slots.action[:] = number % 2
+                begin = time.perf_counter()
+                pool.send([0])
+                while not pool.receive(1.0):
+                    pass
+                times[name][number] = time.perf_counter() - begin
+    finally:
+        gc.enable()
+        for pool in pools.values():
+            pool.close()
+    return times
+
+
+def kill_workers(envs: OtherEnvs, num_kills: int) -> dict[str, float]:
+    """Kills a worker so often, each time once its successor has taken a step.
+
+    Returns the median of the seconds that took, and how many processes and open files are left
+    when the pool is closed, and whether its memory is.
+    """
+    before = _open_files()
+    pool = _started(WorkerPool, envs, PoolCfg(max_restarts=num_kills))
+    memory = {link for link in _open_files() if "memfd:" in link}
+    pids, seconds = list(pool.pids), np.zeros(num_kills)
+    logging.disable(logging.WARNING)  # each one is told
+    for number in range(num_kills):
+        begin = time.perf_counter()
+        os.kill(pool.pids[0], signal.SIGKILL)
+        while not pool.take_faults():
+            pool.receive(1.0)
+        while not pool.receive(1.0):
+            pass
+        pool.send([0])
+        while not pool.receive(1.0):
+            pass
+        seconds[number] = time.perf_counter() - begin
+        pids += pool.pids
+    logging.disable(logging.NOTSET)
+    pool.close()
+    del pool
+    gc.collect()
+    left = _open_files()
+    return {
+        "seconds": float(np.median(seconds)),
+        "processes": sum(_is_group(pid) for pid in pids),
+        "files": len(left) - len(before),
+        "memory": len(memory & set(left)),
+    }
+
+
+def _started(kind: Callable[..., SerialPool | WorkerPool], make_env: MakeEnv, *cfg: PoolCfg):
+    layout = SlotLayout(1, *try_environment(make_env, 0), 0)
+    pool = kind(make_env, layout, _WORKER_CFG, np.zeros(1, np.int64), False, *cfg)
+    pool.start()
+    while not pool.receive(1.0):
+        pass
+    return pool
+
+
+def _open_files() -> list[str]:
+    paths = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    return sorted(os.readlink(path) for path in paths if os.path.lexists(path))
+
+
+def _is_group(pid: int) -> bool:
+    """Whether a process is left of those that a worker led."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
