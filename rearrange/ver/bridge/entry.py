@@ -1,7 +1,7 @@
 """The program that another Python is started with, by this file's path.
 
     stdin  <-  {"task": "describe", "try" or "work", "package": folder of ours, "fds": ..., ...}
-    fds["result"]  ->  one JSON object, of the first two tasks
+    fds["result"]  ->  one line of JSON, of the first two tasks
 
 Written for every Python there may be, so that one that is too old can say so; whatever needs numpy
 comes after numpy was found. The package's own `__init__` wants MuJoCo: a bare one takes its place.
@@ -24,7 +24,7 @@ def main():
     content = {"lacks": problem} if problem else _done(settings)
     if "result" in settings["fds"]:
         with os.fdopen(settings["fds"]["result"], "w") as file:
-            json.dump(content, file)
+            file.write(json.dumps(content) + "\n")
 
 
 def _done(settings):

@@ -131,5 +131,5 @@ def _takes_seed(env: Any) -> bool:
         parameters = inspect.signature(env.reset).parameters.values()
         if not any(p.name == "seed" or p.kind == p.VAR_KEYWORD for p in parameters):
             return False
-        env = env.env
+        env = getattr(env, "env", inner)
     return True

@@ -28,6 +28,7 @@ from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 _SEED = 0  # of the episode that is tried
+_LEAVING_S = 2.0  # for a process that has answered; a simulator may have threads that stay
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ def _ask(python: Path, content: Json, timeout_s: float) -> Json:
             os.close(writer)
         try:
             text = _read(reader, time.monotonic() + timeout_s)
-            process.join(timeout_s)
+            process.join(_LEAVING_S)
             how = _end_of(process)
         finally:
             end_process(process)
@@ -180,11 +181,12 @@ def _end_of(process: SpawnedProcess) -> str:
 
 
 def _read(fd: int, deadline: float) -> str | None:
-    """All that comes until nobody writes any more; None if that is not before the deadline."""
+    """A line, or what comes until nobody writes any more; None if neither is in time."""
     poll, parts = select.poll(), []
     poll.register(fd, select.POLLIN)
     while poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0):
-        if not (part := os.read(fd, 65536)):
-            return b"".join(parts).decode(errors="replace")
+        part = os.read(fd, 65536)
         parts.append(part)
+        if not part or part.endswith(b"\n"):
+            return b"".join(parts).decode(errors="replace")
     return None

@@ -30,7 +30,7 @@ def serve(settings: Json) -> Json:
     if settings["task"] == "work":
         _work(settings)
         return {}
-    end_with_parent(settings["parent"])
+    end_with_parent(None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, TO_ALL)
     return _describe() if settings["task"] == "describe" else _try(settings)
 
@@ -67,7 +67,9 @@ def _try(settings: Json) -> Json:
 
 def _work(settings: Json) -> None:
     """An environment worker, as those of our own Python."""
-    fds = settings["fds"]
+    fds, parent = settings["fds"], os.getppid()  # or a script between us and the training
+    with suppress(PermissionError):
+        os.kill(settings["training"], 0)  # raises if it is gone
     memory = mmap.mmap(fds["memory"], 0)
     os.close(fds["memory"])
     make_env = partial(
@@ -85,5 +87,5 @@ def _work(settings: Json) -> None:
         Connection(fds["requests"], writable=False),
         Connection(fds["answers"], readable=False),
         settings["generation"],
-        settings["parent"],
+        parent,
     )

@@ -97,7 +97,7 @@ def shared_file(size: int) -> int:
 def _spawn(python: Path, content: Json, fds: dict[str, int]) -> SpawnedProcess:
     content = content | {
         "python": str(python), "package": str(Path(rearrange.__file__).parent),
-        "parent": os.getpid(), "fds": fds,
+        "training": os.getpid(), "fds": fds,
     }  # fmt: skip
     environment = os.environ | dict.fromkeys(ONE_THREAD, "1")
     environment.pop("PYTHONHOME", None)  # of our own Python

@@ -94,7 +94,7 @@ class Strange(Counting):
     action_space = spaces.Dict({"say": spaces.Text()})
 
 
-_SPECS = {
+SPECS = {
     spec.id: spec
     for spec in (
         Spec("Counting-v0", Counting, index=0), Spec("Broken-v0", Broken),
@@ -104,8 +104,8 @@ _SPECS = {
 
 
 def spec(env_id):
-    return _SPECS[env_id]
+    return SPECS[env_id]
 
 
 def make(env_id, **kwargs):
-    return _SPECS[env_id].make(**kwargs)
+    return SPECS[env_id].make(**kwargs)
