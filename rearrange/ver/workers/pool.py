@@ -273,7 +273,7 @@ class WorkerPool:
         if workers:
             self._answers.close()
             self._answers_write.close()
-            self._launcher.close()
+        self._launcher.close()
 
     # --- private -------------------------------------------------------------------------------
 
