@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 from rearrange import registries  # noqa: E402, where it is, is known by now
 from rearrange.tasks.registry import register_all  # noqa: E402
+from rearrange.workloads import skill_chain  # noqa: E402
 
 if TYPE_CHECKING:
     from rearrange.library import EvaluationResult, PlanFound, Training
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 registries.add_all()
 register_all()
+skill_chain.register()
 
 
 def load_skill(

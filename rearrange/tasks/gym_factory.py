@@ -20,7 +20,7 @@ from rearrange.errors import UserError
 from rearrange.system.registry import import_module
 from rearrange.tasks.registry import make_env, register_all
 from rearrange.tasks.rules.names import TASK_OF_ID
-from rearrange.workloads import classic
+from rearrange.workloads import classic, skill_chain
 
 _STRAGGLER = "rearrange/Straggler-v0"
 
@@ -69,6 +69,7 @@ def register_known() -> None:
     """Makes all our ids known to Gymnasium. Harmless when called again."""
     register_all()
     classic.register_all()
+    skill_chain.register()
     if _STRAGGLER not in gymnasium.registry:
         entry_point = "rearrange.workloads.straggler:StragglerEnv"
         gymnasium.register(_STRAGGLER, entry_point=entry_point, kwargs={"index": 0})
