@@ -137,7 +137,7 @@ class RearrangeEnv(gymnasium.Env):
         )
         self.render_mode = render_mode
         self.episode: EpisodeSpec | None = None
-        self._next_index = self._offset
+        self._next_index, self._prepared = self._offset, None
         self._current: dict[str, np.ndarray] = {}
         self._num_steps = 0
         self.is_success = False
@@ -155,6 +155,26 @@ class RearrangeEnv(gymnasium.Env):
 
         The stream goes on after an index that was asked for, and where it was after an episode.
         """
+        info = self.begin(seed=seed, options=options)
+        # A copy: with a delay the next step hands out this observation again.
+        first = {name: value.copy() for name, value in self.observe().items()}
+        return first, info
+
+    def step(self, action):
+        """One control step of 1/30 s.
+
+        Raises ValueError for an action of a wrong shape or that is not finite, RuntimeError before
+        the first reset and for a world or reward that is no longer finite.
+        """
+        previous = self._current
+        outcome = self.advance(action)
+        current = self.observe()
+        return previous if self.observation_delay else current, *outcome
+
+    def begin(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """`reset` without its observation: the info. `observe` has to follow."""
         super().reset(seed=seed)
         if seed is not None:
             self.seed, self._next_index = _whole("seed", seed, 0), self._offset
@@ -165,9 +185,7 @@ class RearrangeEnv(gymnasium.Env):
             episode = options["episode"]
         else:
             index = _whole("index", options.get("index", self._next_index), 0)
-            episode = load_episode(
-                self.task.name, self.split, self.seed, index, self._starts, self.homes
-            )
+            episode = self._episode(index)
             self._next_index = index + self._stride
         self._check(episode)
         sim = self.sim
@@ -178,33 +196,42 @@ class RearrangeEnv(gymnasium.Env):
         self.episode, self._num_steps, self.is_success = episode, 0, False
         self.task.start(sim, episode)
         self._sensors.start(episode)
-        self._current = self._observe()
-        # A copy: with a delay the next step hands out this observation again.
-        first = {name: value.copy() for name, value in self._current.items()}
-        return first, self._info(False, None, False)
+        return self._info(False, None, False)
 
-    def step(self, action):
-        """One control step of 1/30 s.
+    def advance(self, action) -> tuple[float, bool, bool, dict[str, Any]]:
+        """`step` without its observation: reward, terminated, truncated, info.
 
-        Raises ValueError for an action of a wrong shape or that is not finite, RuntimeError before
-        the first reset and for a world or reward that is no longer finite.
+        `observe` has to follow. Raises as `step` does.
         """
         if self.episode is None:
             raise RuntimeError("reset must be called before step")
         command = self._actions.read(action)
-        sim, previous = self.sim, self._current
+        sim = self.sim
         sim.step(command.arm, self.task.grip_command(sim, command.grip), command.base)
         self._num_steps += 1
         outcome = self.task.step(sim, command.stop)
         self.is_success = outcome.success
         self._check_finite(outcome)
         truncated = not outcome.terminated and self._num_steps >= self._max_steps
-        self._current = self._observe()
-        observation = previous if self.observation_delay else self._current
         is_stop = command.stop and self.task.rules.is_stop_used
         failure = "time_limit" if truncated else outcome.failure
         info = self._info(outcome.success, failure, is_stop)
-        return observation, outcome.reward, outcome.terminated, truncated, info
+        return outcome.reward, outcome.terminated, truncated, info
+
+    def observe(self, out: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+        """What the sensors give now, in new arrays or in those of `out`, which it then keeps."""
+        observation = self._sensors.read(self.sim, out)
+        if self._camera is not None:
+            picture = None if out is None else out["head_depth"]
+            observation["head_depth"] = self._camera.render(self.sim.data, picture)
+        if self._ranges is not None:
+            observation |= self._ranges.read(self.sim, out)
+        self._current = observation
+        return observation
+
+    def prepare(self) -> None:
+        """Draws the stream's next episode now: its reset then takes one millisecond, not ten."""
+        self._prepared = self._episode(self._next_index)
 
     def render(self) -> np.ndarray | None:
         """The robot seen from above and behind, [480, 640, 3] uint8; None without a render mode."""
@@ -256,13 +283,12 @@ class RearrangeEnv(gymnasium.Env):
 
     # --- private -------------------------------------------------------------------------------
 
-    def _observe(self) -> dict[str, np.ndarray]:
-        observation = self._sensors.read(self.sim)
-        if self._camera is not None:
-            observation["head_depth"] = self._camera.render(self.sim.data)
-        if self._ranges is not None:
-            observation |= self._ranges.read(self.sim)
-        return observation
+    def _episode(self, index: int) -> EpisodeSpec:
+        """The stream's episode of that index."""
+        ahead, wanted = self._prepared, (self.split, self.seed, index)
+        if ahead is not None and (ahead.split, ahead.seed, ahead.index) == wanted:
+            return ahead
+        return load_episode(self.task.name, *wanted, self._starts, self.homes)
 
     def _info(self, success: bool, failure: str | None, is_stop: bool) -> dict[str, Any]:
         sim, episode = self.sim, self.episode

@@ -90,8 +90,10 @@ class Sensors:
         names = {0: (), 1: (episode.marker,)}.get(self._task.num_markers, HOME_MARKERS)
         self._markers = [(name, MARKERS[name]) for name in names]
 
-    def read(self, sim: Simulation) -> dict[str, np.ndarray]:
-        """The observations now; the arrays are new ones."""
+    def read(
+        self, sim: Simulation, out: dict[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The observations now, in new arrays or in those of `out`."""
         for row, (marker, joint) in enumerate(self._markers):
             self._marker_pos[row] = sim.marker_pos_w(marker)
             self._marker_state[row, 0] = sim.joint_position(joint)
@@ -103,7 +105,11 @@ class Sensors:
             self._starts, self._goals, self._nav_goal, self._marker_pos, self._marker_state,
             fetch.EE_REST_B,
         )  # fmt: skip
-        return {name: flat[part] for name, part in self._slices}
+        if out is None:
+            return {name: flat[part] for name, part in self._slices}
+        for name, part in self._slices:
+            out[name][:] = flat[part]
+        return {name: out[name] for name in self._sizes}
 
 
 def observation_space(

@@ -52,13 +52,19 @@ class RangeSensors:
             sizes[BASE_SCAN] = SECTORS * SECTOR_RAYS
         return {name: Box(-1.0, 1.0, (size,), np.float32) for name, size in sizes.items()}
 
-    def read(self, sim: Simulation) -> dict[str, np.ndarray]:
-        """Both sensors now; the arrays are new ones."""
+    def read(
+        self, sim: Simulation, out: dict[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Both sensors now, in new arrays or in those of `out`."""
         nearest = MAX_RANGE * _nearest_of_cells(self._camera.render(sim.data), CELL).ravel()
         found = {COARSE_DEPTH: nearness(nearest)}
         if self._laser is not None:
             found[BASE_SCAN] = nearness(self._laser.scan(sim))
-        return found
+        if out is None:
+            return found
+        for name, values in found.items():
+            out[name][:] = values
+        return {name: out[name] for name in found}
 
 
 @njit(cache=True, nogil=True)

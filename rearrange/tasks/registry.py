@@ -27,8 +27,10 @@ def register_all() -> None:
 def _register(name: str, task: TaskDefinition | str) -> None:
     assert not isinstance(task, str), "a task is added itself: its id is registered at once"
     if task.env_id not in gymnasium.registry:
-        entry_point = "rearrange.tasks.env:RearrangeEnv"
-        gymnasium.register(task.env_id, entry_point=entry_point, kwargs={"task": name})
+        gymnasium.register(
+            task.env_id, "rearrange.tasks.env:RearrangeEnv", kwargs={"task": name},
+            vector_entry_point="rearrange.tasks.vector_env:HomeVectorEnv",
+        )  # fmt: skip
 
 
 def make_env(task: str, split: str = "train", seed: int = 0, **options: Any) -> RearrangeEnv:

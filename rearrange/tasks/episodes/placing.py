@@ -8,9 +8,9 @@ goal or object -> free floor near it -> robot there with its arm at rest: touche
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -42,10 +42,20 @@ ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
 YAW_NOISE = 0.523599  # rad, 30 degrees, hab-spec 4.1
 
 
-@lru_cache(maxsize=1)
+class _OfThread(threading.local):
+    """Threads that draw episodes at the same time need worlds of their own."""
+
+    world: Simulation | None = None
+
+
+_own = _OfThread()
+
+
 def checker() -> Simulation:
-    """The world that generators test in; one a process, reset at every use."""
-    return Simulation()
+    """The world that generators test in; one a thread, reset at every use."""
+    if _own.world is None:
+        _own.world = Simulation()
+    return _own.world
 
 
 class Placer:

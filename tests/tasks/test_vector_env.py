@@ -1,0 +1,202 @@
+"""Homes on threads against as many single ones, by Gymnasium's own serial vector environment."""
+
+import threading
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+import rearrange  # noqa: F401  (registers the ids)
+from rearrange.errors import UserError
+from rearrange.tasks import env as env_module
+from rearrange.tasks.crew import Crew
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.names import TASKS
+from rearrange.ver.rollout.staggered import StaggerCfg, StaggeredResets
+
+SMALL = {"camera_size": 16, "max_episode_steps": 12}
+
+
+def make(num_envs, task="pick", **more):
+    options = SMALL | {"threads": 2} | more
+    return gymnasium.make_vec(
+        TASKS[task], num_envs=num_envs, vectorization_mode="vector_entry_point", **options
+    )
+
+
+def make_singles(num_envs, task="pick", autoreset_mode="NextStep", **more):
+    options = SMALL | more
+    makers = [lambda: make_env(task, **options)] * num_envs
+    return SyncVectorEnv(makers, autoreset_mode=autoreset_mode)
+
+
+def equal(ours, theirs):
+    """The same numbers in the same types, whatever they are wrapped in."""
+    if isinstance(ours, dict):
+        assert ours.keys() == theirs.keys()
+        for name in ours:
+            equal(ours[name], theirs[name])
+    elif isinstance(ours, tuple):
+        for a, b in zip(ours, theirs, strict=True):
+            equal(a, b)
+    elif isinstance(ours, np.ndarray) and ours.dtype == object:
+        assert theirs.dtype == object
+        for a, b in zip(ours, theirs, strict=True):
+            equal(a, b)
+    elif isinstance(ours, np.ndarray):
+        assert (ours.dtype, ours.tobytes()) == (theirs.dtype, theirs.tobytes())
+    else:
+        assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "task, mode, more",
+    [
+        ("pick", "NextStep", {}),
+        ("pick", "SameStep", {"split": "val"}),
+        ("place", "SameStep", {"observation_delay": 0}),
+        ("navigate", "NextStep", {"depth": False, "ranges": True, "homes": "procedural"}),
+        ("open_fridge", "NextStep", {"handle_sensors": True, "observation_delay": 0}),
+        ("set_table", "SameStep", {"split": "val"}),
+    ],
+)
+def test_homes_are_single_ones_bit_for_bit(task, mode, more):
+    homes, singles = (f(5, task, autoreset_mode=mode, **more) for f in (make, make_singles))
+    assert homes.observation_space == singles.observation_space
+    equal(homes.reset(seed=3), singles.reset(seed=3))
+    rng, num_ended = np.random.default_rng(0), 0
+    for _ in range(30):
+        actions = rng.uniform(-1.0, 1.0, homes.action_space.shape).astype(np.float32)
+        actions[:, -1] -= 0.9  # calls a stop now and then, so that homes do not end together
+        result = homes.step(actions)
+        equal(result, singles.step(actions))
+        num_ended += (result[2] | result[3]).sum()
+    assert num_ended >= 10
+    homes.close()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_comes_as_a_vector(task):
+    homes = make(2, task, seed=8)
+    observations, infos = homes.reset()
+    alone = make_env(task, seed=9, **SMALL)  # home 1 of seed 8
+    equal({name: array[1] for name, array in observations.items()}, alone.reset()[0])
+    assert homes.single_action_space == alone.action_space
+    assert infos["episode_index"].tolist() == [0, 0]
+    homes.close()
+
+
+def test_observations_are_the_callers_unless_told_otherwise():
+    for copies in (True, False):
+        homes = make(2, copy=copies)
+        homes.reset(seed=0)
+        kept = homes.step(np.zeros((2, 11)))[0]
+        assert kept["head_depth"].flags.c_contiguous and kept["joint"].flags.c_contiguous
+        before = kept["joint"].copy()
+        for _ in range(2):
+            later = homes.step(np.full((2, 11), 0.9) * np.append(np.ones(10), -1.0))[0]
+        assert np.array_equal(kept["joint"], before) == copies
+        assert np.shares_memory(later["joint"], kept["joint"]) != copies
+        homes.close()
+
+
+def test_who_has_ended_stands_still_until_it_is_reset():
+    homes = make(3, autoreset_mode="Disabled", max_episode_steps=4)
+    homes.reset(seed=0)
+    mask = np.array([False, True, False])
+    for _ in range(2):
+        homes.step(np.zeros((3, 11)))
+    homes.reset(options={"reset_mask": mask})
+    for _ in range(2):
+        last, _, _, truncated, _ = homes.step(np.zeros((3, 11)))
+    assert truncated.tolist() == [True, False, True]
+    for _ in range(2):
+        later, rewards, _, truncated, infos = homes.step(np.full((3, 11), -0.5))
+        assert all(np.array_equal(later[name][~mask], last[name][~mask]) for name in last)
+        assert truncated.all() == (infos["num_steps"][1] == 4) and (rewards[~mask] == 0.0).all()
+    assert infos["num_steps"].tolist() == [4, 4, 4]
+    homes.close()
+
+
+def test_staggered_resets_take_homes():
+    homes = make(4, autoreset_mode="Disabled", depth=False)
+    envs = StaggeredResets(homes, StaggerCfg(horizon=12, rollout_steps=3))
+    envs.reset(seed=0)
+    assert [home.episode.index for home in homes.homes] == [
+        1,
+        1,
+        1,
+        0,
+    ]  # the last group began first
+    for t in range(12):
+        lives = [home._num_steps for home in homes.homes]
+        assert lives == [(t + offset) % 12 for offset in (0, 3, 6, 9)]
+        still = np.append(np.zeros(10), -1.0)  # the arm holds still: nothing ends an episode early
+        envs.step(np.tile(still, (4, 1)))
+    homes.close()
+
+
+def test_next_episodes_are_drawn_before_they_are_needed(monkeypatch):
+    drawn = []
+
+    def load(*words):
+        drawn.append(words)
+        return load_episode(*words)
+
+    load_episode = env_module.load_episode
+    monkeypatch.setattr(env_module, "load_episode", load)
+    homes = make(3, depth=False, max_episode_steps=6)
+    homes.reset(seed=0)
+    counts = []
+    for _ in range(8):
+        homes.step(np.zeros((3, 11)))
+        counts.append(len(drawn))
+    assert counts == [4, 5, 6, 6, 6, 6, 7, 8]  # one a step, also where all three begin (the 7th)
+    homes.close()
+
+
+def test_a_home_that_breaks_says_where_and_the_others_have_done_their_step():
+    homes = make(3, depth=False)
+    homes.reset(seed=4)
+    homes.homes[1].sim.data.qpos[0] = np.nan
+    with pytest.raises(RuntimeError, match="task pick, split train, seed 5, episode 0, step 1"):
+        homes.step(np.zeros((3, 11)))
+    assert [home._num_steps for home in homes.homes] == [1, 1, 1]
+    homes.close()
+
+
+def test_mistakes_are_named():
+    for settings, message in (
+        ({"num_envs": 0}, "num_envs must be a whole number of 1 or more, got 0"),
+        ({"num_envs": 2, "threads": -1}, "threads must be a whole number of 0 or more, got -1"),
+        ({"num_envs": 2, "split": "holiday"}, "split must be one of train, val, test"),
+    ):
+        with pytest.raises(UserError, match=message):
+            make(**settings)
+    homes = make(2, depth=False)
+    with pytest.raises(UserError, match="reset_mask must be a bool array of shape"):
+        homes.reset(options={"reset_mask": [True, False]})
+    homes.reset(seed=0)
+    with pytest.raises(ValueError, match=r"actions must have shape \(2, 11\), got \(11,\)"):
+        homes.step(np.zeros(11))
+    homes.close()
+
+
+def test_a_crew_does_each_job_once_and_all_of_them_before_it_raises():
+    crew, done, who = Crew(3), [], set()
+    together = threading.Barrier(3, timeout=10)
+
+    def job(number):
+        if number < 3:
+            together.wait()  # three at the same time, or it raises
+        who.add(threading.get_ident())
+        done.append(number)
+        if number in (4, 6):
+            raise ArithmeticError(f"job {number}")
+
+    with pytest.raises(ArithmeticError, match="job 4"):
+        crew.run(job, 20)
+    assert sorted(done) == list(range(20)) and threading.get_ident() in who
+    crew.close()
+    crew.close()
