@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
 
-_BENCHES = "choose from sim, trainers, scaling, bridge"
+_BENCHES = "choose from sim, homes, trainers, scaling, bridge"
 
 
 @dataclass(kw_only=True)
 class BenchCfg:
     what: str = MISSING
-    """What to measure: sim; for others see `rearrange help bench trainers`, `bench scaling` and
-    `bench bridge`."""
+    """What to measure: sim; for others see `rearrange help bench homes`, `bench trainers`,
+    `bench scaling` and `bench bridge`."""
     output: str | None = None
     """Also write the measurements to this JSON file."""
     num_steps: int = 10_000
@@ -29,6 +29,38 @@ class BenchCfg:
         for name in ("num_steps", "num_resets", "num_images"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+
+
+@dataclass(kw_only=True)
+class BenchHomesCfg:
+    what: str = "homes"
+    """What to measure: N homes in one process."""
+    output: str | None = None
+    """Also write the figures to this JSON file."""
+    num_envs: int = 32
+    """Homes."""
+    threads: list[int] = field(default_factory=lambda: [1, 2])
+    """Numbers of threads that step them."""
+    tasks: str = "pick,place,navigate,open_drawer,close_fridge,set_table"
+    """Whose episodes are compared with those of single homes, with commas."""
+    episodes: int = 200
+    """Episodes that are compared, shared among the tasks."""
+    num_steps: int = 100
+    """Steps of all homes by each way of stepping them."""
+    reset_steps: int = 660
+    """Steps of all homes among which those with resets are looked at; Pick has 300."""
+    seed: int = 0
+    """Seed of the episodes and of the random actions."""
+
+    def __post_init__(self) -> None:
+        _check(self.what == "homes", f"unknown bench '{self.what}': {_BENCHES}")
+        for name in ("num_envs", "episodes", "num_steps", "reset_steps"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        _check(bool(self.threads), "threads must name at least one number")
+        for value in self.threads:
+            _check(value >= 1, f"threads must be at least 1, got {value}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rearrange.configs.benches import (
     BenchBridgeCfg,
     BenchCfg,
+    BenchHomesCfg,
     BenchScalingCfg,
     BenchTrainersCfg,
     ChaosCfg,
@@ -43,6 +44,7 @@ _CONFIGS: dict[str, type] = {
     "plot": PlotCfg,
     "compare": CompareCfg,
     "bench": BenchCfg,
+    "bench homes": BenchHomesCfg,
     "bench trainers": BenchTrainersCfg,
     "bench scaling": BenchScalingCfg,
     "bench bridge": BenchBridgeCfg,

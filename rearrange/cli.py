@@ -201,6 +201,13 @@ VERBS: dict[str, Verb] = {
         "Every time stands beside that of one mj_multiRay image of the same scene and run.\n"
         "Exit code 1 if a bar is missed.",
     ),
+    "bench homes": Verb(
+        "rearrange.eval.benchmarks.homes.bench_homes",
+        "measure many homes in one process beside single ones",
+        ("bench homes", "bench homes num_envs=64 threads=1,2,4 output=outputs/homes.json"),
+        "Compares every array with those of single homes, then speed with Gymnasium's own vector\n"
+        "environments, memory, and what resets cost. Exit code 1 if a bar is missed.",
+    ),
     "bench trainers": Verb(
         "rearrange.eval.benchmarks.trainers.bench_trainers",
         "measure the trainer's modes, and other trainers, in one run",

@@ -77,7 +77,10 @@ class HomeVectorEnv(SyncVectorEnv):
         space = self.homes[0].observation_space
         assert isinstance(space, gymnasium.spaces.Dict)
         self._sensors: list[dict[str, np.ndarray]] = [
-            {name: np.zeros((num_envs, *box.shape), box.dtype) for name, box in space.items()}
+            {
+                name: np.zeros((num_envs, *(box.shape or ())), box.dtype)
+                for name, box in space.items()
+            }
             for _ in range(2)
         ]
         self._rows = [self._rows_of(arrays) for arrays in self._sensors]
