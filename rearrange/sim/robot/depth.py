@@ -18,8 +18,8 @@ from rearrange.sim.robot.depth_kernel import (
     SUPPORTED_TYPES,
     VIEW_SIZE,
     WORK_SIZE,
-    rasterise,
-    to_depth,
+    draw_depth,
+    write_view,
 )
 
 VISIBLE_GROUPS = (0, 1, 2, 3)  # geom groups: house, articulated parts, objects, robot
@@ -76,22 +76,12 @@ class DepthCamera:
             self._eye, self._axes = data.cam_xpos[self.camera], data.cam_xmat[self.camera]
         if out is None:
             out = np.empty((self.size, self.size, 1), np.float32)
-        fill_view(
-            self._view,
-            self._eye,
-            self._axes,
-            self._fovy[self.camera],
-            self.size,
-            self.size,
-            self.max_depth,
-        )
-        np.take(self._is_seen, self._groups, out=self._drawn, mode="clip")
-        self._nearness.fill(1.0 / self.max_depth)
-        rasterise(
-            self._view, False, self.size, self._types, self._sizes, self._positions, self._matrices,
-            self._drawn, self._nearness, self._no_ids, self._spans, self._work,
+        draw_depth(
+            self._eye, self._axes, pixel_side(self._fovy[self.camera], self.size), self.max_depth,
+            self._types, self._sizes, self._positions, self._matrices, self._groups, self._is_seen,
+            self._drawn, self._nearness, self._no_ids, self._spans, self._work, self._view,
+            out[:, :, 0],
         )  # fmt: skip
-        to_depth(self._nearness, self.max_depth, out[:, :, 0])
         return out
 
 
@@ -135,11 +125,12 @@ def fill_view(
         fovy: vertical field of view, degrees.
         far: m, beyond it nothing is drawn.
     """
-    pixel = 2.0 * math.tan(math.radians(fovy) / 2.0) / height  # side of a pixel at 1 m
-    view[0:3] = eye
-    view[3:6], view[6:9] = axes[0::3], axes[1::3]
-    np.negative(axes[2::3], out=view[9:12])
-    view[12:] = (0.5 - width / 2) * pixel, pixel, (height / 2 - 0.5) * pixel, -pixel, far
+    write_view(view, eye, axes, pixel_side(fovy, height), width, height, far)
+
+
+def pixel_side(fovy: float, height: int) -> float:
+    """Side (m) of a pixel at 1 m, of a picture of `height` pixels and so many degrees."""
+    return 2.0 * math.tan(math.radians(fovy) / 2.0) / height
 
 
 def padded(width: int) -> int:

@@ -26,7 +26,15 @@ from rearrange.sim.robot.depth_solids import (
 )
 from rearrange.sim.robot.depth_view import HALF, SAME_EVERYWHERE, SIGN, VIEW_SIZE, WORK_SIZE, place
 
-__all__ = ["BLOCK", "SAME_EVERYWHERE", "VIEW_SIZE", "WORK_SIZE", "rasterise", "to_depth"]
+__all__ = [
+    "BLOCK",
+    "SAME_EVERYWHERE",
+    "VIEW_SIZE",
+    "WORK_SIZE",
+    "draw_depth",
+    "rasterise",
+    "write_view",
+]
 
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = 0, 2, 3, 4, 5, 6  # mjtGeom
 SUPPORTED_TYPES = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX)
@@ -96,9 +104,43 @@ def rasterise(
                 draw_ellipsoid(is_parallel, width, first, last, g, nearness, ids, spans, work)
 
 
+@njit(cache=True, nogil=True)
+def write_view(view, eye, axes, pixel, width, height, far):
+    """Writes a perspective camera into `view`.
+
+    Args:
+        axes: [9], MuJoCo's camera matrix: its columns are right, up and backward in the world.
+        pixel: side of a pixel at 1 m, m.
+        far: m, beyond it nothing is drawn.
+    """
+    for k in range(3):
+        view[k] = eye[k]
+        view[3 + k], view[6 + k], view[9 + k] = axes[3 * k], axes[3 * k + 1], -axes[3 * k + 2]
+    view[12], view[13] = (0.5 - width / 2) * pixel, pixel
+    view[14], view[15], view[16] = (height / 2 - 0.5) * pixel, -pixel, far
+
+
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
-def to_depth(nearness, far, out):
-    """out[row, col] = t / far, clipped to [0, 1]; `nearness` had been filled with 1 / far."""
+def draw_depth(
+    eye, axes, pixel, far, types, sizes, positions, matrices, groups, is_seen, drawn, nearness, ids,
+    spans, work, view, out,
+):  # fmt: skip
+    """The whole depth image in one call: out[row, col] = t / far, clipped to [0, 1].
+
+    Args:
+        eye, axes, pixel: see `write_view`.
+        groups, is_seen: [G] group of each geom, and which groups are drawn.
+        drawn, nearness, ids, spans, work, view: scratch, see `rasterise`.
+        out: [H, W] float32.
+    """
+    write_view(view, eye, axes, pixel, out.shape[1], out.shape[0], far)
+    nearness[:] = np.float32(1.0 / far)
+    for g in range(len(groups)):
+        drawn[g] = is_seen[min(max(groups[g], 0), len(is_seen) - 1)]
+    rasterise(
+        view, False, out.shape[1], types, sizes, positions, matrices, drawn, nearness, ids, spans,
+        work,
+    )  # fmt: skip
     scale, one = np.float32(1.0 / far), np.float32(1.0)
     for row in range(out.shape[0]):
         for col in range(out.shape[1]):
