@@ -22,7 +22,7 @@ from rearrange.sim.home.house import Layout
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, check_objects
 from rearrange.sim.homes.layout import make_layout
-from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, build_spec, object_body
+from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, new_model, object_body
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
 from rearrange.sim.substep import Substep
@@ -44,7 +44,7 @@ class Simulation:
 
     def __init__(self, motor_lead: float | None = None) -> None:
         self.motor_lead = motor_lead
-        self.model = build_spec().compile()
+        self.model = new_model()
         self.data = mujoco.MjData(self.model)
         model = self.model
         self._apartment = ApartmentWriter(model)
