@@ -64,7 +64,9 @@ class HomeVectorEnv(SyncVectorEnv):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         **options: Any,
     ) -> None:
-        for name, value, low in (("num_envs", num_envs, 1), ("threads", threads, 0)):
+        given = {"num_envs": (num_envs, 1), "threads": (threads, 0)}
+        given |= {} if seed is None else {"seed": (seed, 0)}
+        for name, (value, low) in given.items():
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
                 line = f"{name} must be a whole number of {low} or more, got {quoted(value)}"
                 raise UserError(line)
@@ -105,9 +107,9 @@ class HomeVectorEnv(SyncVectorEnv):
         mask = options.pop("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
             raise UserError(f"reset_mask must be a bool array of shape ({self.num_envs},)")
-        if isinstance(seed, int):
-            seed = [seed + i for i in range(self.num_envs)]
-        seeds = seed or [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            seed = [int(seed) + i for i in range(self.num_envs)]
+        seeds = [None] * self.num_envs if seed is None else seed
         if len(seeds) != self.num_envs:
             raise UserError(f"there must be {self.num_envs} seeds, got {len(seeds)}")
         chosen = np.flatnonzero(mask).tolist()

@@ -62,7 +62,7 @@ def equal(ours, theirs):
     ],
 )
 def test_homes_are_single_ones_bit_for_bit(task, mode, more):
-    homes, singles = (f(5, task, autoreset_mode=mode, **more) for f in (make, make_singles))
+    homes, singles = (f(4, task, autoreset_mode=mode, **more) for f in (make, make_singles))
     assert homes.observation_space == singles.observation_space
     equal(homes.reset(seed=3), singles.reset(seed=3))
     rng, num_ended = np.random.default_rng(0), 0
