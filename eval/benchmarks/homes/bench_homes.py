@@ -29,9 +29,10 @@ from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json
 from rearrange.tasks.registry import make_env
-from rearrange.tasks.vector_env import HomeVectorEnv
+from rearrange.tasks.vector_env import HOMES_AHEAD, HomeVectorEnv
 
 TURN = 20  # steps of one way before the next one's turn
+WARM_UP = HOMES_AHEAD + TURN  # steps in which a new batch draws all of its next episodes, and more
 STOPS = 0.015  # share of the random actions that call a stop
 MODES = ("NextStep", "SameStep")
 TWO_BATCHES = """
@@ -138,11 +139,13 @@ def _speed(cfg: BenchHomesCfg) -> dict[str, dict[str, float]]:
     try:
         for envs in ways.values():
             envs.reset(seed=cfg.seed)
-        for turn in range(-(-cfg.num_steps // TURN) + 1):  # the first one warms up
+            rng = np.random.default_rng(cfg.seed)
+            for _ in range(WARM_UP):
+                envs.step(_actions(envs, rng))
+        for turn in range(-(-cfg.num_steps // TURN)):
             for name, envs in ways.items():
                 rng = np.random.default_rng([cfg.seed, turn])
-                taken = [_timed(envs, _actions(envs, rng)) for _ in range(TURN)]
-                times[name] += taken if turn else []
+                times[name] += [_timed(envs, _actions(envs, rng)) for _ in range(TURN)]
     finally:
         for envs in ways.values():
             envs.close()
@@ -170,6 +173,9 @@ def _shares(cfg: BenchHomesCfg) -> dict[str, float]:
     """Parts of a step's time on one thread; what is left over is "rules, infos and the rest"."""
     homes, spent = HomeVectorEnv(cfg.num_envs, threads=1), {}
     homes.reset(seed=cfg.seed)
+    rng = np.random.default_rng(cfg.seed)
+    for _ in range(WARM_UP):
+        homes.step(_actions(homes, rng))
 
     def watch(thing: Any, method: str, name: str) -> None:
         call = getattr(thing, method)
@@ -188,7 +194,6 @@ def _shares(cfg: BenchHomesCfg) -> dict[str, float]:
         watch(home._camera, "render", "picture")
         watch(home._sensors, "read", "sensors")
         watch(home, "prepare", "episodes drawn ahead")
-    rng = np.random.default_rng(cfg.seed)
     begin = time.perf_counter()
     for _ in range(cfg.num_steps):
         homes.step(_actions(homes, rng))

@@ -152,8 +152,9 @@ class StaggeredResets(VectorWrapper):
         due = self._due(begun)
         ended = terminated | truncated
         if ended.any():
-            infos["final_obs"], infos["_final_obs"] = self._finals(observations, ended), ended
-            infos["final_info"], infos["_final_info"] = dict(infos), ended
+            ends, finals = dict(infos), self._finals(observations, ended)
+            infos |= {"final_obs": finals, "_final_obs": ended}
+            infos |= {"final_info": ends, "_final_info": ended}
         if due.any():
             observations, _ = self.env.reset(options={"reset_mask": due})
             self.life[due], self.is_over[due], self._is_whole[due] = 0, False, True
