@@ -37,9 +37,9 @@ class BenchHomesCfg:
     what: str = "homes"
     """What to measure: N homes in one process."""
     output: str | None = None
-    """Also write the figures to this JSON file."""
+    """Also write the measurements to this JSON file."""
     num_envs: int = 32
-    """Homes."""
+    """Homes in the process, and single ones beside them."""
     threads: list[int] = field(default_factory=lambda: [1, 2])
     """Numbers of threads that step them."""
     tasks: str = "pick,place,navigate,open_drawer,close_fridge,set_table"
@@ -184,7 +184,7 @@ class BenchBridgeCfg:
     what: str = "bridge"
     """What to measure: workers of another Python, beside our own."""
     output: str | None = None
-    """Also write the figures to this JSON file."""
+    """Also write the measurements to this JSON file."""
     python: str | None = None
     """The other Python, which needs CartPole-v1 of gym or Gymnasium; none: this one."""
     num_steps: int = 20_000
