@@ -264,7 +264,13 @@ def test_a_full_disk_is_survived_until_the_end(tmp_path, caplog):
     with SmallDisk(tmp_path / "disk") as disk:
         run_dir = disk.folder / "run"
         fill = lambda _: disk.fill(os.getpid())  # noqa: E731
-        wait = lambda _: time.sleep(0.5)  # noqa: E731
+
+        def wait(_):
+            end = time.monotonic() + 60.0
+            while "no checkpoint at step" not in caplog.text:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+
         helper = Helper(run_dir, at_step(3 * ROLLOUT), fill, wait)
         try:
             with pytest.raises(OSError, match="No space left|File too large"):
