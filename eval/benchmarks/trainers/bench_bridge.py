@@ -13,9 +13,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ ENV = "CartPole-v1"
 MOST_OVERHEAD_US = 60.0  # a step there beside one in this process; bar of the project
 _WORKER_CFG = WorkerCfg(seed=0, info_keys=(), start_mode="off", start_horizon=1)
 _START_S = 120.0
+Pool = TypeVar("Pool", SerialPool, WorkerPool)
 
 
 def run(cfg: BenchBridgeCfg) -> int:
@@ -72,9 +73,9 @@ def step_times(envs: OtherEnvs, num_steps: int) -> dict[str, np.ndarray]:
     """Seconds of each step, from its action to its answer, by who takes it."""
     here = partial(make_gym, env_id=ENV)
     pools = {
-        "this process": _started(SerialPool, here),
-        "worker of this Python": _started(WorkerPool, here, PoolCfg()),
-        "worker of the other": _started(WorkerPool, envs, PoolCfg()),
+        "this process": _started(SerialPool(*_arguments(here))),
+        "worker of this Python": _workers(here, PoolCfg()),
+        "worker of the other": _workers(envs, PoolCfg()),
     }
     times = {name: np.zeros(num_steps) for name in pools}
     gc.disable()
@@ -101,7 +102,7 @@ def kill_workers(envs: OtherEnvs, num_kills: int) -> dict[str, float]:
     when the pool is closed, and whether its memory is.
     """
     before = _open_files()
-    pool = _started(WorkerPool, envs, PoolCfg(max_restarts=num_kills))
+    pool = _workers(envs, PoolCfg(max_restarts=num_kills))
     memory = {link for link in _open_files() if "memfd:" in link}
     pids, seconds = list(pool.pids), np.zeros(num_kills)
     logging.disable(logging.WARNING)  # each one is told
@@ -130,9 +131,16 @@ def kill_workers(envs: OtherEnvs, num_kills: int) -> dict[str, float]:
     }
 
 
-def _started(kind: Callable[..., SerialPool | WorkerPool], make_env: MakeEnv, *cfg: PoolCfg):
+def _workers(make_env: MakeEnv, cfg: PoolCfg) -> WorkerPool:
+    return _started(WorkerPool(*_arguments(make_env), cfg))
+
+
+def _arguments(make_env: MakeEnv) -> tuple[MakeEnv, SlotLayout, WorkerCfg, np.ndarray, bool]:
     layout = SlotLayout(1, *try_environment(make_env, 0), 0)
-    pool = kind(make_env, layout, _WORKER_CFG, np.zeros(1, np.int64), False, *cfg)
+    return make_env, layout, _WORKER_CFG, np.zeros(1, np.int64), False
+
+
+def _started(pool: Pool) -> Pool:
     pool.start()
     while not pool.receive(1.0):
         pass
