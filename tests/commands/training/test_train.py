@@ -166,7 +166,7 @@ def test_all_that_suits_can_be_read():
 
 def test_a_skills_environment_follows_the_network_and_the_words():
     cfg = load_training("train-skill", ["pick", "policy=paper", "env_kwargs.max_episode_steps=9"])
-    env_id, kwargs, _ = what_to_train(cfg)
+    env_id, kwargs, *_ = what_to_train(cfg)
     assert env_id == "rearrange/Pick-v0"
     assert kwargs == {
         "camera_size": 128, "action_space": "full", "observation_delay": 1, "max_episode_steps": 9
