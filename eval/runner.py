@@ -303,9 +303,11 @@ def run_episode(
     """Runs one episode to its end, filming it if `cfg.record` covers its index."""
     if index >= cfg.record:
         return follow_episode(env, agent, cfg, index, lambda info: on_step())
-    from rearrange.eval.film.film import filming  # imports the renderer, which only films need
+    # Imports the renderer, which only films need.
+    from rearrange.eval.film.film import BESIDE_EVALUATION, filming
 
-    with filming(env, agent, cfg.video_path(index), cfg.renderer, cfg.title) as film:
+    path = cfg.video_path(index)
+    with filming(env, agent, path, cfg.renderer, cfg.title, BESIDE_EVALUATION) as film:
 
         def watch(info: dict[str, Any]) -> None:
             film(info)

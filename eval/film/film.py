@@ -3,23 +3,38 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rearrange.eval.film.frames import HEIGHT, WIDTH, Caption, FrameMaker
+from rearrange.eval.film.frames import HEIGHT, WIDTH, FrameMaker
+from rearrange.eval.film.lettering import Caption
 from rearrange.eval.film.video import VideoWriter
 from rearrange.planner.agents.agent import Agent
-from rearrange.planner.home.words import Words, names_of, running_step
+from rearrange.planner.home.facts import goal_name
+from rearrange.planner.home.words import STEP, Words, names_of, running_step
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec
 
 FPS = 30
-EVERY = 3  # control steps a frame: at 30 Hz of control the film runs at three times the speed
+CONTROL_HZ = 30
 END_S = 1.5  # how long the last picture stays, with the result
+
+
+class FilmStyle(NamedTuple):
+    """How fast and how fine a film is."""
+
+    every: int
+    """Control steps a frame: how many times as fast as the robot it runs."""
+    detail: float
+    """See `FrameMaker`."""
+
+
+RECORDING = FilmStyle(3, 1.0)
+BESIDE_EVALUATION = FilmStyle(5, 0.75)  # less than half of a recording's price
 
 
 @contextmanager
 def filming(
-    env: Any, agent: Agent, path: Path, renderer: str, title: str
+    env: Any, agent: Agent, path: Path, renderer: str, title: str, style: FilmStyle
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Films an episode inside a `with` block; gives `add(info)`, to be called after the reset and
     after every step. The file is there after the block's good end.
@@ -28,17 +43,23 @@ def filming(
         UserError: if the file cannot be written, or the renderer does not work here.
     """
     with VideoWriter(path, WIDTH, HEIGHT, FPS) as writer:
-        film = _Film(env.unwrapped, agent, writer, renderer, title)
+        film = _Film(env.unwrapped, agent, writer, renderer, title, style)
         yield film.add
         film.end()
 
 
 class _Film:
     def __init__(
-        self, world: Any, agent: Agent, writer: VideoWriter, renderer: str, title: str
+        self,
+        world: Any,
+        agent: Agent,
+        writer: VideoWriter,
+        renderer: str,
+        title: str,
+        style: FilmStyle,
     ) -> None:
         self._world, self._agent, self._writer = world, agent, writer
-        self._renderer, self._title = renderer, title
+        self._renderer, self._title, self._style = renderer, title, style
         self._frames: FrameMaker | None = None  # made at the first frame, after the reset
         self._step = 0
         self._info: dict[str, Any] = {}
@@ -46,8 +67,10 @@ class _Film:
     def add(self, info: dict[str, Any]) -> None:
         self._info = info
         if self._frames is None:
-            self._frames = FrameMaker(self._world, self._renderer)
-        if self._step % EVERY == 0:
+            self._frames = FrameMaker(
+                self._world, self._renderer, self._style.every / CONTROL_HZ, self._style.detail
+            )
+        if self._step % self._style.every == 0:
             self._writer.add(self._frames.draw(self._caption()))
         self._step += 1
 
@@ -61,8 +84,10 @@ class _Film:
             self._writer.add(last)
 
     def _caption(self, result: str = "") -> Caption:
-        seconds = f"{self._step / 30.0:.0f} s"
-        return caption(self._title, self._world.episode, self._agent, self._info, seconds, result)
+        words = caption(self._title, self._world.episode, self._agent, self._info, "", result)
+        words.clock = f"{self._step / CONTROL_HZ:.0f} s"
+        words.speed = f"{self._style.every}x"
+        return words
 
 
 def caption(
@@ -75,12 +100,21 @@ def caption(
         lines = [f"> {running_step(episode, agent.status)}"]
     heading = f"{title}, episode {episode.index}, {episode.scene.layout_id}"
     return Caption(
+        focus=object_in_work(episode, agent.status),
         title=f"{heading}, {time}" if time else heading,
         status=words.status(agent.status),
         plan=[words.plan_line(line) for line in lines],
         stages=dict(info.get("stages", {})),
         result=result,
     )
+
+
+def object_in_work(episode: EpisodeSpec, status: str) -> int | None:
+    """The object that the running step is about; None if it is about none of the targets."""
+    match = STEP.fullmatch(running_step(episode, status))
+    names = match[2].split(",") if match else []
+    wanted = {name.strip().removeprefix(goal_name("")) for name in names}
+    return next((t.object for t in episode.targets if t.name in wanted), None)
 
 
 def failure_words(episode: EpisodeSpec, agent: Agent, info: dict[str, Any]) -> str:

@@ -1,185 +1,165 @@
 """One picture of an episode: the robot from outside, its depth image, a map, and what it is about.
 
-+----------------------------+--------------+
-|  third person              |  head camera |
-|  640 x 480                 |  320 x 320   |
-|                            +--------------+
-+----------------------------+  map         |
-|  task, plan, stages        |  320 x 280   |
-+----------------------------+--------------+
++--------------------------------+--------------+
+|  third person                  |  head camera |
+|  960 x 540                     |  320 x 320   |
+|                                +--------------+
++--------------------------------+  map         |
+|  task, plan, stages            |  and legend  |
++--------------------------------+--------------+
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from math import cos, degrees, pi, sin
+from __future__ import annotations
+
+from math import sin
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
-from rearrange.planner.home.words import progress_words
+from rearrange.eval.film.floor_map import FloorMap, draw_legend
+from rearrange.eval.film.follow import FollowCamera
+from rearrange.eval.film.head_picture import HeadPicture
+from rearrange.eval.film.lettering import INK, PAPER, Caption, badge, font, write, write_result
+from rearrange.eval.look.dress import dress
+from rearrange.planner.home.words import furniture, plain
 from rearrange.sim.pictures.pictures import FreeCamera, Mark, Painter
-from rearrange.sim.robot.depth import DepthCamera
 from rearrange.tasks.rules.names import HOME_TASKS
 
-WIDTH, HEIGHT = 960, 600
-VIEW = (640, 480)  # third person
+WIDTH, HEIGHT = 1280, 720
+VIEW = (960, 540)  # third person
 SIDE = 320  # width of the right column
-INK, QUIET, PAPER = (235, 235, 235), (150, 150, 150), (24, 26, 30)
-GOOD, BAD, GOAL = (90, 200, 120), (235, 100, 100), (0.15, 0.75, 0.30)
-NUM_PLAN_LINES = 4
-STAGES_LEFT = 400  # of the words: the plan is on their left
-MIN_BARS = 4  # beside one another where a task has fewer stages, lest they get too wide
-
-
-@dataclass
-class Caption:
-    """The words of a frame."""
-
-    title: str
-    status: str = ""
-    """The running step, said by the agent."""
-    plan: Sequence[str] = ()
-    stages: dict[str, bool] = field(default_factory=dict)
-    result: str = ""
-    """Shown large at the end: "success" or what went wrong."""
+GOAL = (0.20, 0.85, 0.42)
+GLOW = np.array([0.75, 0.52, 0.10])
+GHOST, FAINT_GHOST = 0.55, 0.28  # of goals in work, of the others
+AT_GOAL = 0.10  # m: an object this near to its goal covers the ghost
+PULSE = 0.25  # rad a frame, of what glows
 
 
 class FrameMaker:
-    """Draws frames [600, 960, 3] uint8 of the environment's world as it is now.
+    """Draws frames [720, 1280, 3] uint8 of the environment's world as it is now.
 
-    Green: where something has to go; blue, on the map: the objects that the episode is about.
+    What is to be moved glows; a translucent copy stands where it has to go.
 
     Args:
         world: the unwrapped environment, reset.
         renderer: a name of `rearrange list renderers`.
+        seconds: of the episode between two frames.
+        detail: size of the third person's picture as it is drawn, before it is shown; below 1 it is
+            faster.
     """
 
-    def __init__(self, world: Any, renderer: str) -> None:
+    def __init__(
+        self, world: Any, renderer: str, seconds: float = 0.1, detail: float = 1.0
+    ) -> None:
         self._world, self._sim = world, world.sim
-        self._painter = Painter(self._sim.model, *VIEW, backend=renderer)
-        self._depth = DepthCamera(self._sim.model, "head", size=SIDE)
-        self._camera_yaw = self._sim.base_pose[2]
-        self._path: list[tuple[float, float]] = []
-        self._objects, goals = _aims(world)
-        self._goals = [Mark(goal, radius=0.05, rgb=GOAL) for goal in goals]
+        self._goals, places = _aims(world)
+        self._dressed = dress(self._sim, self._goals)
+        size = int(VIEW[0] * detail), int(VIEW[1] * detail)
+        self._painter = Painter(self._sim.model, *size, renderer, clothes=self._dressed.clothes)
+        map_painter = (
+            self._painter
+            if renderer in ("auto", "plain")
+            else Painter(self._sim.model, 64, 64, clothes=self._dressed.clothes)
+        )
+        self._camera = FollowCamera(self._sim, self._dressed, seconds)
+        self._head = HeadPicture(self._sim, SIDE)
+        self._map = FloorMap(self._sim, map_painter, SIDE, list(self._goals), places)
+        self._bare = [p for i, p in self._goals.items() if p and i not in self._dressed.ghosts]
+        self._bare += [p for p in places if p not in self._goals.values()]
+        self._number = 0
 
     def draw(self, caption: Caption) -> np.ndarray:
         """The frame of this moment; call it regularly, since it also keeps the robot's path."""
-        self._path.append(self._sim.base_pose[:2])
         page = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
-        page.paste(Image.fromarray(self.third_person()), (0, 0))
-        page.paste(Image.fromarray(self.head_depth()), (VIEW[0], 0))
-        plan = self.floor_map()
-        page.paste(plan, (VIEW[0], SIDE + (HEIGHT - SIDE - plan.height) // 2))
+        camera = self._camera.step()
+        view = Image.fromarray(self.third_person(camera, caption.focus))
+        page.paste(
+            view.resize(VIEW, Image.Resampling.BICUBIC) if view.size != VIEW else view, (0, 0)
+        )
+        page.paste(Image.fromarray(self._head.draw()), (VIEW[0], 0))
+        plan = self._map.draw(caption.focus)
+        plan.thumbnail((SIDE, HEIGHT - SIDE - 40))
+        page.paste(plan, (VIEW[0] + (SIDE - plan.width) // 2, SIDE + 8))
         pen = ImageDraw.Draw(page)
-        _label(pen, (VIEW[0] + 8, 6), "head camera, depth")
-        self._write(pen, caption)
+        draw_legend(pen, VIEW[0] + 6, SIDE + 14 + plan.height)
+        badge(pen, (VIEW[0] + 8, 8), "head camera: depth, arm dimmed", 13)
+        if caption.speed:
+            badge(pen, (12, 12), caption.speed, 20)
+        if caption.clock:
+            pen.text((VIEW[0] + 8, SIDE + plan.height + 50), caption.clock, fill=INK, font=font(30))
+        self._name(pen, camera, caption)
+        write(pen, (0, VIEW[1], VIEW[0], HEIGHT), caption)
+        if caption.result:
+            write_result(pen, (0, 0, *VIEW), caption.result)
         return np.asarray(page)
 
-    def third_person(self) -> np.ndarray:
-        """The robot from its right, behind and above, [480, 640, 3] uint8."""
-        x, y, yaw = self._sim.base_pose
-        turn = (yaw - self._camera_yaw + pi) % (2 * pi) - pi
-        self._camera_yaw += 0.1 * turn  # the camera comes round slowly, or a turn makes one dizzy
-        lookat = (x + 0.35 * cos(yaw), y + 0.35 * sin(yaw), 0.75)
-        azimuth = degrees(self._camera_yaw) + 45.0
-        camera = FreeCamera(lookat, distance=3.1, azimuth_deg=azimuth, elevation_deg=-33.0)
-        return self._painter.render(self._sim.data, camera, marks=self._goals)
+    def third_person(self, camera: FreeCamera, focus: int | None = None) -> np.ndarray:
+        """The robot and its surroundings; the object `focus` glows."""
+        clothes = self._dressed.clothes
+        clothes.glow[:] = 0.0
+        self._number += 1
+        for index, goal in self._goals.items():
+            if index == focus and index in self._dressed.objects:
+                share = 0.65 + 0.35 * sin(PULSE * self._number)
+                clothes.glow[self._dressed.objects[index]] = share * GLOW
+            for part in self._dressed.ghosts.get(index, ()):
+                is_there = np.linalg.norm(self._sim.object_pos_w(index) - goal) < AT_GOAL
+                alpha = GHOST if index == focus else FAINT_GHOST
+                clothes.alphas[part] = 0.0 if is_there else alpha
+        marks = [Mark(place, radius=0.04, rgb=GOAL) for place in self._bare]
+        return self._painter.render(self._sim.data, camera, marks=marks)
+
+    def floor_map(self) -> Image.Image:
+        """The home from above with goals, path and robot."""
+        return self._map.draw()
 
     def head_depth(self) -> np.ndarray:
         """What the policy sees, near is bright, [320, 320, 3] uint8."""
-        depth = self._depth.render(self._sim.data)  # [320, 320, 1], 1 is 10 m
-        # The root spreads what is near, where the hand works; rooms end by 6 m.
-        grey = (255 * (1.0 - np.sqrt(np.minimum(depth / 0.6, 1.0)))).astype(np.uint8)
-        return np.repeat(grey, 3, axis=2)
+        return self._head.draw()
 
-    def floor_map(self) -> Image.Image:
-        """The apartment from above with goals, path and robot."""
-        xmin, ymin, xmax, ymax = self._sim.layout.bounds
-        bounds = (xmin - 0.1, ymin - 0.1, xmax + 0.1, ymax + 0.1)
-        picture = self._painter.top_down(self._sim.data, bounds, SIDE, marks=self._goals)
-        image = Image.fromarray(picture)
-        pen = ImageDraw.Draw(image)
-        scale = image.width / (bounds[2] - bounds[0])  # pixels a metre
-
-        def at(x: float, y: float) -> tuple[float, float]:
-            return (x - bounds[0]) * scale, (bounds[3] - y) * scale
-
-        if len(self._path) > 1:
-            pen.line([at(*point) for point in self._path], fill=(230, 120, 30), width=2)
-        for goal in self._goals:
-            _ring(pen, at(*goal.pos[:2]), 5, (30, 150, 60))
-        for index in self._objects:
-            _ring(pen, at(*self._sim.object_pos_w(index)[:2]), 4, (40, 90, 220))
-        x, y, yaw = self._sim.base_pose
-        _ring(pen, at(x, y), 0.3 * scale, (200, 40, 40))
-        pen.line(
-            [at(x, y), at(x + 0.45 * cos(yaw), y + 0.45 * sin(yaw))], fill=(200, 40, 40), width=3
-        )
-        return image
-
-    def _write(self, pen: ImageDraw.ImageDraw, caption: Caption) -> None:
-        top = VIEW[1] + 8
-        pen.text((12, top), caption.title, fill=INK, font=_font(16))
-        doing = caption.status.rpartition(": ")[2]  # the plan shows the step itself
-        pen.text((STAGES_LEFT, top), doing[:34], fill=INK, font=_font(14))
-        lines, running = _around(caption.plan)
-        for row, line in enumerate(lines):
-            fill = INK if row == running else QUIET
-            pen.text((12, top + 26 + 20 * row), line[:48], fill=fill, font=_font(14))
-        pen.text((STAGES_LEFT, top + 26), progress_words(caption.stages), fill=INK, font=_font(14))
-        width = (VIEW[0] - 12 - STAGES_LEFT) // max(MIN_BARS, len(caption.stages))
-        for place, is_reached in enumerate(caption.stages.values()):
-            left, fill = STAGES_LEFT + width * place, GOOD if is_reached else (70, 74, 80)
-            pen.rectangle((left, top + 50, left + width - 4, top + 56), fill=fill)
-        if caption.result:
-            fill = GOOD if caption.result == "success" else BAD
-            font = _font(30 if len(caption.result) < 36 else 16)
-            width = pen.textlength(caption.result, font=font)
-            left, upper = (VIEW[0] - width) / 2, 28
-            pen.rectangle((left - 16, upper - 8, left + width + 16, upper + 44), fill=PAPER)
-            pen.text((left, upper), caption.result, fill=fill, font=font)
+    def _name(self, pen: ImageDraw.ImageDraw, camera: FreeCamera, caption: Caption) -> None:
+        """The object in work by its name, above it."""
+        if caption.focus is None:
+            return
+        episode = self._world.episode
+        target = next((t for t in episode.targets if t.object == caption.focus), None)
+        if target is None:
+            return
+        kind = self._sim.object_kind(caption.focus)
+        top = self._sim.object_pos_w(caption.focus) + [0, 0, kind.half_height + 0.05]
+        _flag(pen, camera, top, plain(kind.name))
+        goal = self._goals.get(caption.focus)
+        if goal is not None and np.linalg.norm(np.array(goal) - top) > 0.4:
+            place = np.array(goal) + [0, 0, kind.half_height + 0.05]
+            _flag(pen, camera, place, f"goal: {furniture(target.goal_receptacle)}")
 
 
-def _aims(world: Any) -> tuple[list[int], list[tuple[float, float, float]]]:
-    """The objects that the episode is about, and the places where something has to go."""
+def _flag(pen: ImageDraw.ImageDraw, camera: FreeCamera, point: np.ndarray, words: str) -> None:
+    eye, axes = camera.pose()
+    right, up, back = np.asarray(axes).reshape(3, 3).T
+    away = point - eye
+    depth = float(-(away @ back))
+    if depth < 0.3:
+        return
+    scale = VIEW[1] / 2 / np.tan(np.radians(camera.fovy_deg) / 2) / depth
+    x, y = VIEW[0] / 2 + scale * float(away @ right), VIEW[1] / 2 - scale * float(away @ up)
+    half = pen.textlength(words, font=font(14)) / 2 + 8
+    if not (half < x < VIEW[0] - half and 44 < y < VIEW[1]):
+        return
+    pen.rounded_rectangle((x - half, y - 36, x + half, y - 14), 6, fill=PAPER)
+    pen.polygon(((x - 5, y - 14), (x + 5, y - 14), (x, y - 7)), fill=PAPER)
+    pen.text((x, y - 25), words, fill=INK, font=font(14), anchor="mm")
+
+
+def _aims(world: Any) -> tuple[dict[int, Any], list[tuple[float, float, float]]]:
+    """Object -> its goal (None: has none) of what the episode is about; places to go to."""
     episode = world.episode
     if episode.marker is not None:
-        return [], [tuple(world.sim.marker_pos_w(episode.marker))]
-    if episode.task in HOME_TASKS:
-        return [t.object for t in episode.targets], [t.goal for t in episode.targets]
-    target = episode.targets[episode.target_index]
-    return [target.object], [target.goal] if episode.start_holding else []
-
-
-def _around(plan: Sequence[str]) -> tuple[list[str], int | None]:
-    """The lines of the plan near the running one, marked with `>`, and which of them it is."""
-    running = next((i for i, line in enumerate(plan) if line.startswith(">")), None)
-    here = running if running is not None else len(plan) if _is_done(plan) else 0
-    first = max(0, min(here - 1, len(plan) - NUM_PLAN_LINES))
-    lines = list(plan[first : first + NUM_PLAN_LINES])
-    return lines, None if running is None else running - first
-
-
-def _is_done(plan: Sequence[str]) -> bool:
-    return bool(plan) and plan[-1].startswith("+")
-
-
-def _label(pen: ImageDraw.ImageDraw, place: tuple[int, int], text: str) -> None:
-    box = pen.textbbox(place, text, font=_font(12))
-    pen.rectangle((box[0] - 3, box[1] - 2, box[2] + 3, box[3] + 2), fill=PAPER)
-    pen.text(place, text, fill=INK, font=_font(12))
-
-
-def _ring(
-    pen: ImageDraw.ImageDraw, place: tuple[float, float], radius: float, colour: tuple
-) -> None:
-    x, y = place
-    pen.ellipse((x - radius, y - radius, x + radius, y + radius), outline=colour, width=2)
-
-
-@lru_cache
-def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
-    return ImageFont.load_default(size)
+        return {}, [tuple(world.sim.marker_pos_w(episode.marker))]
+    targets = episode.targets
+    if episode.task not in HOME_TASKS:
+        targets = targets[episode.target_index : episode.target_index + 1]
+        if not episode.start_holding:
+            return {t.object: None for t in targets}, []
+    return {t.object: t.goal for t in targets}, [t.goal for t in targets]

@@ -1,9 +1,11 @@
 """`rearrange record`: a video of one episode."""
 
 from pathlib import Path
+from typing import Any
 
 from rearrange.configs.schema import RecordCfg
-from rearrange.eval.film.film import filming
+from rearrange.eval.film.film import RECORDING, filming
+from rearrange.eval.film.filming_progress import filming_progress
 from rearrange.eval.runner import (
     check_names,
     follow_episode,
@@ -30,7 +32,15 @@ def run(cfg: RecordCfg) -> int:
     prepare_file(path)
     reset_options(world, cfg.index)  # a wrong file or index is better said before the work
     env, agent = make_world(world)
-    with filming(env, agent, path, cfg.renderer, cfg.task.title) as watch:
+    with (
+        filming(env, agent, path, cfg.renderer, cfg.task.title, RECORDING) as film,
+        filming_progress() as progress,
+    ):
+
+        def watch(info: dict[str, Any]) -> None:
+            film(info)
+            progress(info)
+
         record = follow_episode(env, agent, world, cfg.index, watch)
     print(f"{record.result()} after {record.steps} steps in {record.scene}\nvideo: {path}")
     return 0

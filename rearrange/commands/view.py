@@ -17,6 +17,7 @@ from rearrange.tasks.registry import make_env
 
 CONTROL_DT = 1.0 / 30.0  # s
 MAX_STEPS_A_PICTURE = 10  # a machine too slow for real time shows slow motion, not jumps
+PICTURE_S, DETAIL = 0.2, 0.5  # time between pictures, about; half as fine as a film's: faster
 PAUSE_S = 3.0  # before an agent's next episode
 NEXT, AGAIN = "Enter", "Backspace"
 
@@ -102,7 +103,7 @@ def _show_episode(env: Any, agent: Agent, server: ViewServer, cfg: ViewCfg, inde
     """One episode, until a key asks for another; returns how far the next one is."""
     observation, info = env.reset(options={"index": index})
     agent.reset(observation, info)
-    frames = FrameMaker(env.unwrapped, cfg.renderer)
+    frames = FrameMaker(env.unwrapped, cfg.renderer, seconds=PICTURE_S, detail=DETAIL)
     clock, is_over, result, ended = time.monotonic(), False, "", 0.0
     while True:
         for key in server.take_pressed():

@@ -12,7 +12,7 @@ the sky the surroundings keep away). Both come from the same rasteriser, in para
 A row of pixels goes through the stages below one after the other (numba counts references to every
 array at every call, which per pixel would cost more than the shading).
 
-Legend: G geoms, H rows, W columns of the picture; samples are [2 H, padded 2 W].
+Legend: H rows, W columns of the picture; samples are [2 H, padded 2 W].
 """
 
 from __future__ import annotations
@@ -22,20 +22,37 @@ import math
 import numpy as np
 from numba import njit
 
-from rearrange.sim.robot.depth_kernel import BOX, CAPSULE, CYLINDER, PLANE, SAME_EVERYWHERE
+from rearrange.sim.pictures.surface_kernel import (
+    BLUE,
+    COLUMN,
+    GREEN,
+    HIDDEN,
+    ID,
+    LIT,
+    NX,
+    NY,
+    NZ,
+    OWNER,
+    RED,
+    SAMPLE_ROWS,
+    WEIGHT,
+    T,
+    X,
+    Y,
+    Z,
+    find_surfaces,
+)
+from rearrange.sim.robot.depth_kernel import PLANE, SAME_EVERYWHERE
 
-AMBIENT, SUN = 0.66, 0.42  # shares of light: together a little over one on a lit floor
+AMBIENT, SUN = 0.74, 0.38  # shares of light: together a little over one on a lit floor
 SKY_TOP, SKY_HORIZON = (0.62, 0.71, 0.82), (0.90, 0.92, 0.94)  # RGB
 CUT_COLOUR = (0.30, 0.31, 0.34)  # section of what was cut open, as in an architect's plan
 FOG_START, FOG_END = 14.0, 40.0  # m, where the floor fades into the horizon
 PLANK_LENGTH, PLANK_WIDTH = 1.4, 0.16  # m, the floor's boards
 LIFT = 0.02  # m, a point steps off its surface before it looks for the sun
+BENDS = 3e-3  # of nearness across a pixel: how much a surface of triangles still counts as flat
 SHADOW_BIAS = 0.012  # m
-
-# Rows of the scratch `samples` ([_SAMPLE_ROWS, 4 W] float64) and `owners` ([2, 4 W] int32).
-_X, _Y, _Z, _NX, _NY, _NZ, _T, _WEIGHT, _LIT, _HIDDEN = range(10)
-_SAMPLE_ROWS = 10
-_GEOM, _COLUMN = 0, 1
+CORNER_REACH, CORNER_DARK = 0.12, 1.0  # m, how far away and how much corners darken
 
 # A spiral of 16 places (rows, columns; texels) whose heights may hide the sky.
 _TURNS = np.arange(16) * 2.39996  # rad, the golden angle: no two in a line
@@ -46,48 +63,63 @@ _EASE = 0.10 + 0.025 * np.arange(16)  # m: a rise of this much hides half of tha
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def paint(
-    view, is_parallel, types, sizes, positions, matrices, colours, is_cut, nearness, ids,
-    sun_view, sun_map, sky_view, sky_map, out,
+    view, is_parallel, geoms, mesh, finish, nearness, ids, sun_view, sun_map, sky_view, sky_map,
+    out,
 ):  # fmt: skip
     """Fill `out`, [H, W, 3] uint8, from the samples.
 
     Args:
         view: of the samples, as `rasterise` takes it; likewise `sun_view` and `sky_view`, of maps.
-        colours: [G, 3] in [0, 1].
-        is_cut: [G] uint8; the top of such a geom is a section.
-        ids: geom of each sample, -1 for none.
+        geoms, mesh, finish: see `surface_kernel`.
+        ids: of each sample, geoms first, then faces; -1 for none.
     """
     width = out.shape[1]
-    samples = np.empty((_SAMPLE_ROWS, 4 * width))
-    owners = np.empty((2, 4 * width), np.int32)
+    samples = np.empty((SAMPLE_ROWS, 4 * width))
+    owners = np.empty((3, 4 * width), np.int32)
     line = np.empty((width, 3))
     for row in range(out.shape[0]):
         line[:] = 0.0
-        count = _take_samples(view, is_parallel, row, nearness, ids, samples, owners, line)
-        _find_normals(types, sizes, positions, matrices, samples, owners, count)
+        count = _take_samples(
+            view, is_parallel, row, nearness, ids, geoms.types.shape[0], mesh.part_of_face,
+            samples, owners, line,
+        )  # fmt: skip
+        find_surfaces(view, is_parallel, geoms, mesh, finish, samples, owners, count)
         _find_sun(sun_view, sun_map, samples, count)
         _find_sky(sky_view, sky_map, samples, count)
-        _add_light(
-            view, is_parallel, sun_view, types, colours, is_cut, samples, owners, count, line
-        )
+        if not is_parallel:
+            _find_corners(view, row, nearness, samples, owners, count)
+        _add_light(view, is_parallel, sun_view, geoms, finish, samples, owners, count, line)
         for col in range(width):
             for k in range(3):
                 out[row, col, k] = np.uint8(min(max(255.0 * line[col, k], 0.0), 255.0) + 0.5)
 
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
-def _take_samples(view, is_parallel, row, nearness, ids, samples, owners, line):
+def owner_of(number, num_geoms, part_of_face):
+    """Geom or, behind the geoms, part of an id."""
+    return number if number < num_geoms else num_geoms + part_of_face[number - num_geoms]
+
+
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
+def _take_samples(
+    view, is_parallel, row, nearness, ids, num_geoms, part_of_face, samples, owners, line
+):
     """Points to shade in a row, and how many; the background goes straight into `line`."""
     count = 0
     r = 2 * row
     for col in range(line.shape[0]):
         c = 2 * col
-        g = ids[r, c]
+        g = owner_of(ids[r, c], num_geoms, part_of_face)
         w00, w01 = nearness[r, c], nearness[r, c + 1]
         w10, w11 = nearness[r + 1, c], nearness[r + 1, c + 1]
-        is_same = g == ids[r, c + 1] and g == ids[r + 1, c] and g == ids[r + 1, c + 1]
+        is_same = (
+            g == owner_of(ids[r, c + 1], num_geoms, part_of_face)
+            and g == owner_of(ids[r + 1, c], num_geoms, part_of_face)
+            and g == owner_of(ids[r + 1, c + 1], num_geoms, part_of_face)
+        )
         # Affine nearness: one flat face.
-        is_flat = is_same and abs(w00 - w01 - w10 + w11) < 2e-4 * abs(w00)
+        bend = BENDS if g >= num_geoms else 2e-4
+        is_flat = is_same and abs(w00 - w01 - w10 + w11) < bend * abs(w00)
         number = 1 if is_flat else 4
         for n in range(number):
             i, j = r + n // 2, c + n % 2
@@ -106,56 +138,14 @@ def _take_samples(view, is_parallel, row, nearness, ids, samples, owners, line):
             if not is_parallel:
                 t = 1.0 / w
                 u, v = u * t, v * t
-            samples[_X, count] = view[0] + u * view[3] + v * view[6] + t * view[9]
-            samples[_Y, count] = view[1] + u * view[4] + v * view[7] + t * view[10]
-            samples[_Z, count] = view[2] + u * view[5] + v * view[8] + t * view[11]
-            samples[_T, count], samples[_WEIGHT, count] = t, 1.0 / number
-            owners[_GEOM, count], owners[_COLUMN, count] = ids[i, j], col
+            samples[X, count] = view[0] + u * view[3] + v * view[6] + t * view[9]
+            samples[Y, count] = view[1] + u * view[4] + v * view[7] + t * view[10]
+            samples[Z, count] = view[2] + u * view[5] + v * view[8] + t * view[11]
+            samples[T, count], samples[WEIGHT, count] = t, 1.0 / number
+            owners[ID, count], owners[COLUMN, count] = ids[i, j], col
+            owners[OWNER, count] = owner_of(ids[i, j], num_geoms, part_of_face)
             count += 1
     return count
-
-
-@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
-def _find_normals(types, sizes, positions, matrices, samples, owners, count):
-    """Outward unit normals, in the world, at points on the surfaces of geoms."""
-    for n in range(count):
-        g = owners[_GEOM, n]
-        dx = samples[_X, n] - positions[g, 0]
-        dy = samples[_Y, n] - positions[g, 1]
-        dz = samples[_Z, n] - positions[g, 2]
-        a = matrices[g, 0] * dx + matrices[g, 3] * dy + matrices[g, 6] * dz
-        b = matrices[g, 1] * dx + matrices[g, 4] * dy + matrices[g, 7] * dz
-        c = matrices[g, 2] * dx + matrices[g, 5] * dy + matrices[g, 8] * dz
-        a, b, c = _local_normal(types[g], sizes[g, 0], sizes[g, 1], sizes[g, 2], a, b, c)
-        samples[_NX, n] = matrices[g, 0] * a + matrices[g, 1] * b + matrices[g, 2] * c
-        samples[_NY, n] = matrices[g, 3] * a + matrices[g, 4] * b + matrices[g, 5] * c
-        samples[_NZ, n] = matrices[g, 6] * a + matrices[g, 7] * b + matrices[g, 8] * c
-
-
-@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
-def _local_normal(kind, s0, s1, s2, a, b, c):
-    """Normal at (a, b, c) of a geom with sizes s0, s1, s2, all in its own frame."""
-    if kind == PLANE:
-        return 0.0, 0.0, 1.0
-    if kind == BOX:
-        fa, fb, fc = abs(a) - s0, abs(b) - s1, abs(c) - s2  # the face that lies nearest
-        if fa >= fb and fa >= fc:
-            return math.copysign(1.0, a), 0.0, 0.0
-        if fb >= fc:
-            return 0.0, math.copysign(1.0, b), 0.0
-        return 0.0, 0.0, math.copysign(1.0, c)
-    if kind == CYLINDER:
-        if abs(c) - s1 > math.sqrt(a * a + b * b) - s0:
-            return 0.0, 0.0, math.copysign(1.0, c)
-        c = 0.0
-    elif kind == CAPSULE:
-        c -= min(max(c, -s1), s1)
-    else:  # ball (one size) and ellipsoid
-        if s1 <= 0.0:
-            s1, s2 = s0, s0
-        a, b, c = a / (s0 * s0), b / (s1 * s1), c / (s2 * s2)
-    inverse = 1.0 / math.sqrt(max(a * a + b * b + c * c, 1e-30))
-    return a * inverse, b * inverse, c * inverse
 
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
@@ -163,20 +153,27 @@ def _find_sun(view, depths, samples, count):
     """Share of the sun that reaches each point: the mean of 3 x 3 texels centred on it."""
     rows, cols = depths.shape
     for n in range(count):
-        nx, ny, nz = samples[_NX, n], samples[_NY, n], samples[_NZ, n]
-        samples[_LIT, n] = 0.0
+        nx, ny, nz = samples[NX, n], samples[NY, n], samples[NZ, n]
+        samples[LIT, n] = 0.0
         if nx * view[9] + ny * view[10] + nz * view[11] > 0.0:
             continue  # turned away
-        samples[_LIT, n] = 1.0
-        x = samples[_X, n] + LIFT * nx - view[0]
-        y = samples[_Y, n] + LIFT * ny - view[1]
-        z = samples[_Z, n] + LIFT * nz - view[2]
+        samples[LIT, n] = 1.0
+        x = samples[X, n] + LIFT * nx - view[0]
+        y = samples[Y, n] + LIFT * ny - view[1]
+        z = samples[Z, n] + LIFT * nz - view[2]
         col = (view[3] * x + view[4] * y + view[5] * z - view[12]) / view[13]
         row = (view[6] * x + view[7] * y + view[8] * z - view[14]) / view[15]
         limit = -(view[9] * x + view[10] * y + view[11] * z) + SHADOW_BIAS
         if not (1.0 <= row < rows - 3.0 and 1.0 <= col < cols - 3.0):
             continue
         i, j = int(row), int(col)
+        corners = 0  # most points have all around them lit, or none
+        for a in range(-1, 3, 3):
+            for b in range(-1, 3, 3):
+                corners += 1 if depths[i + a, j + b] <= limit else 0
+        if corners == 0 or corners == 4:
+            samples[LIT, n] = corners / 4.0
+            continue
         fi, fj = row - i, col - j
         total = 0.0
         for a in range(4):
@@ -186,7 +183,7 @@ def _find_sun(view, depths, samples, count):
                 share = 1.0 - fj if b == 0 else (fj if b == 3 else 1.0)
                 part += share if depths[i + a - 1, j + b - 1] <= limit else 0.0
             total += weight * part
-        samples[_LIT, n] = total / 9.0
+        samples[LIT, n] = total / 9.0
 
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
@@ -194,53 +191,131 @@ def _find_sky(view, heights, samples, count):
     """Share of the sky's light (0 to 0.45) that the heights around each point keep from it."""
     rows, cols = heights.shape
     for n in range(count):
-        samples[_HIDDEN, n] = 0.0
-        nz = samples[_NZ, n]
+        samples[HIDDEN, n] = 0.0
+        nz = samples[NZ, n]
         if nz <= 0.0:
             continue  # walls have their own ambient light
-        col = (samples[_X, n] - view[0] - view[12]) / view[13]
-        row = (samples[_Y, n] - view[1] - view[14]) / view[15]
+        col = (samples[X, n] - view[0] - view[12]) / view[13]
+        row = (samples[Y, n] - view[1] - view[14]) / view[15]
         if not (10.0 <= row < rows - 11.0 and 10.0 <= col < cols - 11.0):
             continue
         # Heights are kept as the nearness of a view straight down.
-        own = samples[_Z, n] + LIFT - view[2] + 0.01
+        own = samples[Z, n] + LIFT - view[2] + 0.01
         hidden = 0.0
-        for k in range(16):
+        for k in range(0, 16, 2):
             i, j = int(row + _SPIRAL[k, 0] + 0.5), int(col + _SPIRAL[k, 1] + 0.5)
             rise = max(heights[i, j] - own, 0.0)
             hidden += rise / (rise + _EASE[k])
-        samples[_HIDDEN, n] = 0.45 * nz * hidden / 16.0
+        samples[HIDDEN, n] = 0.45 * nz * hidden / 8.0
 
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
-def _add_light(
-    view, is_parallel, sun_view, types, colours, is_cut, samples, owners, count, line
-):  # fmt: skip
-    """Colour every sample and add it to its pixel in `line`, [W, 3]."""
+def _find_corners(view, row, nearness, samples, owners, count):
+    """Adds to the hidden share what stands close before a sample on the screen: corners darken."""
+    rows, columns = nearness.shape
     for n in range(count):
-        g, t = owners[_GEOM, n], samples[_T, n]
-        nx, ny, nz = samples[_NX, n], samples[_NY, n], samples[_NZ, n]
-        red, green, blue = colours[g, 0], colours[g, 1], colours[g, 2]
+        t = samples[T, n]
+        scale = CORNER_REACH / (view[13] * t) / _REACH[15]
+        y, x, hidden = 2 * row, 2 * owners[COLUMN, n], 0.0
+        for k in range(1, 16, 2):
+            i, j = int(y + scale * _SPIRAL[k, 0]), int(x + scale * _SPIRAL[k, 1])
+            if not (0 <= i < rows and 0 <= j < columns):
+                continue
+            depth = 1.0 / nearness[i, j]
+            u, v = (view[12] + view[13] * j) * depth, (view[14] + view[15] * i) * depth
+            dx = view[0] + u * view[3] + v * view[6] + depth * view[9] - samples[X, n]
+            dy = view[1] + u * view[4] + v * view[7] + depth * view[10] - samples[Y, n]
+            dz = view[2] + u * view[5] + v * view[8] + depth * view[11] - samples[Z, n]
+            above = samples[NX, n] * dx + samples[NY, n] * dy + samples[NZ, n] * dz
+            away = dx * dx + dy * dy + dz * dz
+            if above > 0.004 and away < 4.0 * CORNER_REACH**2:
+                steep = above / math.sqrt(away) - 0.15  # flat surfaces must not hide themselves
+                hidden += max(steep, 0.0) * max(1.0 - 0.25 * away / CORNER_REACH**2, 0.0)
+        samples[HIDDEN, n] = min(samples[HIDDEN, n] + CORNER_DARK * hidden / 8.0, 0.75)
+
+
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
+def _add_light(view, is_parallel, sun_view, geoms, finish, samples, owners, count, line):
+    """Light every sample and add it to its pixel in `line`, [W, 3]."""
+    for n in range(count):
+        number, o, t = owners[ID, n], owners[OWNER, n], samples[T, n]
+        nx, ny, nz = samples[NX, n], samples[NY, n], samples[NZ, n]
+        red, green, blue = samples[RED, n], samples[GREEN, n], samples[BLUE, n]
         fog = 0.0
-        if types[g] == PLANE:
+        if number < geoms.types.shape[0] and geoms.types[number] == PLANE:
             pixel = view[13] * (1.0 if is_parallel else t)
-            board = _boards(samples[_X, n], samples[_Y, n], pixel)
+            board = _boards(samples[X, n], samples[Y, n], pixel)
             red, green, blue = red * board, green * board, blue * board
             if not is_parallel:
                 fog = min(max((t - FOG_START) / (FOG_END - FOG_START), 0.0), 1.0)
-        elif is_cut[g] != 0 and nz > 0.99:
+        elif finish.is_cut[o] != 0 and nz > 0.99:
             red, green, blue = CUT_COLOUR
         # Faces turned differently differ a little even in the shade.
-        ambient = AMBIENT * (0.90 + 0.10 * nz + 0.07 * nx - 0.05 * ny) * (1.0 - samples[_HIDDEN, n])
+        ambient = AMBIENT * (0.90 + 0.10 * nz + 0.07 * nx - 0.05 * ny) * (1.0 - samples[HIDDEN, n])
         facing = -(nx * sun_view[9] + ny * sun_view[10] + nz * sun_view[11])
-        direct = SUN * max(facing, 0.0) * samples[_LIT, n]
-        red *= ambient + 1.03 * direct  # the sun warm, the shade cool
-        green *= ambient + direct
-        blue *= 1.03 * ambient + 0.93 * direct
-        col, weight = owners[_COLUMN, n], samples[_WEIGHT, n]
+        direct = SUN * max(facing, 0.0) * samples[LIT, n]
+        gloss, own = finish.finish[o, 0], finish.finish[o, 1]
+        edge, shine = _shine(view, is_parallel, sun_view, samples, n)
+        mirror = gloss * (0.55 * shine * samples[LIT, n] + 0.22 * edge * (1.0 - samples[HIDDEN, n]))
+        glow = 0.15 + 0.85 * edge
+        # The sun is warm, the shade cool.
+        red = red * max(ambient + 1.03 * direct, own) + mirror + glow * finish.glow[o, 0]
+        green = green * max(ambient + direct, own) + mirror + glow * finish.glow[o, 1]
+        blue = blue * max(1.03 * ambient + 0.93 * direct, own) + mirror + glow * finish.glow[o, 2]
+        col, weight = owners[COLUMN, n], samples[WEIGHT, n]
         line[col, 0] += weight * (red + fog * (SKY_HORIZON[0] - red))
         line[col, 1] += weight * (green + fog * (SKY_HORIZON[1] - green))
         line[col, 2] += weight * (blue + fog * (SKY_HORIZON[2] - blue))
+
+
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
+def _shine(view, is_parallel, sun_view, samples, n):
+    """How far a surface is seen edge-on, and how nearly it mirrors the sun; both in [0, 1]."""
+    ex, ey, ez = -view[9], -view[10], -view[11]
+    if not is_parallel:
+        ex, ey, ez = view[0] - samples[X, n], view[1] - samples[Y, n], view[2] - samples[Z, n]
+    scale = 1.0 / math.sqrt(max(ex * ex + ey * ey + ez * ez, 1e-12))
+    ex, ey, ez = ex * scale, ey * scale, ez * scale
+    nx, ny, nz = samples[NX, n], samples[NY, n], samples[NZ, n]
+    edge = 1.0 - min(max(nx * ex + ny * ey + nz * ez, 0.0), 1.0)
+    hx, hy, hz = ex - sun_view[9], ey - sun_view[10], ez - sun_view[11]
+    scale = 1.0 / math.sqrt(max(hx * hx + hy * hy + hz * hz, 1e-12))
+    half = max(nx * hx + ny * hy + nz * hz, 0.0) * scale
+    half2 = half * half
+    half4 = half2 * half2
+    half16 = half4 * half4 * half4 * half4
+    return edge * edge, half16 * half16
+
+
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
+def add_ghosts(view, mesh, finish, alphas, num_geoms, nearness, ids, out):
+    """Blend what is translucent over a picture: faces of parts, brighter along their outline.
+
+    Args:
+        alphas: [N] in [0, 1], of each part.
+        nearness, ids: samples of the translucent parts alone, where nothing is before them.
+    """
+    for row in range(out.shape[0]):
+        for col in range(out.shape[1]):
+            for n in range(4):
+                i, j = 2 * row + n // 2, 2 * col + n % 2
+                if ids[i, j] < 0:
+                    continue
+                f = ids[i, j] - num_geoms
+                part = mesh.part_of_face[f]
+                t = 1.0 / nearness[i, j]
+                u, v = (view[12] + view[13] * j) * t, (view[14] + view[15] * i) * t
+                facing, normal2, ray2 = 0.0, 0.0, 0.0
+                for k in range(3):
+                    ray = u * view[3 + k] + v * view[6 + k] + t * view[9 + k]
+                    normal = mesh.normals[mesh.faces[f, 0], k]
+                    facing += ray * normal
+                    normal2, ray2 = normal2 + normal * normal, ray2 + ray * ray
+                edge = 1.0 - abs(facing) / math.sqrt(max(normal2 * ray2, 1e-20))
+                alpha = 0.25 * min(alphas[part] * (0.7 + 0.9 * edge * edge), 1.0)
+                for k in range(3):
+                    colour = 255.0 * finish.colours[num_geoms + part, k]
+                    out[row, col, k] = np.uint8(out[row, col, k] * (1.0 - alpha) + alpha * colour)
 
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)

@@ -18,6 +18,7 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.sim.pictures.picture_scene import Shapes
+from rearrange.sim.pictures.triangles import Mesh, Solids
 
 PROBE_TIMEOUT = 30  # s; a broken driver may hang instead of failing
 _PROBE = (
@@ -25,6 +26,8 @@ _PROBE = (
     "m = mujoco.MjModel.from_xml_string('<mujoco/>'); mujoco.MjrContext(m, 100); print('works')"
 )
 SUN_RAYS = np.array([-0.40, 0.28, -0.87])  # as the plain renderer's sun
+# A model's own meshes collide and are not seen: a ball that is left out stands for each.
+_MESH, _BALL = int(mujoco.mjtGeom.mjGEOM_MESH), int(mujoco.mjtGeom.mjGEOM_SPHERE)
 _AWAY = np.array([0.0, 0.0, -1000.0])  # m: where geoms go that a picture leaves out
 
 
@@ -57,7 +60,7 @@ class Stage:
 
     def __init__(self, shapes: Shapes) -> None:
         spec = mujoco.MjSpec()
-        for g, kind in enumerate(shapes.types):
+        for g, kind in enumerate(np.where(shapes.types == _MESH, _BALL, shapes.types)):
             # Poses matter here already: the ray tracer builds its tree of boxes from them.
             quat = np.empty(4)
             mujoco.mju_mat2Quat(quat, shapes.matrices[g])
@@ -65,6 +68,7 @@ class Stage:
                 type=mujoco.mjtGeom(int(kind)), size=np.maximum(shapes.sizes[g], 1e-3),
                 pos=shapes.positions[g], quat=quat,
             )  # fmt: skip
+        self._add_parts(spec, shapes.solids)
         spec.worldbody.add_camera(name="picture")
         spec.worldbody.add_light(
             type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=True, pos=-6.0 * SUN_RAYS,
@@ -75,23 +79,74 @@ class Stage:
         head.ambient, head.diffuse, head.specular = [0.5, 0.5, 0.52], [0.0] * 3, [0.0] * 3
         self.model = spec.compile()
         self.data = mujoco.MjData(self.model)
+        self._types, self._num_plain = shapes.types.copy(), len(shapes.types)
+        self._solids = shapes.solids
+        mesh = self.model.geom_dataid[self._num_plain :]
+        # MuJoCo keeps a mesh about its centre and turned to its main axes.
+        self._mesh_pos, self._mesh_turn = self.model.mesh_pos[mesh], np.empty((len(mesh), 3, 3))
+        for turn, quat in zip(self._mesh_turn, self.model.mesh_quat[mesh], strict=True):
+            mujoco.mju_quat2Mat(turn.reshape(9), quat)
         mujoco.mj_forward(self.model, self.data)
+
+    @staticmethod
+    def _add_parts(spec: mujoco.MjSpec, solids: Solids) -> None:
+        for number, image in enumerate(solids.textures):
+            texture = spec.add_texture(
+                name=f"picture_{number}", type=mujoco.mjtTexture.mjTEXTURE_2D, nchannel=3,
+                width=image.shape[1], height=image.shape[0],
+            )  # fmt: skip
+            texture.data = image.tobytes()
+            material = spec.add_material(name=f"picture_{number}")
+            material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = f"picture_{number}"
+        names: dict[int, str] = {}
+        for part in solids.parts:
+            mesh = part.mesh
+            if id(mesh) not in names:
+                names[id(mesh)] = f"mesh_{len(names)}"
+                places = np.stack([mesh.uvs[:, 0], 1.0 - mesh.uvs[:, 1]], axis=1)
+                spec.add_mesh(
+                    name=names[id(mesh)], inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
+                    uservert=mesh.points.ravel(), usernormal=mesh.normals.ravel(),
+                    usertexcoord=places.ravel(), userface=_outward(mesh).ravel(),
+                )  # fmt: skip
+            geom = spec.worldbody.add_geom(
+                type=mujoco.mjtGeom.mjGEOM_MESH, meshname=names[id(mesh)], contype=0, conaffinity=0
+            )
+            if part.texture >= 0:
+                geom.material = f"picture_{part.texture}"
 
     def fits(self, shapes: Shapes) -> bool:
         """Whether shapes of these types can be shown."""
-        return len(shapes.types) >= self.model.ngeom and np.array_equal(
-            shapes.types[: self.model.ngeom], self.model.geom_type
+        count = self._num_plain
+        return (
+            len(shapes.types) >= count
+            and shapes.solids is self._solids
+            and np.array_equal(shapes.types[:count], self._types)
         )
 
     def show(self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float) -> None:
-        model, data, count = self.model, self.data, self.model.ngeom
-        is_hidden = shapes.drawn[:count] == 0
-        model.geom_size[:] = shapes.sizes[:count]
-        model.geom_rgba[:, :3] = shapes.colours[:count]
-        model.geom_rgba[:, 3] = np.where(is_hidden, 0.0, 1.0)
-        data.geom_xpos[:] = np.where(is_hidden[:, None], _AWAY, shapes.positions[:count])
-        data.geom_xmat[:] = shapes.matrices[:count]
+        model, data, count = self.model, self.data, self._num_plain
+        solids = shapes.solids
+        model.geom_size[:count] = shapes.sizes[:count]
+        model.geom_rgba[:count, :3], model.geom_rgba[count:, :3] = (
+            shapes.colours[:count], np.minimum(solids.colours + shapes.glow, 1.0)
+        )  # fmt: skip
+        alphas = np.concatenate([shapes.drawn[:count], shapes.alphas])
+        model.geom_rgba[:, 3] = alphas
+        turns = solids.turns @ self._mesh_turn
+        places = solids.places + np.einsum("nij,nj->ni", solids.turns, self._mesh_pos)
+        data.geom_xpos[:] = np.concatenate([shapes.positions[:count], places])
+        data.geom_xmat[:] = np.concatenate([shapes.matrices[:count], turns.reshape(-1, 9)])
+        data.geom_xpos[alphas == 0.0] = _AWAY
         data.cam_xpos[0], data.cam_xmat[0], model.cam_fovy[0] = eye, axes, fovy_deg
+
+
+def _outward(mesh: Mesh) -> np.ndarray:
+    """Faces [F, 3] whose corners go around as the normals have it: OpenGL draws no backs."""
+    corners, normals = mesh.points[mesh.faces], mesh.normals[mesh.faces].sum(axis=1)
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    is_wrong = np.einsum("ij,ij->i", across, normals) < 0.0
+    return np.where(is_wrong[:, None], mesh.faces[:, ::-1], mesh.faces)
 
 
 class EglRenderer:
@@ -117,7 +172,7 @@ class EglRenderer:
         visual.quality.offsamples = 4
         self._context = mujoco.MjrContext(stage.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
-        self._scene = mujoco.MjvScene(stage.model, maxgeom=len(shapes.types) + 100)
+        self._scene = mujoco.MjvScene(stage.model, maxgeom=stage.model.ngeom + 100)
         return stage
 
     def perspective(

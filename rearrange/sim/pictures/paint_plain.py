@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rearrange.sim.pictures.paint_kernel import paint, soften
+from rearrange.sim.pictures.paint_kernel import add_ghosts, paint, soften
 from rearrange.sim.pictures.picture_scene import Shapes
+from rearrange.sim.pictures.triangle_kernel import draw_triangles
 from rearrange.sim.robot.depth import fill_view, padded
-from rearrange.sim.robot.depth_kernel import PLANE, VIEW_SIZE, WORK_SIZE, rasterise
+from rearrange.sim.robot.depth_kernel import PARKED_Z, PLANE, VIEW_SIZE, WORK_SIZE, rasterise
 
 FAR = 60.0  # m
 TO_SUN = np.array([0.40, -0.28, 0.87]) / np.linalg.norm([0.40, -0.28, 0.87])  # high: short shadows
@@ -60,12 +61,25 @@ class PlainRenderer:
         self._rasterise(
             shapes, shapes.drawn, view, is_parallel, 2 * self.width, self._nearness, self._ids
         )
-        picture = np.empty((self.height, self.width, 3), np.uint8)
-        paint(
-            view, is_parallel, shapes.types, shapes.sizes, shapes.positions, shapes.matrices,
-            shapes.colours, shapes.is_cut, self._nearness, self._ids, sun_view, self._sun_map,
-            sky_view, self._sky_map, picture,
+        self._triangles(
+            shapes, shapes.alphas >= 1.0, view, is_parallel, 2 * self.width, self._nearness,
+            self._ids,
         )  # fmt: skip
+        picture = np.empty((self.height, self.width, 3), np.uint8)
+        geoms, mesh, finish = shapes.kernel_records()
+        paint(
+            view, is_parallel, geoms, mesh, finish, self._nearness, self._ids, sun_view,
+            self._sun_map, sky_view, self._sky_map, picture,
+        )  # fmt: skip
+        is_ghost = (shapes.alphas > 0.0) & (shapes.alphas < 1.0)
+        if is_ghost.any() and not is_parallel:
+            self._ids.fill(-1)
+            self._triangles(shapes, is_ghost, view, False, 2 * self.width, self._nearness,
+                            self._ids)  # fmt: skip
+            add_ghosts(
+                view, mesh, finish, shapes.alphas, len(shapes.types), self._nearness, self._ids,
+                picture,
+            )  # fmt: skip
         return picture
 
     def _draw_maps(self, shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
@@ -77,6 +91,11 @@ class PlainRenderer:
         is_near = np.abs(positions - middle).max(axis=1) < MAX_HOUSE / 2
         low = (positions - reach[:, None])[is_near].min(axis=0)
         high = (positions + reach[:, None])[is_near].max(axis=0)
+        if len(shapes.alphas):
+            boxes = shapes.solids.boxes()[shapes.alphas >= 1.0]
+            boxes = boxes[boxes[:, 0, 2] > PARKED_Z]
+            low = np.minimum(low, boxes[:, 0].min(axis=0, initial=np.inf))
+            high = np.maximum(high, boxes[:, 1].max(axis=0, initial=-np.inf))
         low = np.maximum(low, middle - MAX_HOUSE / 2)
         high = np.minimum(high, middle + MAX_HOUSE / 2)
         centre, corners = (low + high) / 2, (high - low) / 2
@@ -102,6 +121,7 @@ class PlainRenderer:
         ):
             depths.fill(-FAR)
             self._rasterise(shapes, drawn, view, True, texels, depths, _NO_IDS)
+            self._triangles(shapes, shapes.alphas >= 1.0, view, True, texels, depths, _NO_IDS)
         # Where nothing stands: as low as the floor, not endlessly deep, before it is blurred.
         np.maximum(self._sky_map, -sky_view[2], out=self._sky_map)
         soften(self._sky_map, self._scratch)
@@ -112,6 +132,14 @@ class PlainRenderer:
             view, is_parallel, width, shapes.types, shapes.sizes, shapes.positions, shapes.matrices,
             drawn, nearness, ids, self._spans[:, : nearness.shape[0]], self._work,
         )  # fmt: skip
+
+    def _triangles(self, shapes, drawn, view, is_parallel, width, nearness, ids) -> None:
+        solids = shapes.solids
+        if drawn.any():
+            draw_triangles(
+                view, is_parallel, width, solids.points, solids.firsts, solids.faces,
+                solids.part_of_face, drawn.astype(np.uint8), len(shapes.types), nearness, ids,
+            )  # fmt: skip
 
 
 def _parallel_view(

@@ -1,7 +1,7 @@
 """What a picture shows: the geoms as arrays, without those that would hide the room, and free
 cameras.
 
-Legend: G geoms, marks included.
+Legend: G geoms, marks included; N parts of clothes; O owners, geoms and then parts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from rearrange.sim.pictures.surface_kernel import Faces, Finish, Geoms
+from rearrange.sim.pictures.triangles import Clothes, Solids
 from rearrange.sim.robot.depth_kernel import BOX, CYLINDER, PARKED_Z, SPHERE, SUPPORTED_TYPES
 
 PICTURE_GROUPS = (0, 1, 2, 3, 5)  # house, articulated parts, objects, robot, for people only
@@ -24,6 +26,8 @@ GROUP_COLOURS = {  # ... and ours, by group
     2: (0.85, 0.52, 0.25),
     3: (0.55, 0.60, 0.68),
 }
+STUMP = 0.1  # m: of a wall that is cut away
+_BARE = Solids((), ())
 TALL = 1.3  # m: what stands between camera and target and is lower stays in the picture
 
 
@@ -71,6 +75,28 @@ class Shapes:
     colours: np.ndarray  # [G, 3]
     drawn: np.ndarray  # [G] uint8
     is_cut: np.ndarray  # [G] uint8: cut open at the top
+    solids: Solids
+    alphas: np.ndarray  # [N]
+    glow: np.ndarray  # [N, 3]
+
+    def kernel_records(self) -> tuple[Geoms, Faces, Finish]:
+        """The same as `paint` takes it."""
+        count, solids = len(self.types), self.solids
+        plain = np.zeros((count, 2))
+        return (
+            Geoms(self.types, self.sizes, self.positions, self.matrices),
+            Faces(
+                solids.points, solids.normals, solids.uvs, solids.faces, solids.part_of_face,
+                solids.texels, solids.texture_table, solids.texels_a_metre,
+            ),
+            Finish(
+                np.concatenate([self.colours, solids.colours]),
+                np.concatenate([self.is_cut, np.zeros(len(self.alphas), np.uint8)]),
+                np.concatenate([plain, solids.finish]),
+                np.concatenate([np.full(count, -1, np.int32), solids.texture_of]),
+                np.concatenate([np.zeros((count, 3)), self.glow]),
+            ),
+        )  # fmt: skip
 
 
 def collect_shapes(
@@ -81,12 +107,14 @@ def collect_shapes(
     hidden: Sequence[int] = (),
     cut_height: float | None = None,
     marks: Sequence[Mark] = (),
+    clothes: Clothes | None = None,
 ) -> Shapes:
     """Copy the geoms that a picture shows.
 
     Args:
         hidden: indices of geoms to leave out.
         cut_height: m; upright parts of the house end there, others above it are left out.
+        clothes: put on what they replace, as it stands now.
     """
     count, extra = model.ngeom, len(marks)
     shapes = Shapes(
@@ -97,6 +125,9 @@ def collect_shapes(
         colours=np.concatenate([_colours(model), np.zeros((extra, 3))]),
         drawn=np.ones(count + extra, np.uint8),
         is_cut=np.zeros(count + extra, np.uint8),
+        solids=_BARE if clothes is None else clothes.solids,
+        alphas=np.ones(0) if clothes is None else clothes.alphas.copy(),
+        glow=np.zeros((0, 3)) if clothes is None else clothes.glow,
     )
     shapes.drawn[:count] = (
         np.isin(model.geom_group, geomgroups)
@@ -105,6 +136,9 @@ def collect_shapes(
         & (data.geom_xpos[:, 2] > PARKED_Z)
     )
     shapes.drawn[list(hidden)] = 0
+    if clothes is not None:
+        shapes.drawn[clothes.replaced] = 0
+        clothes.solids.place(data)
     for index, mark in enumerate(marks, start=count):
         shapes.sizes[index, 0], shapes.positions[index] = mark.radius, mark.pos
         shapes.matrices[index], shapes.colours[index] = np.eye(3).ravel(), mark.rgb
@@ -115,8 +149,12 @@ def collect_shapes(
 
 def hide_between(
     shapes: Shapes, house: np.ndarray, eye: np.ndarray, lookat: np.ndarray, reach: float = 0.35
-) -> None:
-    """Leave out tall boxes of the house (indices `house`) between `eye` and about `lookat`."""
+) -> list[int]:
+    """Leave out tall boxes of the house (indices `house`) between `eye` and about `lookat`; which.
+
+    With clothes on, a stump of each stays, as of a wall in a doll's house.
+    """
+    hidden = []
     axis = (lookat - eye) / max(float(np.linalg.norm(lookat - eye)), 1e-9)
     side = np.cross(axis, [0.0, 0.0, 1.0])
     length = np.linalg.norm(side)
@@ -136,8 +174,13 @@ def hide_between(
             near, far = (-shapes.sizes[g] - start) / step, (shapes.sizes[g] - start) / step
             enter, leave = np.minimum(near, far).max(), np.maximum(near, far).min()
             if max(enter, 0.0) < min(leave, 0.97):
-                shapes.drawn[g] = 0
+                hidden.append(int(g))
                 break
+    shapes.drawn[hidden] = 0
+    if len(shapes.alphas):
+        shapes.drawn[hidden] = 1
+        _cut(shapes, np.array(hidden, int), STUMP)
+    return hidden
 
 
 def _cut(shapes: Shapes, house: np.ndarray, height: float) -> None:

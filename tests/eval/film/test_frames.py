@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from rearrange.eval.film.film import caption, failure_words
-from rearrange.eval.film.frames import HEIGHT, SIDE, VIEW, WIDTH, Caption, FrameMaker, _around
+from rearrange.eval.film.frames import HEIGHT, SIDE, VIEW, WIDTH, FrameMaker
+from rearrange.eval.film.lettering import Caption, around
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
 from rearrange.sim.simulation import Simulation
@@ -23,12 +24,11 @@ def world():
 
 
 def test_frame_holds_its_parts_and_words_change_only_their_place(world):
-    maker = FrameMaker(world, "plain")
-    first = maker.draw(
+    first = FrameMaker(world, "plain").draw(
         Caption("title", "pick(a)", ["+ navigate(a)", "> pick(a)"], {"stage_1": False})
     )
     assert first.shape == (HEIGHT, WIDTH, 3) and first.dtype == np.uint8
-    second = maker.draw(
+    second = FrameMaker(world, "plain").draw(
         Caption("other", "pick(a)", ["+ navigate(a)", "> pick(a)"], {"stage_1": True})
     )
     differs = (first != second).any(axis=2)
@@ -62,12 +62,12 @@ def test_plan_lines_around_the_running_one_are_shown():
     def run(place):
         return [*plan[:place], f"> step {'abcdefg'[place]}", *plan[place + 1 :]]
 
-    assert _around(run(0)) == (["> step a", *plan[1:4]], 0)
-    assert _around(run(3)) == ([plan[2], "> step d", *plan[4:6]], 1)
-    assert _around(run(6)) == ([*plan[3:6], "> step g"], 3)
-    assert _around(plan) == (plan[:4], None)
-    assert _around([f"+ {step}" for step in "abcdef"]) == ([f"+ {step}" for step in "cdef"], None)
-    assert _around([]) == ([], None)
+    assert around(run(0)) == (["> step a", *plan[1:4]], 0)
+    assert around(run(3)) == ([plan[2], "> step d", *plan[4:6]], 1)
+    assert around(run(6)) == ([*plan[3:6], "> step g"], 3)
+    assert around(plan) == (plan[:4], None)
+    assert around([f"+ {step}" for step in "abcdef"]) == ([f"+ {step}" for step in "cdef"], None)
+    assert around([]) == ([], None)
 
 
 def test_a_caption_is_in_words():

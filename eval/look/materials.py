@@ -1,0 +1,48 @@
+"""What furniture is made of, by the colour that it has in the simulation."""
+
+from __future__ import annotations
+
+from rearrange.eval.look import prints
+from rearrange.eval.look.plants import dress_leaves
+from rearrange.eval.look.wardrobe import Colour, Wardrobe
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.furniture import Box
+from rearrange.sim.homes.kinds import CERAMIC, FABRICS, GREENS, WOODS
+
+# The palette of HAB's homes is a little dull: what each colour is drawn as.
+TONES: dict[Colour, Colour] = {
+    fur.WOOD: (0.74, 0.55, 0.36),
+    fur.DARK_WOOD: (0.47, 0.31, 0.20),
+    fur.WHITE: (0.93, 0.92, 0.89),
+    fur.STONE: (0.44, 0.45, 0.47),
+    fur.FABRIC: (0.34, 0.47, 0.58),
+    fur.STEEL: (0.80, 0.81, 0.83),
+}
+
+
+def tone(rgb: Colour) -> Colour:
+    """What a colour of the simulation is drawn as."""
+    return TONES.get(rgb, rgb)
+
+
+def material(wardrobe: Wardrobe, rgb: Colour) -> dict:
+    """Texture and gloss of what has this colour in the simulation."""
+    if rgb in WOODS or rgb in (fur.WOOD, fur.DARK_WOOD):
+        return {"texture": wardrobe.texture("wood", prints.wood), "gloss": 0.18}
+    if rgb in FABRICS or rgb == fur.FABRIC:
+        return {"texture": wardrobe.texture("cloth", prints.cloth)}
+    if rgb == fur.STONE:
+        return {"texture": wardrobe.texture("stone", prints.stone), "gloss": 0.45}
+    if rgb == fur.STEEL:
+        return {"gloss": 0.6}
+    return {"gloss": 0.5 if rgb == CERAMIC else 0.15 if sum(rgb) > 0.5 else 0.9}
+
+
+def dress_box(wardrobe: Wardrobe, body: int, box: Box, radius: float = 0.006) -> None:
+    """A box of the material that its colour stands for; leaves, if it is green."""
+    if box.rgb in GREENS:
+        dress_leaves(wardrobe, body, box)
+        return
+    if box.rgb in FABRICS or box.rgb == fur.FABRIC:
+        radius = max(radius, 0.03)
+    wardrobe.box(body, box.pos, box.half, tone(box.rgb), radius, **material(wardrobe, box.rgb))
