@@ -289,7 +289,7 @@ def test_record_makes_a_film_of_the_episode(capsys, tmp_path):
     with imageio.get_reader(film) as reader:
         pictures = [picture for picture in reader]  # list() trusts its length, which is infinite
     assert len(pictures) == pytest.approx(steps / 3 + 45, abs=3)  # every third step, and 1.5 s
-    assert pictures[0].shape == (600, 960, 3)
+    assert pictures[0].shape == (720, 1280, 3)
     assert (pictures[0].astype(int) - pictures[-1]).std() > 5  # something has moved
 
 
