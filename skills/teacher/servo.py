@@ -45,6 +45,7 @@ STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the 
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
 READY = np.array([-0.15, -1.12, 0.50, 0.54, -0.39, 1.30, -0.01])  # rad
+NEARLY_READY = 0.12  # rad: the last of the way to a posture is slow
 IN_SHELF = 0.87  # m, from the base to what lies in it while the hand is at it
 RETREAT = 1.6  # m from what lies in a shelf, as far as it goes back from where it stood still
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
@@ -162,10 +163,11 @@ class Servo(Steering):
             ready = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
             ready = min(ready, shelf.readiness(base))
             action = self.pose(ARM_REST + ready * (READY - ARM_REST))
-            room = 0.5 * min(1.0, float(np.abs(READY - self.sim.arm_qpos).max()) / 0.4)
+            left = float(np.abs(READY - self.sim.arm_qpos).max())
+            room = 0.5 * float(np.clip((left - NEARLY_READY) / 0.4, 0.0, 1.0))
         wanted = IN_SHELF + room
         fastest = float(np.clip(away - 1.2, 0.5, 1.0))
-        pace = float(np.clip(2.0 * (away - wanted), -0.5, fastest)) * max(
+        pace = float(np.clip(3.0 * (away - wanted), -0.5, fastest)) * max(
             np.cos(2.0 * bearing), 0.0
         )
         pace = 0.0 if abs(away - wanted) < 0.06 else pace
@@ -190,7 +192,7 @@ class Servo(Steering):
         """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""
         step = HAND_SPEED * outward + (0.0, 0.0, lift)
         action = self.move(step, preferred=READY, posture_gain=0.05)
-        return self.with_base(action, (-0.3, 0.0))
+        return self.with_base(action, (-0.4, 0.0))
 
     def free_itself(self, shelf: Shelf | None) -> np.ndarray | None:
         """The action while the arm is caught on something, else None: back off, or leave a shelf.

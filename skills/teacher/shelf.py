@@ -31,7 +31,7 @@ INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf
 BESIDE_PANEL, BEYOND_TIP = 0.45, 0.2  # a hand nearer to the open door's outside may push it shut
 GRADUAL = 0.1  # over which that comes and goes
 BESIDE_WALL = 0.3  # a hand nearer to a wall's outside is in the way of a turn
-READY_FROM, NEARER = 1.9, 0.35  # from where, and over what way, the arm is got ready
+READY_FROM, NEARER = 2.4, 0.35  # from where, and over what way, the arm is got ready
 SLACK = 0.12  # by which a base that is on its way straight in may be off
 
 
