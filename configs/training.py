@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rearrange.cluster.scheme import SchemeCfg
+from rearrange.cluster.scheme import SPREAD, SchemeCfg
 from rearrange.configs.schema import MISSING
 from rearrange.configs.stages import PRESETS
 from rearrange.skills.network.policy import NETWORKS
 from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.skills.teacher.guide_cfg import GuideCfg
-from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.trainer_cfg import ALONE_MODES, TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS
 from rearrange.ver.update.imitation import ImitationCfg
 from rearrange.ver.update.ppo_learner import STANDARD
@@ -72,10 +72,10 @@ class RunCfg(TrainerCfg):
                 "serial=true steps the environments in this process: workers.python="
                 f"{self.workers.python} needs serial=false"
             )
-        if self.mode == "async" and self.scheme.world_size > 1:
+        if self.mode in ALONE_MODES and self.scheme.name in SPREAD:
             raise ValueError(
-                "mode=async has one learner, whom its collecting never waits for: it takes no "
-                f"scheme.world_size={self.scheme.world_size}"
+                f"mode={self.mode} has one process that collects and learns: it takes no "
+                f"scheme={self.scheme.name}"
             )
 
 

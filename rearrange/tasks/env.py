@@ -185,7 +185,7 @@ class RearrangeEnv(gymnasium.Env):
             episode = options["episode"]
         else:
             index = _whole("index", options.get("index", self._next_index), 0)
-            episode = self._episode(index)
+            episode = self._episode(self.seed, index)
             self._next_index = index + self._stride
         self._check(episode)
         sim = self.sim
@@ -229,9 +229,16 @@ class RearrangeEnv(gymnasium.Env):
         self._current = observation
         return observation
 
-    def prepare(self) -> None:
-        """Draws the stream's next episode now: its reset then takes one millisecond, not ten."""
-        self._prepared = self._episode(self._next_index)
+    def prepare(self, seed: int | None = None) -> None:
+        """Draws the next episode now: its reset then takes one millisecond, not ten.
+
+        Args:
+            seed: of the reset that will come; None: it goes on with the stream.
+        """
+        if seed is None:
+            self._prepared = self._episode(self.seed, self._next_index)
+        else:
+            self._prepared = self._episode(seed, self._offset)
 
     def render(self) -> np.ndarray | None:
         """The robot seen from above and behind, [480, 640, 3] uint8; None without a render mode."""
@@ -283,9 +290,9 @@ class RearrangeEnv(gymnasium.Env):
 
     # --- private -------------------------------------------------------------------------------
 
-    def _episode(self, index: int) -> EpisodeSpec:
-        """The stream's episode of that index."""
-        ahead, wanted = self._prepared, (self.split, self.seed, index)
+    def _episode(self, seed: int, index: int) -> EpisodeSpec:
+        """The episode of that index in the stream of a seed."""
+        ahead, wanted = self._prepared, (self.split, seed, index)
         if ahead is not None and (ahead.split, ahead.seed, ahead.index) == wanted:
             return ahead
         return load_episode(self.task.name, *wanted, self._starts, self.homes)

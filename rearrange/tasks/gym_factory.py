@@ -12,9 +12,12 @@ is no torch here: workers import this module.
 from __future__ import annotations
 
 import difflib
+import inspect
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.vector import VectorEnv
 
 from rearrange.errors import UserError
 from rearrange.system.registry import import_module
@@ -49,6 +52,39 @@ def make_gym(
     except Exception as error:  # whatever the environment of somebody else says
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"cannot make env '{env_id}': {why}") from error
+
+
+def make_gym_vec(
+    num_envs: int, env_id: str, kwargs: dict[str, Any] | None = None, threads: int = 0
+) -> VectorEnv | None:
+    """So many environments at once by their vector entry point, with autoreset disabled.
+
+    None if there is no entry point whose environments can stand still: its autoreset is to be
+    chosen by a keyword `autoreset_mode`.
+
+    Args:
+        threads: for an entry point with a keyword `threads`.
+
+    Raises UserError as `make_gym` does.
+    """
+    known_id, options = find_id(env_id), dict(kwargs or {})
+    entry_point = gymnasium.spec(known_id).vector_entry_point
+    if entry_point is None:
+        return None
+    try:
+        maker = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+        words = inspect.signature(maker).parameters
+        if "autoreset_mode" not in words:
+            return None
+        options |= {"threads": threads} if "threads" in words else {}
+        return gymnasium.make_vec(
+            known_id, num_envs, "vector_entry_point", autoreset_mode="Disabled", **options
+        )
+    except (UserError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"cannot make {num_envs} of env '{env_id}': {why}") from error
 
 
 def read_spaces(

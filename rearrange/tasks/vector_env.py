@@ -90,6 +90,7 @@ class HomeVectorEnv(SyncVectorEnv):
         self._infos: list[dict[str, Any]] = [{} for _ in range(num_envs)]
         self._finals: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]]] = {}
         self._to_draw: dict[int, None] = {}  # homes, who has waited longest first
+        self._expected: dict[int, int] = {}  # home -> seed of its next reset, if it is known
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
         self._crew = Crew(min(threads or num_cores(), num_envs))
 
@@ -125,6 +126,10 @@ class HomeVectorEnv(SyncVectorEnv):
         for home in chosen:
             self._add_info(infos, self._infos[home], home)
         return self._handed_out(), infos
+
+    def expect(self, seeds: dict[int, int]) -> None:
+        """Tells with which seeds homes will be reset next: those episodes are drawn ahead."""
+        self._expected |= seeds
 
     def step(
         self, actions: np.ndarray
@@ -194,7 +199,7 @@ class HomeVectorEnv(SyncVectorEnv):
         """Draws the next episodes of the homes that have waited for longest."""
         for i in list(self._to_draw)[: self._draws_a_step]:
             del self._to_draw[i]
-            self.homes[i].prepare()
+            self.homes[i].prepare(self._expected.pop(i, None))
 
     def _all_infos(self) -> dict[str, Any]:
         infos: dict[str, Any] = {}

@@ -203,6 +203,7 @@ class RunRecords:
         is_same = len(values["episode_numbers"]) == self._cfg.num_envs
         # Saved actions belong to the episodes of their seed.
         values["is_exact"] &= is_same and values.get("seed") == self._cfg.seed
+        values["is_exact"] &= ("batched" in values) == (self._cfg.mode == "batched")
         values["is_exact"] &= self._ranks.is_alone and values.get("layout") == LAYOUT
 
     def _milestones(self, step: int) -> int:

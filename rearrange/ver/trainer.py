@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ import torch
 
 from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
+from rearrange.ver.batched.pool import BatchedPool, MakeEnvs
+from rearrange.ver.batched.single_envs import SingleEnvs
+from rearrange.ver.batched.start_cfg import lives_of
 from rearrange.ver.meeting import Meeting
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken
@@ -43,11 +47,11 @@ from rearrange.ver.run.snapshot import (
     failed_resets,
     next_episodes,
     of_all_ranks,
+    restore_exactly,
     restore_random,
-    restore_serial,
     take_snapshot,
 )
-from rearrange.ver.trainer_cfg import MODES, TrainerCfg
+from rearrange.ver.trainer_cfg import ALONE_MODES, MODES, TrainerCfg
 from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, Turn
 from rearrange.ver.update.ppo_learner import PPO
 from rearrange.ver.update.schedules import SCHEDULES
@@ -76,7 +80,10 @@ class Trainer:
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
         make_algorithm: what learns, made of the arguments that `Algorithm` has.
-        pool_factory: what to make of WorkerPool's arguments; serial mode has a pool of its own.
+        pool_factory: what to make of WorkerPool's arguments; modes serial and batched have pools of
+            their own.
+        make_envs: for mode batched, a vector environment of so many, with autoreset disabled; None:
+            Gymnasium's SyncVectorEnv of make_env.
         ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
         check_folder: looked at before anything is written into run_dir; raises FolderLost.
@@ -97,6 +104,7 @@ class Trainer:
         preload: tuple[str, ...] = (),
         make_algorithm: MakeAlgorithm = PPO,
         pool_factory: Callable[..., Any] = WorkerPool,
+        make_envs: MakeEnvs | None = None,
         ranks: Ranks = ALONE,
         is_quiet: bool = False,
         check_folder: Callable[[], None] = lambda: None,
@@ -104,12 +112,10 @@ class Trainer:
         self.cfg, self.run_dir, identity = cfg, Path(run_dir), identity or {}
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
         self.ranks, self._pool_factory = ranks, pool_factory
+        self._make_envs = make_envs or partial(SingleEnvs, make_env)
         self._check_folder = check_folder
-        if not ranks.is_alone and cfg.mode == "async":
-            raise ValueError(
-                "mode async runs in one process: its collecting never waits, and ranks have to "
-                "meet after every rollout"
-            )
+        if not ranks.is_alone and cfg.mode in ALONE_MODES:
+            raise ValueError(f"mode {cfg.mode} runs in one process, got {ranks.world_size} ranks")
         ranks.check_same("settings", asdict(cfg) | identity)
         place = ranks.place
         self.device = pick_device(cfg.device, place.local_rank, place.local_world_size)
@@ -187,7 +193,7 @@ class Trainer:
         uses_copy = cfg.overlap or mode.turns != "in turn"
         actor = Actor(self.policy, self.algorithm.act, is_copy=uses_copy)
         collector_cfg = cfg.collector
-        if cfg.serial:  # nothing there is to wait for, and results must not depend on a clock
+        if self._is_here:  # nothing there is to wait for, and results must not depend on a clock
             collector_cfg = replace(collector_cfg, num_inference_workers=1, min_batch=1)
         meeting = Meeting(self.ranks, cfg, self._stop)
         collector = Collector(
@@ -288,13 +294,18 @@ class Trainer:
         """Of this machine, for this rank."""
         return max(1, num_cores() // self.ranks.place.local_world_size)
 
+    @property
+    def _is_here(self) -> bool:
+        """Whether the environments are in this process: results depend on no clock."""
+        return self.cfg.serial or self.cfg.mode == "batched"
+
     # --- environments --------------------------------------------------------------------------
 
     def _make_pool(self):
         cfg = self.cfg
         numbers = np.zeros(cfg.num_envs, np.int64)
         if self.records.resumed is not None:
-            is_exact = cfg.serial and self.records.resumed.values["is_exact"]
+            is_exact = self._is_here and self.records.resumed.values["is_exact"]
             numbers = next_episodes(self.records.resumed, cfg.num_envs, self.ranks, is_exact)
         worker_cfg = WorkerCfg(
             cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps,
@@ -302,6 +313,9 @@ class Trainer:
             self.steps // (cfg.num_envs * self.ranks.world_size),
         )  # fmt: skip
         is_fresh = self.records.resumed is None
+        if cfg.mode == "batched":
+            lives = lives_of(worker_cfg, cfg.batched, cfg.num_envs, cfg.num_steps, is_fresh)
+            return BatchedPool(self._make_envs, self._layout, worker_cfg, numbers, lives)
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)
         workers = cfg.workers.sized(cfg.num_envs, self._cores)
@@ -312,8 +326,8 @@ class Trainer:
     def _start(self, pool, collector: Collector, storage: RolloutStorage) -> Snapshot:
         """Starts or restores the environments; the snapshot of the beginning."""
         resumed = self.records.resumed
-        if resumed is not None and self.cfg.serial and resumed.values["is_exact"]:
-            restore_serial(resumed, collector, storage)
+        if resumed is not None and self._is_here and resumed.values["is_exact"]:
+            restore_exactly(resumed, collector, storage)
         else:
             pool.start()
             if resumed is not None and self.ranks.is_first:

@@ -6,6 +6,9 @@
     ddppo    T steps each, all in step      collect, then learn
     htsrl    T steps each                   learn while the next rollout is collected
     async    S steps from whoever is quick  collecting never waits; weights change under way
+    batched  T steps each, all in step      collect, then learn; one vector environment, no workers
+
+With start_mode=staggered who waits for a gate in batched is left out: S steps of the others.
 
 VER paper (Wijmans et al., 2022), sections 2 and 5, appendix E. The defaults are its table A1.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rearrange.ver.batched.start_cfg import STAGGERED, BatchedCfg
 from rearrange.ver.ranks.preemption import PreemptionCfg
 from rearrange.ver.rollout.collector import CollectorCfg
 from rearrange.ver.update.entropy import EntropyCfg
@@ -36,22 +40,23 @@ MODES = {
     "ddppo": Mode(False, True, "in turn"),
     "htsrl": Mode(False, False, "overlapped"),
     "async": Mode(True, False, "free"),
+    "batched": Mode(True, True, "in turn"),
 }
 
-
+ALONE_MODES = ("async", "batched")  # of one process: the others may have ranks
 MAX_ROLLOUT = 2**26  # steps; 8 GB for every 32 numbers of an observation
 
 
 @dataclass(kw_only=True)
 class TrainerCfg:
     mode: str = "ver"
-    """ver, nover, ddppo, htsrl or async."""
+    """ver, nover, ddppo, htsrl, async or batched."""
     serial: bool = False
-    """All in one process: for tests and debugging; resumes bit-identically."""
+    """All in one process: for tests and debugging; resumes bit-identically, as batched does."""
     total_steps: int = 1_000_000
     """Environment steps to learn from, of all ranks together."""
     num_envs: int = 16
-    """Environments, stepped by worker processes (N); of several ranks each has so many."""
+    """Environments (N); of several ranks each has so many."""
     num_steps: int = 128
     """Steps of a rollout for each environment, on average (T)."""
     seed: int = 0
@@ -64,10 +69,13 @@ class TrainerCfg:
     """Collect the next rollout while learning from this one, with a policy one rollout old."""
     collector: CollectorCfg = field(default_factory=CollectorCfg)
     workers: PoolCfg = field(default_factory=PoolCfg)
+    batched: BatchedCfg = field(default_factory=BatchedCfg)
+    """Of mode=batched."""
     start_mode: str = "off"
-    """How starts are spread over time: off, clock or advance."""
+    """How starts are spread over time: off, clock or advance; in mode batched also staggered, which
+    ends episodes after start_horizon steps."""
     start_horizon: int = 0
-    """Steps over which they are spread; 0: num_steps."""
+    """Steps over which they are spread; 0: num_steps. For staggered those of a whole episode."""
     repeat_failed: float = 0.0
     """Probability with which an environment is given an episode again that ended with success
     false: more steps for what the policy cannot do yet. Success as measured in training then is
@@ -105,7 +113,7 @@ class TrainerCfg:
 
     def __post_init__(self) -> None:
         known = {
-            "mode": tuple(MODES), "start_mode": ("off", "clock", "advance"),
+            "mode": tuple(MODES), "start_mode": ("off", "clock", "advance", STAGGERED),
             "schedule": tuple(SCHEDULES), "async_correction": ("clip", "vtrace"),
             "on_nonfinite": ("stop", "drop"), "resume": ("no", "auto"),
         }  # fmt: skip
@@ -149,6 +157,8 @@ class TrainerCfg:
         if self.overlap and MODES[self.mode].turns == "free":
             raise ValueError("overlap=true means nothing in mode async, which always overlaps")
 
+        _check_batched(self)
+
     @property
     def turns(self) -> str:
         """How collecting and learning alternate: in turn, overlapped or free."""
@@ -158,3 +168,33 @@ class TrainerCfg:
     def steps_per_rollout(self) -> int:
         """S."""
         return self.num_envs * self.num_steps
+
+
+def _check_batched(cfg: TrainerCfg) -> None:
+    """Raises ValueError for what does not go together with, or without, mode batched."""
+    is_staggered = cfg.start_mode == STAGGERED
+    if cfg.mode != "batched":
+        if is_staggered:
+            raise ValueError(f"start_mode=staggered is for mode=batched, got mode={cfg.mode}")
+        if cfg.batched != BatchedCfg():
+            raise ValueError(f"batched.NAME settings are for mode=batched, got mode={cfg.mode}")
+        return
+    if cfg.overlap:
+        raise ValueError("mode=batched collects and learns in turn: it needs overlap=false")
+    if cfg.workers.python is not None:
+        raise ValueError(
+            "mode=batched steps the environments in this process: workers.python="
+            f"{cfg.workers.python} is for the other modes"
+        )
+    if not is_staggered and cfg.batched != BatchedCfg(num_threads=cfg.batched.num_threads):
+        raise ValueError(
+            "batched.num_groups, has_gates and how are for start_mode=staggered, got "
+            f"start_mode={cfg.start_mode}"
+        )
+    if is_staggered and not cfg.start_horizon:
+        raise ValueError("start_mode=staggered needs start_horizon: the steps of a whole episode")
+    if is_staggered and cfg.batched.num_groups > cfg.start_horizon:
+        raise ValueError(
+            f"batched.num_groups must lie in [0, {cfg.start_horizon}] (start_horizon), got "
+            f"{cfg.batched.num_groups}"
+        )

@@ -73,6 +73,8 @@ class BreakableEnv(FakeEnv):
 class _Script:
     """Lets events happen in a pool, which has `environments`, `num_answers` and `first_env`."""
 
+    num_waiting = 0
+
     def prepare(self, rank, world, diary, events, trainer):
         self.rank, self.world, self.diary, self.trainer = rank, world, diary, trainer
         self.events = sorted(

@@ -9,7 +9,9 @@ from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.rollout.storage import RolloutStorage
 
 E, T, S = 4, 8, 32
-MODES = {"ver": (True, False), "nover": (False, False), "ddppo": (False, True)}
+MODES = {
+    "ver": (True, False), "nover": (False, False), "ddppo": (False, True), "batched": (True, True),
+}  # fmt: skip
 NAMES = (
     "env_id", "episode_id", "step_id", "policy_version", "reward", "terminated", "truncated",
     "next_value", "observation", "prev_action", "is_first", "state", "action", "log_prob", "value",

@@ -34,7 +34,10 @@ PICK = partial(
 TIMES = ("speed/", "phase/", "time_s")
 
 
-def trainer(run_dir, updates=2, make_env=CART_POLE, policy=SMALL, after=None, hook=None, **cfg):
+def trainer(
+    run_dir, updates=2, make_env=CART_POLE, policy=SMALL, after=None, hook=None, make_envs=None,
+    **cfg,
+):  # fmt: skip
     """A trainer of so many updates.
 
     Args:
@@ -70,7 +73,7 @@ def trainer(run_dir, updates=2, make_env=CART_POLE, policy=SMALL, after=None, ho
     made.append(
         Trainer(
             make_env, build, TrainerCfg(total_steps=updates * size, **settings), run_dir,
-            identity={"env": "it"}, is_quiet=True,
+            identity={"env": "it"}, is_quiet=True, make_envs=make_envs,
         )
     )  # fmt: skip
     if after is not None:  # with the state that was restored, but asking for a stop
@@ -298,7 +301,10 @@ def test_serial_trainings_do_not_depend_on_the_clock(tmp_path, cfg):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"mode": "fast"}, "ver, nover, ddppo, htsrl, async"),
+        ({"mode": "fast"}, "ver, nover, ddppo, htsrl, async, batched"),
+        ({"mode": "batched", "overlap": True}, "in turn"),
+        ({"mode": "ver", "start_mode": "staggered", "start_horizon": 9}, "is for mode=batched"),
+        ({"mode": "batched", "start_mode": "staggered"}, "needs start_horizon"),
         ({"num_envs": 3, "num_steps": 5}, "divisible"),
         ({"serial": True, "mode": "htsrl"}, "serial"),
         ({"serial": True, "overlap": True}, "serial"),

@@ -53,7 +53,7 @@ class SleepingPool:
     Args: those of WorkerPool; what is for worker processes has no use here.
     """
 
-    restarts = 0
+    restarts = num_waiting = 0
 
     def __init__(
         self, make_env, layout, cfg, episode_numbers, is_fresh, pool_cfg=None, preload=()

@@ -118,7 +118,7 @@ def _skill_layers(given: Given) -> list[Layer]:
     layers += [recipe_layer(recipe) for recipe in recipes]
     if has_recipe:
         layers.append({"policy": {"name": "small"}})
-    if draft.serial or draft.scheme.name == "serial":
+    if draft.serial or draft.scheme.name == "serial" or draft.mode == "batched":
         layers.append({"overlap": False})
     if kind == "fresh":
         kwargs = {"action_space": draft.action_space, **draft.env_kwargs}

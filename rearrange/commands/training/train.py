@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gymnasium.vector import VectorEnv
+
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.commands.training.resolve import CHAIN, chain
@@ -39,15 +41,18 @@ from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import complain, say
 from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
 from rearrange.system.stop_signals import EXIT_CODES
-from rearrange.tasks.gym_factory import make_gym, registered_id
+from rearrange.tasks.gym_factory import make_gym, make_gym_vec, registered_id
 from rearrange.tasks.recorded_options import to_record
 from rearrange.tasks.rules.names import TASKS
+from rearrange.ver.batched.single_envs import SingleEnvs
+from rearrange.ver.batched.start_cfg import BatchedCfg
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS, Algorithm
 from rearrange.ver.update.ppo_learner import STANDARD
+from rearrange.ver.workers.environment_worker import MakeEnv
 from rearrange.ver.workers.first_step import EnvironmentFailed
 from rearrange.ver.workers.pool import TooManyRestarts
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
@@ -120,6 +125,7 @@ def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFold
     num_envs = settings.num_envs * ranks.world_size
     stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
     make_env = subject.elsewhere or partial(make_gym, **stream)
+    make_envs = partial(make_batched, settings.batched, subject, make_env)
     make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
     if settings.algorithm != STANDARD:
         identity["algorithm"] = {settings.algorithm: settings.algorithm_kwargs}
@@ -128,6 +134,7 @@ def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFold
         is_imitation = True
         identity["method"] = "imitation"
         make_env = partial(make_guided, **stream, cfg=settings.guide)
+        make_envs = partial(SingleEnvs, make_env)
         make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
     is_home = subject.known_id in TASKS.values()
     try:
@@ -141,6 +148,7 @@ def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFold
             ranks=ranks,
             preload=(_preload(is_home, is_imitation),),
             make_algorithm=make_algorithm,
+            make_envs=make_envs,
             check_folder=folder.check if folder is not None else lambda: None,
         )
     except EnvironmentFailed as error:
@@ -181,6 +189,12 @@ def _unexpected(error: BaseException) -> int:
     else:
         complain(f"{type(error).__name__}: {error} (see above where); resume=auto goes on")
     return 1
+
+
+def make_batched(cfg: BatchedCfg, subject: Subject, make_env: MakeEnv, num_envs: int) -> VectorEnv:
+    """The environments of mode batched; Gymnasium's SyncVectorEnv of those with no better way."""
+    envs = make_gym_vec(num_envs, subject.env_id, subject.kwargs, cfg.num_threads)
+    return SingleEnvs(make_env, num_envs) if envs is None else envs
 
 
 def named_algorithm(name: str, kwargs: dict[str, Any], *args: Any, **others: Any) -> Algorithm:

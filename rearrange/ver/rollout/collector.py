@@ -7,6 +7,7 @@ Which environments a rollout is made of is what tells the trainer's modes apart:
     variable          S steps from whoever is quick (VER); steps under way go to the next rollout
     fixed             exactly T steps from each environment (NoVER, HTS-RL)
     fixed, in step    all environments wait for the slowest at each step (DD-PPO)
+    variable, in step the same, S steps from all but those that the pool lets wait (batched)
 
 VER paper, sections 2.1 and 2.2.   E environments, K floats of memory, A action dims.
 """
@@ -66,7 +67,7 @@ class Collector:
     """Fills rollout storages. Keeps what belongs to the environments between rollouts.
 
     Args:
-        pool: WorkerPool or SerialPool.
+        pool: WorkerPool, SerialPool or BatchedPool.
         actor: decides; its weights may change at any time.
         is_variable, is_in_step: see the table above.
         on_nonfinite: "stop" raises NonFinite; "drop" forgets the unfinished sequence.
@@ -194,7 +195,8 @@ class Collector:
         if not self.pending or len(jobs) >= self._num_threads:
             return False
         if self._is_in_step:
-            return len(self.pending) + len(self._held) == self.pool.num_envs
+            num_done = len(self.pending) + len(self._held) + self.pool.num_waiting
+            return num_done == self.pool.num_envs
         num_others = self.pool.num_envs - len(self.pending) - len(self._held)
         return self._batching.is_due(len(self.pending), num_others, time.perf_counter())
 

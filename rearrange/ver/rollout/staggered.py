@@ -18,7 +18,7 @@ Legend: H horizon, K rollout steps, N environments, N_B groups, S steps between 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
@@ -27,6 +27,7 @@ from gymnasium.vector.utils import iterate
 from rearrange.errors import UserError
 
 HOW = ("advance", "cut")
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(kw_only=True)
@@ -42,6 +43,8 @@ class StaggerCfg:
     first episodes short instead."""
     has_gates: bool = True
     """What ends early waits for the next gate; false: it is reset at once."""
+    is_limit: bool = True
+    """Every episode ends after H steps; false: those alone do that are cut short at the start."""
 
     def __post_init__(self) -> None:
         for name in ("horizon", "rollout_steps"):
@@ -56,17 +59,22 @@ class StaggerCfg:
 class Timetable:
     """Which environment is how far into the horizon at t = 0, and when there are gates.
 
+    Args:
+        offsets: instead of those of the groups, [N], each below H.
+
     Attributes:
         offsets: steps into the horizon at t = 0, [N]; multiples of S below H.
         lead: steps before t = 0 at which the first group has to begin.
     """
 
-    def __init__(self, cfg: StaggerCfg, num_envs: int) -> None:
+    def __init__(self, cfg: StaggerCfg, num_envs: int, offsets: np.ndarray | None = None) -> None:
         self._horizon = cfg.horizon
-        count = cfg.num_groups or -(-cfg.horizon // cfg.rollout_steps)
-        step = cfg.horizon / count if cfg.num_groups else cfg.rollout_steps
-        groups = np.arange(num_envs) * count // num_envs
-        self.offsets = (groups * step).astype(np.int64)
+        if offsets is None:
+            count = cfg.num_groups or -(-cfg.horizon // cfg.rollout_steps)
+            step = cfg.horizon / count if cfg.num_groups else cfg.rollout_steps
+            groups = np.arange(num_envs) * count // num_envs
+            offsets = groups * step
+        self.offsets = offsets.astype(np.int64)
         self.lead = int(self.offsets.max())
         self._times = np.unique(-self.offsets % cfg.horizon)
 
@@ -77,6 +85,75 @@ class Timetable:
     def is_gate(self, t: int) -> bool:
         """Whether any group does."""
         return bool((self._times == t % self._horizon).any())
+
+
+class Counted(NamedTuple):
+    """What a step was to each environment, [N] bool each."""
+
+    terminated: np.ndarray  # now: not of those that wait
+    truncated: np.ndarray
+    is_waiting: np.ndarray  # its step did not take place
+    is_whole: np.ndarray  # its episode has just ended, and was neither cut short nor advanced
+
+
+class Lives:
+    """Where the episodes of N environments stand, and who is to be reset.
+
+        restart, then after each step    count --> due --> (reset them) --> began
+
+    Attributes:
+        time: t; negative during an advance, whose steps are random.
+        life: steps of each since its reset, [N].
+        is_over: who has ended and was not reset yet, [N] bool.
+    """
+
+    def __init__(self, cfg: StaggerCfg, num_envs: int, offsets: np.ndarray | None = None) -> None:
+        self.cfg, self.timetable = cfg, Timetable(cfg, num_envs, offsets)
+        self._most = cfg.horizon if cfg.is_limit else _NEVER
+        self.time = 0
+        self.life, self.limit = np.zeros(num_envs, np.int64), np.full(num_envs, self._most)
+        self.is_over, self.is_whole = np.zeros(num_envs, bool), np.ones(num_envs, bool)
+        self._begun = np.ones(num_envs, bool)  # the others are before their place in the advance
+
+    def restart(self) -> None:
+        """All have been reset; with `advance` this is `timetable.lead` steps before t = 0."""
+        offsets = self.timetable.offsets
+        self.time = 0 if self.cfg.how == "cut" else -self.timetable.lead
+        self.life[:], self.is_over[:], self.is_whole[:], self.limit[:] = 0, False, True, self._most
+        self._begun[:] = True
+        if self.cfg.how == "cut":
+            is_cut = offsets > 0
+            self.is_whole[:] = ~is_cut
+            self.limit[is_cut] = self.cfg.horizon - offsets[is_cut]
+        elif self.time < 0:
+            self._begun[:] = self.timetable.begins(self.time)
+
+    def count(self, terminated: np.ndarray, truncated: np.ndarray) -> Counted:
+        """Takes in a step of all, [N] bool each."""
+        is_waiting = self.is_over.copy()
+        terminated, truncated = terminated & ~is_waiting, truncated & ~is_waiting
+        self.time += 1
+        self.life += ~is_waiting
+        is_late = ~is_waiting & ~terminated & self._begun & (self.life >= self.limit)
+        truncated = truncated | is_late
+        ended = terminated | truncated
+        self.is_over = is_waiting | ended
+        return Counted(terminated, truncated, is_waiting, ended & self.is_whole)
+
+    def due(self) -> np.ndarray:
+        """Who is reset now, [N] bool."""
+        starts = ~self._begun & self.timetable.begins(self.time)
+        self._begun |= starts
+        if not self.cfg.has_gates or self.timetable.is_gate(self.time):
+            return starts | self.is_over
+        return starts
+
+    def began(self, due: np.ndarray) -> None:
+        """Those that are due have been reset; also to be told that nobody was."""
+        self.life[due], self.is_over[due], self.is_whole[due] = 0, False, True
+        self.limit[due] = self._most
+        if self.time == 0:  # the end of the advance
+            self.is_whole[:] = (self.life == 0) & ~self.is_over
 
 
 class StaggeredResets(VectorWrapper):
@@ -100,73 +177,34 @@ class StaggeredResets(VectorWrapper):
         if mode != AutoresetMode.DISABLED:
             raise UserError(f"staggered resets need autoreset_mode='Disabled', got {mode}")
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.cfg, self.timetable = cfg, Timetable(cfg, env.num_envs)
-        count = env.num_envs
-        self.time = 0
-        self.life = np.zeros(count, np.int64)  # steps since its reset
-        self._limit = np.full(count, cfg.horizon)  # of its life
-        self.is_over, self._is_whole = np.zeros(count, bool), np.ones(count, bool)
+        self.lives = Lives(cfg, env.num_envs)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begins training's time, t = 0; with `advance` after `timetable.lead` random steps."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        self.life[:], self.is_over[:], self._is_whole[:] = 0, False, True
-        offsets = self.timetable.offsets
-        self._limit[:] = self.cfg.horizon
-        if self.cfg.how == "cut":
-            self.time = 0
-            self._limit -= offsets
-            self._is_whole = offsets == 0
-            return observations, infos
-        self.time = -self.timetable.lead
+        self.lives.restart()
         self.env.action_space.seed(seed)
-        begun = self.timetable.begins(self.time)
-        while self.time < 0:
-            observations, *_, infos = self._step(self.env.action_space.sample(), begun)
-            begun |= self.timetable.begins(self.time)
-        self._is_whole = (self.life == 0) & ~self.is_over
+        while self.lives.time < 0:
+            observations, *_, infos = self.step(self.env.action_space.sample())
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """As in Gymnasium; see the class for `infos`."""
-        return self._step(actions, np.ones(self.num_envs, bool))
-
-    def _step(self, actions: Any, begun: np.ndarray) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """A step of all, after which those are reset that the timetable says.
-
-        Those that have not begun are before their place in the advance: they are reset when it is
-        their turn.
-        """
-        was_over = self.is_over.copy()
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        terminated, truncated = terminated & ~was_over, truncated & ~was_over
-        self.time += 1
-        self.life += ~was_over
-        truncated = truncated | (~was_over & ~terminated & begun & (self.life >= self._limit))
-        self.is_over = was_over | terminated | truncated
-        infos = dict(infos)
-        infos["is_waiting"] = was_over
-        infos["is_whole"] = (terminated | truncated) & self._is_whole
-        due = self._due(begun)
+        observations, rewards, *ends, infos = self.env.step(actions)
+        terminated, truncated, is_waiting, is_whole = self.lives.count(*ends)
+        infos = infos | {"is_waiting": is_waiting, "is_whole": is_whole}
         ended = terminated | truncated
         if ended.any():
-            ends, finals = dict(infos), self._finals(observations, ended)
+            last, finals = dict(infos), self._finals(observations, ended)
             infos |= {"final_obs": finals, "_final_obs": ended}
-            infos |= {"final_info": ends, "_final_info": ended}
+            infos |= {"final_info": last, "_final_info": ended}
+        due = self.lives.due()
         if due.any():
             observations, _ = self.env.reset(options={"reset_mask": due})
-            self.life[due], self.is_over[due], self._is_whole[due] = 0, False, True
-            self._limit[due] = self.cfg.horizon
+        self.lives.began(due)
         return observations, rewards, terminated, truncated, infos
-
-    def _due(self, begun: np.ndarray) -> np.ndarray:
-        """Who is reset now, [N] bool."""
-        if not self.cfg.has_gates:
-            return self.is_over | (~begun & self.timetable.begins(self.time))
-        starts = ~begun & self.timetable.begins(self.time)
-        return starts | (self.is_over if self.timetable.is_gate(self.time) else starts)
 
     def _finals(self, observations: Any, ended: np.ndarray) -> np.ndarray:
         finals = np.full(self.num_envs, None, dtype=object)

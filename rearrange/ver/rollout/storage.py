@@ -26,6 +26,10 @@ from rearrange.ver.rollout.rows import ARRAYS, RolloutRows
 from rearrange.ver.rollout.types import PolicyInputs
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
+_ANSWERED = (
+    "reward", "terminated", "truncated", "next_value", "advantage", "returns", "is_weight",
+)  # fmt: skip
+
 
 class RolloutStorage(RolloutRows):
     """Storage for S complete and E open steps.
@@ -102,6 +106,8 @@ class RolloutStorage(RolloutRows):
         self.env_id[rows], self.episode_id[rows], self.step_id[rows] = envs, episodes, steps
         self.policy_version[rows] = decided.policy_version
         self.weights_step[rows] = decided.weights_step
+        for name in _ANSWERED:  # nothing of the row's earlier step goes into a checkpoint
+            getattr(self, name)[rows] = 0
         return rows
 
     def complete(self, row: int, reward: float, terminated: bool, truncated: bool) -> None:

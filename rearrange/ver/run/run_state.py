@@ -2,7 +2,7 @@
 
 policy/...  optimizer/...  and so on                              weights and moments, by the names
                                                                   that the algorithm gives them
-random/...  collector/...  open/...  actions/...                  see snapshot.py
+random/...  collector/...  open/...  actions/...  pool/...       see snapshot.py
 memory/                                                           see rollout_memory.py
 manifest: identity, counters, finished episodes, reward scaling, schedules' progress
 """
@@ -30,12 +30,12 @@ from rearrange.ver.run.checkpoint import (
 from rearrange.ver.run.checkpoint_match import check_matches, shapes_of
 from rearrange.ver.run.episode_window import EpisodeWindow
 from rearrange.ver.run.run_values import check_run_values
-from rearrange.ver.run.snapshot import Snapshot
+from rearrange.ver.run.snapshot import POOL_PREFIXES, Snapshot
 from rearrange.ver.run.training_state import flatten_optimizer, restore_optimizer
 from rearrange.ver.update.algorithm import Algorithm
 from rearrange.ver.update.rollout_memory import prune_memory
 
-_SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", "actions/")
+_SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", *POOL_PREFIXES)
 _TAKEN = {  # no names for parts of an algorithm
     "policy", "random", "collector", "open", "actions", "identity", "mode", "updates", "restarts",
     "episodes", "snapshot", "memory", "optimizer_steps",

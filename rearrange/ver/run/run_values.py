@@ -74,7 +74,9 @@ def _check_snapshot(node: Node) -> None:
     for name in ("pending", "arrived"):
         for env in node[name].list(MANY):
             env.integer(0, len(numbers) - 1)
-    if "environments" not in node.value:  # of an older layout, which is not restored exactly
+    if "batched" in node.value:
+        node["batched"]["time"].integer(0, MOST)
+    if "environments" not in node.value:  # batched, or of an older layout: not restored exactly
         return
     for environment in node["environments"].list(len(numbers), len(numbers)):
         if environment["clock"].value is not None:

@@ -1,10 +1,9 @@
 """What a checkpoint holds of the environments and of the steps under way.
 
-Serial mode is saved exactly: an episode is its seed and its actions, so that it can be played again
-up to where it was; its last answer, the memories, the steps under way and the random states are
-beside it. Worker
-processes are not stopped in the middle of a step for this: after a resumed run they begin new
-episodes, with the numbers that follow.
+Pools of this process, serial or batched, are saved exactly: an episode is its seed and its actions,
+so that it can be played again up to where it was; its last answer, the memories, the steps under
+way and the random states are beside it. Worker processes are not stopped in the middle of a step
+for this: after a resumed run they begin new episodes, with the numbers that follow.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from rearrange.ver.run.training_state import (
     restore_torch_random_states,
     torch_random_states,
 )
-from rearrange.ver.workers.pool import SerialPool
 from rearrange.ver.workers.shared_memory import StepSlots
 
 LAYOUT = 4
 """Of an exact snapshot's tensors and values; one of another layout is not restored exactly."""
+POOL_PREFIXES = ("actions/", "pool/")  # of the arrays that a pool's state has
 _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
 
 
@@ -60,21 +59,14 @@ def take_snapshot(
     )
     pool = collector.pool
     note_failed_resets(snapshot, pool)
-    if isinstance(pool, SerialPool):
+    if hasattr(pool, "state"):  # one of this process, which nothing happens in meanwhile
+        state, arrays = pool.state()
+        snapshot.values |= state
         snapshot.values["is_exact"] = True
-        snapshot.values["seed"] = pool.environments[0].cfg.seed
+        snapshot.values["seed"] = pool.cfg.seed
         snapshot.values["pending"] = list(collector.pending)
         snapshot.values["arrived"] = [*collector.arrived, *pool.announced]
         snapshot.values["layout"] = LAYOUT
-        snapshot.values["environments"] = [
-            {
-                "clock": env.clock,
-                "is_whole": env.is_whole,
-                "seed_number": env.seed_number,
-                "age": env.age,
-            }
-            for env in pool.environments
-        ]
         tensors = snapshot.tensors
         for name in _COLLECTOR_ARRAYS:
             tensors[f"collector/{name}"] = torch.from_numpy(getattr(collector, name).copy())
@@ -84,9 +76,8 @@ def take_snapshot(
         open_rows = collector.open_row[collector.open_row >= 0]
         for name, value in storage.read(open_rows).items():
             tensors[f"open/{name}"] = value
-        for e, env in enumerate(pool.environments):
-            if env.actions:
-                tensors[f"actions/{e}"] = torch.from_numpy(np.stack(env.actions))
+        for name, array in arrays.items():
+            tensors[name] = torch.from_numpy(array)
     return snapshot
 
 
@@ -141,19 +132,14 @@ def restore_random(snapshot: Snapshot, rng: np.random.Generator, device: torch.d
     restore_numpy_random_state(snapshot.values["random"], rng)
 
 
-def restore_serial(snapshot: Snapshot, collector: Collector, storage: RolloutStorage) -> None:
+def restore_exactly(snapshot: Snapshot, collector: Collector, storage: RolloutStorage) -> None:
     """Puts back an exact snapshot; the pool's environments have not been started."""
-    pool: SerialPool = collector.pool
+    pool = collector.pool
     tensors, values = snapshot.tensors, snapshot.values
-    actions = [
-        list(tensors[f"actions/{e}"].numpy()) if f"actions/{e}" in tensors else []
-        for e in range(pool.num_envs)
-    ]
-    episodes = values["environments"]
-    numbers, ages = ([episode[name] for episode in episodes] for name in ("seed_number", "age"))
-    pool.replay(actions, numbers, ages)
-    for env, episode in zip(pool.environments, episodes, strict=True):
-        env.clock, env.is_whole = episode["clock"], episode["is_whole"]
+    arrays = {
+        name: tensor.numpy() for name, tensor in tensors.items() if name.startswith(POOL_PREFIXES)
+    }
+    pool.restore(values, arrays)
     for name in _COLLECTOR_ARRAYS:
         getattr(collector, name)[:] = tensors[f"collector/{name}"].numpy()
     collector.state[:] = tensors["collector/state"]

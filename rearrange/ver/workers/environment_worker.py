@@ -37,7 +37,7 @@ from rearrange.ver.workers.spaces import write_observation
 
 REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, env
 
-_RESETS = 3  # so many observations in a row that are not finite mean a broken environment
+RESETS = 3  # so many observations in a row that are not finite mean a broken environment
 
 # The policy answers all environments at once: while it works, no environment takes its core. 16
 # workers of niceness 10 together still have more weight than one process of 0; of 19 a quarter.
@@ -52,7 +52,7 @@ class WorkerCfg:
 
     seed: int
     info_keys: tuple[str, ...]  # "success", "stages/picked": numbers in the last step's info
-    start_mode: str  # "off", "clock" or "advance"
+    start_mode: str  # "off", "clock" or "advance"; "staggered" in mode batched
     start_horizon: int  # steps over which the starts are spread
     first_env: int = 0  # this rank's first one among the environments of all ranks
     repeat_failed: float = 0.0  # probability with which a failed episode is given once more
@@ -63,6 +63,21 @@ class WorkerCfg:
 def episode_seed(seed: int, env: int, number: int) -> int:
     """The seed given to `env.reset` for an environment's episode, in [0, 2^31)."""
     return int(np.random.SeedSequence([seed, env, number]).generate_state(1)[0] >> 1)
+
+
+def start_offset(cfg: WorkerCfg, env: int) -> int:
+    """Steps by which an environment's first episode is cut short or advanced."""
+    if cfg.start_mode == "off":
+        return 0
+    return int(np.random.default_rng([cfg.seed, env, 1]).integers(cfg.start_horizon))
+
+
+def is_given_again(cfg: WorkerCfg, env: int, number: int) -> bool:
+    """Whether an episode of that number, which failed, is repeated.
+
+    Chance is drawn from its number: no state that a training which goes on would have to keep.
+    """
+    return bool(np.random.default_rng([cfg.seed, env, number, 3]).random() < cfg.repeat_failed)
 
 
 class SlotEnvironment:
@@ -99,10 +114,7 @@ class SlotEnvironment:
         self.is_whole = True
         self.actions: list[np.ndarray] = []  # of the running episode, to play it again
         self.total_return, self.clock = 0.0, None  # clock: steps left of a first episode cut short
-        self._offset = 0
-        if is_fresh and cfg.start_mode != "off":
-            rng = np.random.default_rng([cfg.seed, self._number_of_all, 1])
-            self._offset = int(rng.integers(cfg.start_horizon))
+        self._offset = start_offset(cfg, self._number_of_all) if is_fresh else 0
 
     def start(self) -> None:
         """Begins the next episode and writes its first observation."""
@@ -200,14 +212,10 @@ class SlotEnvironment:
         return episode_seed(self.cfg.seed, self._number_of_all, self.seed_number)
 
     def _is_given_again(self, info: dict) -> bool:
-        """Whether the episode that is over failed, and is repeated.
-
-        Chance is drawn from its number: no state that a training which goes on would have to keep.
-        """
+        """Whether the episode that is over failed, and is repeated."""
         if not self.cfg.repeat_failed or not self.is_whole or _lookup(info, "success") != 0.0:
             return False
-        chance = np.random.default_rng([self.cfg.seed, self._number_of_all, self.number, 3])
-        return bool(chance.random() < self.cfg.repeat_failed)
+        return is_given_again(self.cfg, self._number_of_all, self.number)
 
     def _advance(self, observation):
         """Random steps, the same ones in every run; ends inside a running episode."""
@@ -227,7 +235,7 @@ class SlotEnvironment:
     def _write_start(self, observation, fault: str | None = None) -> None:
         """Writes an episode's first observation, and what was not finite before it."""
         slots, e = self.slots, self.index
-        for _ in range(_RESETS):
+        for _ in range(RESETS):
             self._write(observation, slots.observation)
             what = self._nonfinite(slots.observation, with_reward=False)
             if what is None:
@@ -235,7 +243,7 @@ class SlotEnvironment:
             fault = fault or f"{self._place()}: {what}"
             observation = self._reset()
         else:
-            raise RuntimeError(f"{fault}; {_RESETS} resets in a row did not help")
+            raise RuntimeError(f"{fault}; {RESETS} resets in a row did not help")
         slots.is_start[e], slots.fault[e] = 1, sm.FAULT_NONE
         if fault is not None:
             slots.set_message(e, fault)

@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class TooManyRestarts(RuntimeError):
 class SerialPool:
     """All environments in this process, stepped in the order in which they are sent."""
 
-    restarts = 0
+    restarts = num_waiting = 0
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class SerialPool:
         episode_numbers: np.ndarray,  # [E] of the next episodes
         is_fresh: bool,
     ) -> None:
-        self.num_envs = layout.num_envs
+        self.num_envs, self.cfg = layout.num_envs, cfg
         self.slots = StepSlots.allocate(layout)
         self._failed_resets = FailedResets(cfg.failed_resets)
         self.environments = [
@@ -115,13 +116,31 @@ class SerialPool:
             environment.start()
         self._ready = list(range(self.num_envs))
 
-    def replay(
-        self, actions: list[list[np.ndarray]], seed_numbers: list[int], ages: list[int]
-    ) -> None:
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What `restore` needs beside the slots: JSON values, and arrays by name."""
+        values = [
+            {
+                "clock": env.clock,
+                "is_whole": env.is_whole,
+                "seed_number": env.seed_number,
+                "age": env.age,
+            }
+            for env in self.environments
+        ]
+        actions = {
+            f"actions/{e}": np.stack(env.actions)
+            for e, env in enumerate(self.environments)
+            if env.actions
+        }
+        return {"environments": values}, actions
+
+    def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Starts in the states that were saved; no environment is announced."""
-        episodes = zip(actions, seed_numbers, ages, strict=True)
-        for environment, episode in zip(self.environments, episodes, strict=True):
-            environment.replay(*episode)
+        saved = zip(self.environments, values["environments"], strict=True)
+        for e, (environment, episode) in enumerate(saved):
+            actions = list(arrays.get(f"actions/{e}", ()))
+            environment.replay(actions, episode["seed_number"], episode["age"])
+            environment.clock, environment.is_whole = episode["clock"], episode["is_whole"]
 
     @property
     def announced(self) -> list[int]:
@@ -166,6 +185,8 @@ class WorkerPool:
     Workers are forked from a server that has imported `preload` once; they import no torch. Where
     environments are made elsewhere, their own launcher starts the workers.
     """
+
+    num_waiting = 0  # environments that no step is asked of
 
     def __init__(
         self,

@@ -64,9 +64,16 @@ class ActionSpec:
 
     def to_env(self, action: np.ndarray) -> np.ndarray | int:
         """An action [A] of the policy as the environment wants it."""
+        if self.kind == "discrete" and not self.shape:
+            return int(self.to_envs(action[None])[0])
+        return self.to_envs(action[None]).reshape(self.shape)
+
+    def to_envs(self, action: np.ndarray) -> np.ndarray:
+        """Actions [N, A] of the policy as N environments want them, [N, ...]."""
+        shape = (len(action), *self.shape)
         if self.kind == "discrete":
             choices = (action + np.asarray(self.start, np.int64)).astype(self.env_dtype)
-            return choices.reshape(self.shape) if self.shape else int(choices[0])
+            return choices.reshape(shape)
         # In float64: the bounds of a float64 space are no float32 numbers.
         action = action.astype(np.float64)
         is_bounded = np.isfinite(self.low) & np.isfinite(self.high)
@@ -76,7 +83,7 @@ class ActionSpec:
         result = np.clip(np.where(is_bounded, scaled, action), self.low, self.high)
         if self.env_dtype.kind in "iu":
             result = np.rint(result)
-        return result.astype(self.env_dtype).reshape(self.shape)
+        return result.astype(self.env_dtype).reshape(shape)
 
 
 def observation_spec(space: Space) -> ObservationSpec:
@@ -169,6 +176,51 @@ def _write(space: Space, value, array: np.ndarray, row: int, key: str) -> None:
         nvec = space.nvec.ravel()
         offsets = np.concatenate([[0], np.cumsum(nvec)[:-1]])
         array[row, offsets + (value - start).ravel()] = 1.0
+
+
+def write_observations(
+    space: Space, observations, arrays: dict[str, np.ndarray], rows: np.ndarray, prefix: str = ""
+) -> None:
+    """The same for N environments at once, from Gymnasium's batch of their observations.
+
+    Args:
+        space: that of one environment.
+        observations: each part [N, ...].
+        rows: whose are written, [N] bool.
+
+    Raises UserError, naming the key, for what is no batch of the space.
+    """
+    if kind_of(space) != "Dict":
+        _write_rows(space, observations, arrays["observation"], rows, prefix or "observation")
+        return
+    for name, part in space.spaces.items():
+        if kind_of(part) == "Dict":
+            nested = {key: arrays[f"{name}/{key}"] for key in observation_spec(part)}
+            write_observations(part, observations[name], nested, rows, f"{prefix}{name}/")
+        else:
+            _write_rows(part, observations[name], arrays[name], rows, f"{prefix}{name}")
+
+
+def _write_rows(space: Space, values, array: np.ndarray, rows: np.ndarray, key: str) -> None:
+    values, shape, kind = np.asarray(values), (len(rows), *(space.shape or ())), kind_of(space)
+    if values.shape != shape or values.dtype.kind not in ("biuf" if kind == "Box" else "biu"):
+        came = f"type {values.dtype} and shape {values.shape}"
+        raise UserError(f"observations '{key}' must be numbers of the shape {shape}, got {came}")
+    if kind == "Box":
+        _check_bytes(values, array.dtype, key)
+        array[rows] = values[rows].reshape(rows.sum(), *array.shape[1:])
+        return
+    values = values[rows]
+    if kind == "MultiBinary":
+        _check_choices(values, 0, 2, key)
+        array[rows] = values.reshape(len(values), -1)
+        return
+    counts = np.atleast_1d(space.n if kind == "Discrete" else space.nvec).ravel()
+    _check_choices(values, _start(space), space.n if kind == "Discrete" else space.nvec, key)
+    choices = (values - _start(space)).reshape(len(values), len(counts))
+    array[rows] = 0.0
+    places = choices + np.concatenate([[0], np.cumsum(counts)[:-1]])
+    array[np.flatnonzero(rows)[:, None], places] = 1.0
 
 
 def _check_bytes(value: np.ndarray, dtype: np.dtype, key: str) -> None:

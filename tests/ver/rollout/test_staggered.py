@@ -91,7 +91,7 @@ def test_who_ends_early_waits_for_the_next_gate_of_any_group():
         assert not terminated[[0, 3]].any()
         assert counted.num_resets - num_resets == (t == 5)  # together with the group of the gate
     ages = [counted.env.unwrapped.elapsed[i] for i in (0, 3, 6, 7)]
-    assert ages == [0, 0, 0, 0] and not envs.is_over.any()
+    assert ages == [0, 0, 0, 0] and not envs.lives.is_over.any()
     for _ in range(H):
         ended = step(envs)[2]
     assert ended.tolist() == [i in (0, 3, 6, 7) for i in range(8)]  # of that group from now on

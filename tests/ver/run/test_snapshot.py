@@ -8,7 +8,7 @@ import torch
 from fake_env import SEED, MakeFake, make_pool, seed_of
 from fake_run import MODES, E, Run, S
 
-from rearrange.ver.run.snapshot import Snapshot, restore_random, restore_serial, take_snapshot
+from rearrange.ver.run.snapshot import Snapshot, restore_exactly, restore_random, take_snapshot
 from rearrange.ver.workers.environment_worker import WorkerCfg
 from rearrange.ver.workers.pool import SerialPool
 
@@ -26,7 +26,7 @@ def restored(snapshot, run, mode, make_env):
     cfg = WorkerCfg(SEED, ("success",), "clock", 8)
     pool = SerialPool(make_env, run.pool.slots.layout, cfg, numbers, is_fresh=False)
     again = Run(pool, mode, on_nonfinite="drop")
-    restore_serial(snapshot, again.collector, again.storage)
+    restore_exactly(snapshot, again.collector, again.storage)
     return again
 
 

@@ -1,0 +1,1 @@
+"""Rollouts from one vector environment of this process: `mode=batched`."""

@@ -1,0 +1,285 @@
+"""BatchedPool: N environments of one vector environment, which all take each step together.
+
+    pool.send(those that do not wait)    slots.action is set
+    pool.receive()                       one step of all --> the slots --> ids of those with news
+
+An episode depends on its seed alone, as with workers: what environment e plays as its number n is
+the same in every mode. Who has ended is reset when `Lives` says so: at once or, with reset gates,
+later. Until then its end is not announced: it comes together with the next episode, and the row of
+its last step stays open, as rows of steps under way do.
+
+N environments, A action dims.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from rearrange.errors import UserError
+from rearrange.ver.rollout.staggered import Lives
+from rearrange.ver.workers import shared_memory as sm
+from rearrange.ver.workers.environment_worker import (
+    RESETS,
+    WorkerCfg,
+    episode_seed,
+    is_given_again,
+)
+from rearrange.ver.workers.pool import Fault
+from rearrange.ver.workers.restarts import is_left_out
+from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
+from rearrange.ver.workers.spaces import write_observations
+
+MakeEnvs = Callable[[int], VectorEnv]
+"""So many environments; who has ended stands still until `options["reset_mask"]` resets it."""
+
+
+class BatchedPool:
+    """The environments, with the interface of `SerialPool`.
+
+    A vector environment that has a method `expect` is told the next seeds, [N], of those that were
+    reset: it may draw their episodes ahead.
+
+    Args:
+        episode_numbers: of the next episodes, [N].
+        lives: when episodes begin and end.
+
+    Raises UserError for a vector environment that resets by itself.
+    """
+
+    restarts = 0
+
+    def __init__(
+        self,
+        make_envs: MakeEnvs,
+        layout: SlotLayout,
+        cfg: WorkerCfg,
+        episode_numbers: np.ndarray,
+        lives: Lives,
+    ) -> None:
+        self.num_envs, self.cfg, self.lives = layout.num_envs, cfg, lives
+        self.slots = StepSlots.allocate(layout)
+        self.envs = make_envs(self.num_envs)
+        mode = self.envs.metadata.get("autoreset_mode")
+        if mode != AutoresetMode.DISABLED:
+            raise UserError(f"mode=batched needs autoreset_mode='Disabled', got {mode}")
+        self.number = episode_numbers.astype(np.int64) - 1
+        self.seed_number = self.number.copy()
+        self.total_return = np.zeros(self.num_envs)
+        self._is_failed = np.zeros(self.num_envs, bool)  # to be repeated, by chance
+        self._actions: list[np.ndarray] = []  # [N, A] of the newest steps, as many as a life has
+        self._is_asked, self._ready = False, []
+
+    def start(self) -> None:
+        """Begins all episodes, and takes the random steps of the start mode."""
+        slots, spec = self.slots, self.slots.layout.action
+        self._begin(np.ones(self.num_envs, bool))
+        self.lives.restart()
+        rng = np.random.default_rng([self.cfg.seed, self.cfg.first_env, 2])
+        shape = (self.num_envs, spec.size)
+        while self.lives.time < 0:
+            if spec.kind == "discrete":
+                self._step(rng.integers(spec.num_choices, size=shape).astype(spec.dtype))
+            else:
+                self._step(rng.uniform(-1.0, 1.0, shape).astype(spec.dtype))
+        slots.is_start[:] = 1
+        slots.terminated[:] = slots.truncated[:] = 0
+        slots.reward[:] = slots.step_seconds[:] = 0.0
+        self._ready = np.flatnonzero(~self.lives.is_over).tolist()
+
+    @property
+    def num_waiting(self) -> int:
+        """Environments that no step is asked of, as they wait for a reset."""
+        return int(self.lives.is_over.sum())
+
+    @property
+    def announced(self) -> list[int]:
+        """What `receive` will give."""
+        return list(self._ready)
+
+    def send(self, envs: list[int]) -> None:
+        """All that do not wait go."""
+        assert len(envs) == self.num_envs - self.num_waiting, "not all are sent at once"
+        self._is_asked = True
+
+    def receive(self, timeout_s: float) -> list[int]:
+        """Takes the step that was asked for; further ones while all wait."""
+        while self._is_asked or (not self._ready and self.num_waiting == self.num_envs):
+            self._is_asked = False
+            self._step(self.slots.action.copy())
+            self._ready = np.flatnonzero(~self.lives.is_over).tolist()
+        ready, self._ready = self._ready, []
+        return ready
+
+    def take_faults(self) -> list[Fault]:
+        return []
+
+    def failed_resets(self) -> dict[int, int]:
+        """Those of earlier processes: which environment's reset failed, nobody here can say."""
+        return dict(self.cfg.failed_resets)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What `restore` needs beside the slots: JSON values, and arrays by name."""
+        actions = np.zeros((0, *self.slots.action.shape), self.slots.action.dtype)
+        arrays = {"pool/actions": np.stack(self._actions) if self._actions else actions}
+        arrays |= {f"pool/{name}": array.copy() for name, array in self._arrays().items()}
+        return {"batched": {"time": self.lives.time}}, arrays
+
+    def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Plays all episodes again, those that are shorter from later on; none is announced."""
+        for name, array in self._arrays().items():
+            array[:] = arrays[f"pool/{name}"]
+        self.lives.time = values["batched"]["time"]
+        self._actions = list(arrays["pool/actions"])
+        ages = np.where(self.lives.is_over, 0, self.lives.life)
+        self._reset(np.ones(self.num_envs, bool))
+        for t, actions in enumerate(self._actions):
+            self.envs.step(self.slots.layout.action.to_envs(actions))
+            begins = ages == len(self._actions) - t - 1
+            if begins.any():
+                self._reset(begins)
+
+    def close(self) -> None:
+        self.envs.close()
+
+    # --- a step --------------------------------------------------------------------------------
+
+    def _step(self, actions: np.ndarray) -> None:
+        """One step of all by actions [N, A]; what came of it into the slots."""
+        begin = time.perf_counter()
+        slots, lives = self.slots, self.lives
+        observations, rewards, *ends, infos = self.envs.step(slots.layout.action.to_envs(actions))
+        counted = lives.count(*ends)
+        moved, ended = ~counted.is_waiting, counted.terminated | counted.truncated
+        rewards = np.asarray(rewards, np.float64)
+        self.total_return[moved] += rewards[moved]
+        slots.is_start[moved], slots.fault[moved] = 0, sm.FAULT_NONE
+        slots.reward[moved] = rewards[moved]
+        slots.terminated[moved] = counted.terminated[moved]
+        slots.truncated[moved] = counted.truncated[moved]
+        self._write(observations, moved)
+        for name, array in slots.final.items():
+            array[ended] = slots.observation[name][ended]
+        broken = self._nonfinite(moved, rewards)
+        for e in np.flatnonzero(ended):
+            self._note_end(e, infos, bool(counted.is_whole[e]))
+        due = lives.due() | broken
+        if due.any():
+            self._begin(due)
+        lives.began(due)
+        self._actions.append(actions)
+        del self._actions[
+            : len(self._actions) - int(lives.life.max(where=~lives.is_over, initial=0))
+        ]
+        slots.step_seconds[moved] = (time.perf_counter() - begin) / max(1, moved.sum())
+
+    def _note_end(self, e: int, infos: dict[str, Any], is_whole: bool) -> None:
+        slots = self.slots
+        slots.episode_return[e], slots.episode_length[e] = self.total_return[e], self.lives.life[e]
+        slots.infos[e] = [info_of(infos, key, e) for key in self.cfg.info_keys]
+        slots.is_whole[e] = is_whole
+        self._is_failed[e] = is_whole and info_of(infos, "success", e) == 0.0
+
+    def _nonfinite(self, rows: np.ndarray, rewards: np.ndarray | None = None) -> np.ndarray:
+        """Who has a number that is not finite, [N] bool; a message in its slots says which."""
+        found = np.zeros(self.num_envs, bool)
+        values = dict(self.slots.observation) | ({} if rewards is None else {"": rewards})
+        for name, array in values.items():
+            if array.dtype.kind != "f":
+                continue
+            sums = array.reshape(self.num_envs, -1).sum(axis=1, dtype=np.float64)
+            for e in np.flatnonzero(rows & ~found & ~np.isfinite(sums)):
+                what = f"observation '{name}' with a value that is not finite"
+                what = what if name else f"reward {array[e]}"
+                place = f"environment {e}, episode {self.number[e]}, step {self.lives.life[e]}"
+                self.slots.set_message(e, f"{place}: {what}")
+                found[e] = True
+        slots = self.slots
+        slots.is_start[found], slots.fault[found] = 1, sm.FAULT_NONFINITE
+        slots.terminated[found] = slots.truncated[found] = 0
+        slots.reward[found] = 0.0
+        return found
+
+    # --- episodes ------------------------------------------------------------------------------
+
+    def _begin(self, due: np.ndarray) -> None:
+        """The next episodes of some, [N] bool, and their first observations."""
+        for _ in range(RESETS):
+            for e in np.flatnonzero(due):
+                self.seed_number[e] = self._next_number(e)
+            self._is_failed[due], self.total_return[due] = False, 0.0
+            self._write(self._reset(due), due)
+            self.slots.episode_number[due] = self.number[due]
+            due = self._nonfinite(due)
+            if not due.any():
+                return
+        what = self.slots.get_message(int(due.argmax()))
+        raise RuntimeError(f"{what}; {RESETS} resets in a row did not help")
+
+    def _next_number(self, e: int) -> int:
+        """Counts an episode; the number of the one whose seed it has.
+
+        One whose reset has failed in an earlier process is left out.
+        """
+        cfg, env = self.cfg, self.cfg.first_env + e
+        failed = self._is_failed[e] and is_given_again(cfg, env, int(self.number[e]))
+        self.number[e] += 1
+        if failed:
+            return int(self.seed_number[e])
+        while is_left_out(cfg.failed_resets, self._seed(e, int(self.number[e]))):
+            self.number[e] += 1
+        return int(self.number[e])
+
+    def _reset(self, due: np.ndarray) -> Any:
+        """Begins episodes by their seeds; the observations of all."""
+        places = np.flatnonzero(due).tolist()
+        seeds: list[int | None] = [None] * self.num_envs
+        for e in places:
+            seeds[e] = self._seed(e, int(self.seed_number[e]))
+        observations, _ = self.envs.reset(seed=seeds, options={"reset_mask": due.copy()})  # pyright: ignore
+        if hasattr(self.envs, "expect"):
+            self.envs.expect({e: self._seed(e, int(self.number[e]) + 1) for e in places})  # pyright: ignore
+        return observations
+
+    def _seed(self, e: int, number: int) -> int:
+        return episode_seed(self.cfg.seed, self.cfg.first_env + e, number)
+
+    def _write(self, observations: Any, rows: np.ndarray) -> None:
+        space = self.envs.single_observation_space
+        write_observations(space, observations, self.slots.observation, rows)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """What is known of each environment, [N] each."""
+        lives = self.lives
+        return {
+            "number": self.number,
+            "seed_number": self.seed_number,
+            "total_return": self.total_return,
+            "is_failed": self._is_failed,
+            "life": lives.life,
+            "limit": lives.limit,
+            "is_over": lives.is_over,
+            "is_whole": lives.is_whole,
+        }
+
+
+def info_of(infos: dict[str, Any], path: str, e: int) -> float:
+    """A number of environment e in a batch of infos, NaN if it is not there.
+
+    "is_success" also answers for "success".
+    """
+    *parts, last = path.split("/")
+    place: Any = infos
+    for part in parts:
+        place = place.get(part) if isinstance(place, dict) else None
+    has = place.get(f"_{last}") if isinstance(place, dict) else None
+    if not isinstance(place, dict) or last not in place or (has is not None and not has[e]):
+        return info_of(infos, "is_success", e) if path == "success" else np.nan
+    try:
+        return float(place[last][e])
+    except (TypeError, ValueError):
+        return np.nan

@@ -1,0 +1,48 @@
+"""Single environments as a vector environment in which those that have ended stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+
+class StandingStill(gymnasium.Wrapper):
+    """After its episode's end a step shows the last observation again, at no reward."""
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self._last: tuple[Any, float, bool, bool, dict[str, Any]] | None = None
+
+    def reset(self, **words: Any) -> tuple[Any, dict[str, Any]]:
+        self._last = None
+        return self.env.reset(**words)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        if self._last is not None:
+            return self._last
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated or truncated:
+            self._last = observation, 0.0, bool(terminated), bool(truncated), {}
+        return observation, reward, bool(terminated), bool(truncated), info
+
+
+class SingleEnvs(SyncVectorEnv):
+    """Gymnasium's SyncVectorEnv of `make_env(first)` and those that follow; autoreset is disabled.
+
+    Observations are overwritten by the next step or reset.
+    """
+
+    def __init__(self, make_env: Callable[[int], gymnasium.Env], num_envs: int, first: int = 0):
+        def make(index: int) -> gymnasium.Env:
+            return StandingStill(make_env(index))
+
+        makers = [partial(make, first + i) for i in range(num_envs)]
+        super().__init__(makers, copy=False, autoreset_mode=AutoresetMode.DISABLED)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self._autoreset_envs[:] = False  # Gymnasium refuses a step of those that have ended
+        return super().step(actions)

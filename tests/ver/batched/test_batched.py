@@ -1,0 +1,187 @@
+"""Mode batched against serial rollouts, an uninterrupted run, and the timetable by hand."""
+
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from fake_env import SEED, MakeFake, make_pool, seed_of
+from fake_policy import FakePolicy
+from fake_run import E, Run, S
+from test_trainer import CART_POLE, assert_same_state, metrics, trainer
+
+from rearrange.errors import UserError
+from rearrange.skills.network.policy_cfg import PolicyCfg
+from rearrange.tasks.gym_factory import make_gym, make_gym_vec
+from rearrange.ver.batched.pool import BatchedPool
+from rearrange.ver.batched.single_envs import SingleEnvs
+from rearrange.ver.batched.start_cfg import BatchedCfg, lives_of
+from rearrange.ver.rollout.report import NonFinite
+from rearrange.ver.run.snapshot import restore_exactly, take_snapshot
+from rearrange.ver.update.ppo import PPOCfg
+from rearrange.ver.workers.environment_worker import WorkerCfg
+from rearrange.ver.workers.shared_memory import SlotLayout
+from rearrange.ver.workers.spaces import action_spec, observation_spec
+
+CHAIN = {"horizon": 20, "num_actions": 3, "progression": 1.0}
+
+
+class Choosing(FakePolicy):
+    """Takes one of the chain's actions, whatever it sees."""
+
+    def act(self, observation, prev_action, is_first, state, deterministic=False):
+        step = super().act(observation, prev_action, is_first, state)
+        step.action = torch.randint(3, prev_action.shape, generator=self.generator)
+        return step
+
+
+def same(one, other):
+    return all(
+        np.array_equal(a[name], b[name])
+        for a, b in zip(one, other, strict=True)
+        for name in a
+        if name != "policy_version"
+    )
+
+
+def batched_pool(make_env=None, start_mode="off", horizon=8, make_envs=None, started=True, **cfg):
+    """A pool of E environments, as `fake_env.make_pool` makes others."""
+    make_env = make_env or MakeFake()
+    env = make_env(0)
+    spec = observation_spec(env.observation_space), action_spec(env.action_space)
+    worker_cfg = WorkerCfg(SEED, ("success",), start_mode, horizon)
+    lives = lives_of(worker_cfg, BatchedCfg(**cfg), E, 8)
+    pool = BatchedPool(
+        make_envs or partial(SingleEnvs, make_env), SlotLayout(E, *spec, 1), worker_cfg,
+        np.zeros(E, np.int64), lives,
+    )  # fmt: skip
+    if started:
+        pool.start()
+    return pool
+
+
+def staggered_chains(**words):
+    return batched_pool(
+        partial(make_gym, env_id="rearrange/SkillChain-v0", kwargs=CHAIN), "staggered", 20,
+        partial(make_gym_vec, env_id="rearrange/SkillChain-v0", kwargs=CHAIN), **words,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("start_mode", ["off", "clock"])
+def test_rollouts_equal_those_of_serial_nover(start_mode):
+    """Bit for bit: also episodes, values of what was truncated, and first episodes cut short."""
+    serial = Run(make_pool("serial", E, None, start_mode), "nover")
+    batched = Run(batched_pool(None, start_mode), "batched")
+    assert same(serial.collect(6).rollouts, batched.collect(6).rollouts)
+    for one, other in zip(serial.reports, batched.reports, strict=True):
+        assert [vars(end) | {"infos": 0} for end in one.episodes] == [
+            vars(end) | {"infos": 0} for end in other.episodes
+        ]
+        infos = [[end.infos for end in report.episodes] for report in (one, other)]
+        np.testing.assert_array_equal(*infos)
+
+
+def test_what_is_not_finite_is_named_or_dropped():
+    poison = tuple((1, seed_of(1, n), 2) for n in range(0, 9, 2))
+    with pytest.raises(NonFinite, match="^environment 1, episode .*: reward nan"):
+        Run(batched_pool(MakeFake(poison=poison)), "batched").collect(9)
+    run = Run(batched_pool(MakeFake(poison=poison)), "batched", on_nonfinite="drop").collect(9)
+    assert sum(report.num_nonfinite for report in run.reports) > 0
+    for rows in run.rollouts:
+        assert len(rows["reward"]) == S and np.isfinite(rows["reward"]).all()
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "rearrange/Pick-v0"])
+def test_trainings_equal_those_of_serial_nover(tmp_path, env_id):
+    """The home's vector environment makes one home as `make_gym` does."""
+    settings = {"make_env": CART_POLE}
+    if env_id != "CartPole-v1":
+        kwargs = {"depth": False, "camera_size": 32}
+        one = partial(make_gym, env_id=env_id, num_envs=1, kwargs=kwargs)
+        settings = {"make_env": one, "num_envs": 1, "num_steps": 8}
+        settings["make_envs"] = partial(make_gym_vec, env_id=env_id, kwargs=kwargs, threads=1)
+    weights = []
+    for mode, more in (("nover", {"serial": True}), ("batched", {})):
+        training = trainer(tmp_path / mode, 3, mode=mode, **settings, **more)
+        training.run()
+        weights.append(training.policy.state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"start_mode": "advance"}, {"start_mode": "staggered", "start_horizon": 24}],
+    ids=["off", "advance", "staggered"],
+)
+def test_a_batched_training_resumes_to_the_last_bit(tmp_path, settings):
+    make = partial(trainer, updates=6, mode="batched", **settings)
+    make(tmp_path / "whole").run()
+    assert make(tmp_path / "parts", after=3).run()["stopped_by"] == "SIGINT"
+    torch.manual_seed(999)  # what another process would have
+    make(tmp_path / "parts", resume="auto").run()
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "parts")
+    assert_same_state(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_chains_that_wait_are_restored_too():
+    run = Run(staggered_chains(), "batched", Choosing()).collect(3)
+    run.pool.envs.unwrapped.elapsed[[0, 2]] = 19  # these end at once, and wait
+    run.collect(1)
+    state = run.policy.generator.get_state()
+    snapshot = take_snapshot(run.collector, run.storage, np.random.default_rng(0))
+    again = Run(staggered_chains(started=False), "batched", Choosing())
+    restore_exactly(snapshot, again.collector, again.storage)
+    again.policy.generator.set_state(state)
+    assert same(run.collect(2).rollouts[-2:], again.collect(2).rollouts)
+
+
+def test_who_waits_for_a_gate_is_not_learned_from():
+    """H = 20 and T = 8: three groups, 8 steps apart; gates at 0, 4 and 12 of every 20 steps."""
+    pool = staggered_chains()
+    lives, chain = pool.lives, pool.envs.unwrapped
+    assert lives.time == 0 and chain.elapsed.tolist() == lives.timetable.offsets.tolist()
+    assert sorted(set(chain.elapsed.tolist())) == [0, 8, 16]
+    assert sorted(pool.receive(0.0)) == list(range(E))
+    chain.elapsed[0] = 19
+    everyone = list(range(E))
+    pool.send(everyone)
+    assert 0 not in pool.receive(0.0) and pool.num_waiting == 1
+    for _ in range(2):  # t = 2, 3
+        pool.send(everyone[1:])
+        assert pool.receive(0.0) == everyone[1:]
+    reward = pool.slots.reward[0]
+    pool.send(everyone[1:])
+    assert pool.receive(0.0) == everyone  # t = 4, a gate: the end is told with the new episode
+    assert pool.slots.terminated[0] and pool.slots.reward[0] == reward != 0.0
+    assert chain.elapsed[0] == 0 and pool.num_waiting == 0
+
+
+def test_first_episodes_that_are_no_whole_ones_are_told_apart():
+    for how in ("advance", "cut"):
+        run = Run(staggered_chains(how=how), "batched", Choosing()).collect(6)
+        ends = [end for report in run.reports for end in report.episodes]
+        offsets = run.pool.lives.timetable.offsets
+        first = {end.env: end.is_whole for end in reversed(ends)}
+        assert [first[e] for e in range(E)] == (offsets == 0).tolist()
+        assert all(end.is_whole for end in ends[E:]) and len(ends) > E
+
+
+def test_cart_pole_gets_better(tmp_path):
+    ppo = PPOCfg(num_epochs=6, num_minibatches=2, learning_rate=5e-3, normalize_advantages=True)
+    policy = PolicyCfg(vector_size=0, prev_action_size=0, hidden_sizes=[32], lstm_layers=0)
+    training = trainer(
+        tmp_path, 24, mode="batched", num_envs=8, num_steps=32, ppo=ppo, policy=policy,
+        schedule="constant",
+    )  # fmt: skip
+    training.run()
+    lengths = [line["episode/length"] for line in metrics(tmp_path)]
+    assert lengths[0] < 30.0 and lengths[-1] > 35.0  # of the newest 100 episodes
+
+
+def test_an_environment_that_resets_itself_is_refused():
+    with pytest.raises(UserError, match="needs autoreset_mode='Disabled', got"):
+        batched_pool(
+            partial(make_gym, env_id="rearrange/SkillChain-v0"),
+            make_envs=lambda n: gymnasium.make_vec("rearrange/SkillChain-v0", num_envs=n),
+        )
