@@ -165,7 +165,7 @@ class BatchedPool:
         for name, array in slots.final.items():
             array[ended] = slots.observation[name][ended]
         broken = self._nonfinite(moved, rewards)
-        for e in np.flatnonzero(ended):
+        for e in np.flatnonzero(ended).tolist():
             self._note_end(e, infos, bool(counted.is_whole[e]))
         due = lives.due() | broken
         if due.any():
@@ -192,7 +192,7 @@ class BatchedPool:
             if array.dtype.kind != "f":
                 continue
             sums = array.reshape(self.num_envs, -1).sum(axis=1, dtype=np.float64)
-            for e in np.flatnonzero(rows & ~found & ~np.isfinite(sums)):
+            for e in np.flatnonzero(rows & ~found & ~np.isfinite(sums)).tolist():
                 what = f"observation '{name}' with a value that is not finite"
                 what = what if name else f"reward {array[e]}"
                 place = f"environment {e}, episode {self.number[e]}, step {self.lives.life[e]}"
@@ -209,7 +209,7 @@ class BatchedPool:
     def _begin(self, due: np.ndarray) -> None:
         """The next episodes of some, [N] bool, and their first observations."""
         for _ in range(RESETS):
-            for e in np.flatnonzero(due):
+            for e in np.flatnonzero(due).tolist():
                 self.seed_number[e] = self._next_number(e)
             self._is_failed[due], self.total_return[due] = False, 0.0
             self._write(self._reset(due), due)
