@@ -200,3 +200,19 @@ def test_a_crew_does_each_job_once_and_all_of_them_before_it_raises():
     assert sorted(done) == list(range(20)) and threading.get_ident() in who
     crew.close()
     crew.close()
+
+
+def test_the_episode_of_a_seed_that_is_expected_is_drawn_ahead(monkeypatch):
+    homes = make(2, depth=False, autoreset_mode="Disabled")
+    homes.reset(seed=0)
+    homes.expect({0: 77})
+    for _ in range(2):  # one home draws ahead after each
+        homes.step(homes.action_space.sample())
+    monkeypatch.setattr(env_module, "load_episode", None)
+    mask = np.array([True, False])
+    homes.reset(seed=[77, None], options={"reset_mask": mask})
+    monkeypatch.undo()
+    assert homes.homes[0].episode.seed == 77
+    single = make_env("pick", depth=False, **SMALL)
+    single.reset(seed=77)
+    assert homes.homes[0].episode == single.episode

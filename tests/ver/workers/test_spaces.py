@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from rearrange.errors import UserError
-from rearrange.ver.workers.spaces import action_spec, observation_spec, write_observation
+from rearrange.ver.workers.spaces import (
+    action_spec,
+    observation_spec,
+    write_observation,
+    write_observations,
+)
 
 NESTED = spaces.Dict(
     {
@@ -72,6 +78,24 @@ def test_an_observation_can_be_read_back_from_its_arrays(space):
         assert (array[[0, 2]] == 77).all()
 
 
+@pytest.mark.parametrize("space", OBSERVATIONS, ids=str)
+def test_a_batch_of_observations_is_written_as_one_by_one(space):
+    """Gymnasium makes the batch; rows that are not asked for stay."""
+    space.seed(0)
+    observations = [space.sample() for _ in range(4)]
+    batch = concatenate(space, observations, create_empty_array(space, 4))
+    spec, rows = observation_spec(space), np.array([True, False, True, True])
+    ours, expected = (
+        {name: np.full((4, *one.shape), 77, one.dtype) for name, one in spec.items()}
+        for _ in range(2)
+    )
+    write_observations(space, batch, ours, rows)
+    for row in np.flatnonzero(rows):
+        write_observation(space, observations[row], expected, row)
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, expected[name])
+
+
 def test_pictures_stay_bytes_and_all_else_is_float32():
     spec = observation_spec(NESTED)
     assert set(spec) == {"camera", "arm/joints", "arm/is_closed", "flags"}
@@ -96,6 +120,22 @@ ACTIONS = [
     spaces.Box(-1.0, 1.0, (), np.float32),
     spaces.Box(-3e38, 3e38, (2,), np.float32),
 ]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [*ACTIONS, spaces.Discrete(4, start=-2), spaces.MultiDiscrete([[2, 5], [3, 4]])],
+    ids=str,
+)
+def test_actions_of_many_are_a_batch_that_gymnasium_takes_apart(space):
+    spec, rng = action_spec(space), np.random.default_rng(0)
+    actions = rng.normal(0.0, 1.0, (5, spec.size)).astype(spec.dtype)
+    if spec.kind == "discrete":
+        actions = rng.integers(spec.num_choices, size=(5, spec.size))
+    batch = spec.to_envs(actions)
+    assert batch_space(space, 5).contains(batch.astype(batch_space(space, 5).dtype))
+    for one, action in zip(iterate(batch_space(space, 5), batch), actions, strict=True):
+        np.testing.assert_array_equal(one, spec.to_env(action))
 
 
 @pytest.mark.parametrize("space", ACTIONS, ids=str)
