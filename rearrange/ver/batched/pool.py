@@ -21,6 +21,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rearrange.errors import UserError
+from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.rollout.staggered import Lives
 from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.environment_worker import (
@@ -67,6 +68,8 @@ class BatchedPool:
         mode = self.envs.metadata.get("autoreset_mode")
         if mode != AutoresetMode.DISABLED:
             raise UserError(f"mode=batched needs autoreset_mode='Disabled', got {mode}")
+        if isinstance(self.envs, SingleEnvs):
+            self.envs.ages = np.full(self.num_envs, cfg.age)
         self.number = episode_numbers.astype(np.int64) - 1
         self.seed_number = self.number.copy()
         self.total_return = np.zeros(self.num_envs)
@@ -127,6 +130,8 @@ class BatchedPool:
         actions = np.zeros((0, *self.slots.action.shape), self.slots.action.dtype)
         arrays = {"pool/actions": np.stack(self._actions) if self._actions else actions}
         arrays |= {f"pool/{name}": array.copy() for name, array in self._arrays().items()}
+        if isinstance(self.envs, SingleEnvs):
+            arrays["pool/ages"] = self.envs.ages
         return {"batched": {"time": self.lives.time}}, arrays
 
     def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -135,13 +140,12 @@ class BatchedPool:
             array[:] = arrays[f"pool/{name}"]
         self.lives.time = values["batched"]["time"]
         self._actions = list(arrays["pool/actions"])
-        ages = np.where(self.lives.is_over, 0, self.lives.life)
-        self._reset(np.ones(self.num_envs, bool))
+        lives = np.where(self.lives.is_over, 0, self.lives.life)
+        ages = arrays.get("pool/ages", np.zeros(self.num_envs, np.int64)) - lives
+        self._reset_at(np.ones(self.num_envs, bool), ages)
         for t, actions in enumerate(self._actions):
             self.envs.step(self.slots.layout.action.to_envs(actions))
-            begins = ages == len(self._actions) - t - 1
-            if begins.any():
-                self._reset(begins)
+            self._reset_at(lives == len(self._actions) - t - 1, ages)
 
     def close(self) -> None:
         self.envs.close()
@@ -244,6 +248,13 @@ class BatchedPool:
         if hasattr(self.envs, "expect"):
             self.envs.expect({e: self._seed(e, int(self.number[e]) + 1) for e in places})  # pyright: ignore
         return observations
+
+    def _reset_at(self, due: np.ndarray, ages: np.ndarray) -> None:
+        """Begins episodes in environments of these ages, [N]."""
+        if due.any():
+            self._reset(due)
+        if isinstance(self.envs, SingleEnvs):
+            self.envs.ages = np.where(due, ages, self.envs.ages)
 
     def _seed(self, e: int, number: int) -> int:
         return episode_seed(self.cfg.seed, self.cfg.first_env + e, number)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 
@@ -42,6 +43,18 @@ class SingleEnvs(SyncVectorEnv):
 
         makers = [partial(make, first + i) for i in range(num_envs)]
         super().__init__(makers, copy=False, autoreset_mode=AutoresetMode.DISABLED)
+        self._inner = [env.env for env in self.envs if isinstance(env, StandingStill)]
+
+    @property
+    def ages(self) -> np.ndarray:
+        """Steps of each so far, of environments that count them, [N]; else 0."""
+        return np.array([getattr(env, "age", 0) for env in self._inner], np.int64)
+
+    @ages.setter
+    def ages(self, ages: np.ndarray) -> None:
+        for env, age in zip(self._inner, ages.tolist(), strict=True):
+            if hasattr(env, "age"):
+                setattr(env, "age", age)  # noqa: B010 - of our environments alone
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         self._autoreset_envs[:] = False  # Gymnasium refuses a step of those that have ended

@@ -9,6 +9,7 @@ import torch
 from fake_env import SEED, MakeFake, make_pool, seed_of
 from fake_policy import FakePolicy
 from fake_run import E, Run, S
+from taught_env import Taught
 from test_trainer import CART_POLE, assert_same_state, metrics, trainer
 
 from rearrange.errors import UserError
@@ -111,8 +112,13 @@ def test_trainings_equal_those_of_serial_nover(tmp_path, env_id):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"start_mode": "advance"}, {"start_mode": "staggered", "start_horizon": 24}],
-    ids=["off", "advance", "staggered"],
+    [
+        {},
+        {"start_mode": "advance"},
+        {"start_mode": "staggered", "start_horizon": 24},
+        {"make_env": Taught},
+    ],
+    ids=["off", "advance", "staggered", "ageing"],
 )
 def test_a_batched_training_resumes_to_the_last_bit(tmp_path, settings):
     make = partial(trainer, updates=6, mode="batched", **settings)
