@@ -123,8 +123,8 @@ class BreakableSerialPool(_Script, SerialPool):
         super().start()
         self._note()
 
-    def replay(self, *args):
-        super().replay(*args)
+    def restore(self, *args):
+        super().restore(*args)
         self._note()
 
     def _note(self):
