@@ -159,8 +159,8 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
 
 
 def test_the_curves_of_stages_follow_one_another(tmp_path):
-    words = ["skills=navigate", "stop_after=look", f"output={tmp_path}", "total_steps=20000"]
-    steps = plan(load("train-skills", words))["navigate"]
+    words = ["skills=place", "stop_after=look", f"output={tmp_path}", "total_steps=20000"]
+    steps = plan(load("train-skills", words))["place"]
     assert curves(steps) is None
     for step in steps:
         of_a_run(step.folder, 20_000, 50.0)
