@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -24,10 +23,10 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from rearrange.configs.benches import BenchHomesCfg
+from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.homes.bench_sim import Bar
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
-from rearrange.system.outputs import atomic_write_json
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.vector_env import HOMES_AHEAD, HomeVectorEnv
 
@@ -58,11 +57,7 @@ def run(cfg: BenchHomesCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
     figures = measure_homes(cfg)
     bars = bars_of(figures)
-    print(table(figures, bars))
-    if cfg.output is not None:
-        named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
-        atomic_write_json(Path(cfg.output).expanduser(), figures | {"bars": named})
-    return int(not all(bar.is_met for bar in bars))
+    return report(table(figures, bars), figures, bars, cfg.output)
 
 
 def measure_homes(cfg: BenchHomesCfg) -> dict[str, Any]:

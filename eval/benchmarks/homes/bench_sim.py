@@ -12,15 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rearrange.configs.benches import BenchCfg
+from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
-from rearrange.system.outputs import atomic_write_json
 
 SIZE = 128  # pixels a side, as in the VER paper
 MEMORY_STEPS = 500
@@ -75,11 +74,7 @@ def run(cfg: BenchCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
     figures = measure_sim(cfg)
     bars = bars_of(figures)
-    print(table(figures, bars))
-    if cfg.output is not None:
-        named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
-        atomic_write_json(Path(cfg.output).expanduser(), figures | {"bars": named})
-    return int(not all(bar.is_met for bar in bars))
+    return report(table(figures, bars), figures, bars, cfg.output)
 
 
 def measure_sim(cfg: BenchCfg) -> dict[str, Any]:

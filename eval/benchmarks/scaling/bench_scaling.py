@@ -23,6 +23,7 @@ import numpy as np
 
 from rearrange.configs.benches import BenchScalingCfg
 from rearrange.errors import UserError
+from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.scaling import preemption_check
 from rearrange.eval.benchmarks.scaling.calibration import (
     Figures,
@@ -39,7 +40,7 @@ from rearrange.eval.benchmarks.scaling.workload import workload_of
 from rearrange.eval.benchmarks.trainers.bench_trainers import Bar, names_of
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
-from rearrange.system.outputs import atomic_write_json, prepare_folder
+from rearrange.system.outputs import prepare_folder
 
 BAR_RANKS = 8  # the paper's figures are for 8 GPUs
 LARGEST_OWN_CORES = 0.3  # beyond that the ranks wait for this machine's cores
@@ -73,12 +74,10 @@ def run(cfg: BenchScalingCfg) -> int:
         measured = measure_all(cfg, ways, root)
     figures = figures_of(cfg, ways, measured)
     bars = bars_of(figures)
-    print(table(figures, bars))
+    code = report(table(figures, bars), figures, bars, output)
     if output is not None:
-        named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
-        atomic_write_json(output, figures | {"bars": named})
         write_plot(figures, output.with_suffix(".png"))
-    return int(not all(bar.is_met for bar in bars))
+    return code
 
 
 def measure_all(cfg: BenchScalingCfg, ways: list[str], root: Path) -> Figures:

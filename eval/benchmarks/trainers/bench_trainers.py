@@ -24,12 +24,13 @@ from typing import Any
 
 from rearrange.configs.benches import BenchTrainersCfg
 from rearrange.errors import UserError
+from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.peers import peers
 from rearrange.eval.benchmarks.trainers import bench_ideal
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
-from rearrange.system.outputs import atomic_write_json, prepare_folder
+from rearrange.system.outputs import prepare_folder
 from rearrange.tasks.rules.names import SKILL_TASKS
 from rearrange.ver.update.ppo_learner import PPO
 
@@ -65,11 +66,7 @@ def run(cfg: BenchTrainersCfg) -> int:
         prepare_folder(Path(cfg.output).expanduser().parent)
     figures = measure(cfg, workloads, modes, peer_names)
     bars = bars_of(figures["workloads"])
-    print(table(figures, bars))
-    if cfg.output is not None:
-        named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
-        atomic_write_json(Path(cfg.output).expanduser(), figures | {"bars": named})
-    return int(not all(bar.is_met for bar in bars))
+    return report(table(figures, bars), figures, bars, cfg.output)
 
 
 def find_peers(cfg: BenchTrainersCfg) -> list[str]:

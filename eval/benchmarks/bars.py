@@ -1,0 +1,32 @@
+"""What every bench does with its bars: prints its tables, writes the JSON file, tells by its code.
+
+figures, bars --> table on the screen, `output` with both in it --> 0, or 1 if a bar is missed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rearrange.system.outputs import atomic_write_json
+
+
+class Judged(Protocol):
+    """A figure and its limit, a dataclass: at most or at least, as the bench has it."""
+
+    name: str
+
+    @property
+    def is_met(self) -> bool: ...
+
+
+def report(
+    table: str, figures: dict[str, Any], bars: Sequence[Judged], output: str | Path | None
+) -> int:
+    """Prints the table, writes figures and bars to a JSON file if one is named; the exit code."""
+    print(table)
+    if output is not None:
+        named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
+        atomic_write_json(Path(output).expanduser(), figures | {"bars": named})
+    return int(not all(bar.is_met for bar in bars))
