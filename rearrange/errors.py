@@ -25,6 +25,11 @@ def one_line(message: object) -> str:
     return line
 
 
+def described(error: BaseException) -> str:
+    """An error of somebody else's code in one line: its type and what it says."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 MACHINE_ERRORS = frozenset(
     {
         errno.ENOSPC,

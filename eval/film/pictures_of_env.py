@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, described
 from rearrange.eval.film.video import VideoWriter
 
 
@@ -36,7 +36,7 @@ def _picture(env: Any) -> np.ndarray:
     try:
         frame = env.render()
     except Exception as error:  # whatever is not installed, or fails, in somebody's environment
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        why = described(error)
         raise UserError(f"the environment cannot paint itself: {why}") from error
     if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
         raise UserError("the environment must give pictures [H, W, 3] in render_mode=rgb_array")

@@ -18,7 +18,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from rearrange.errors import UserError, nearest
+from rearrange.errors import UserError, described, nearest
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ def import_module(module: str, what: str) -> Any:
     try:
         return importlib.import_module(module)
     except Exception as error:  # a module of somebody else may raise anything
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        why = described(error)
         raise UserError(
             f"cannot import '{module}' for {what} ({why}); the module has to be installed "
             "or to lie in a folder named in PYTHONPATH"

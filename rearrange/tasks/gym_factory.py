@@ -19,7 +19,7 @@ import gymnasium
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import VectorEnv
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, described
 from rearrange.system.registry import import_module
 from rearrange.tasks.registry import make_env, register_all
 from rearrange.tasks.rules.names import TASK_OF_ID
@@ -50,7 +50,7 @@ def make_gym(
     except (UserError, OSError, MemoryError):
         raise
     except Exception as error:  # whatever the environment of somebody else says
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        why = described(error)
         raise UserError(f"cannot make env '{env_id}': {why}") from error
 
 
@@ -83,7 +83,7 @@ def make_gym_vec(
     except (UserError, OSError, MemoryError):
         raise
     except Exception as error:
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        why = described(error)
         raise UserError(f"cannot make {num_envs} of env '{env_id}': {why}") from error
 
 

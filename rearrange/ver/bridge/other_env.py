@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, described
 from rearrange.ver.bridge.flat_actions import flat_actions
 
 _LIBRARIES = ("gymnasium", "gym")  # who is asked first for an id
@@ -96,7 +96,7 @@ def _made(library: Any, spec: Any, index: int, kwargs: dict[str, Any], what: str
     except UserError as error:
         raise UserError(f"{what}: {error}") from error
     except Exception as error:  # whatever the environment of somebody else says
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        why = described(error)
         raise UserError(f"cannot make {what}: {why}") from error
 
 
@@ -112,7 +112,7 @@ def _import(module: str, what: str, python: str) -> None:
     try:
         importlib.import_module(module)
     except Exception as error:  # a module of somebody else may raise anything
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        why = described(error)
         raise UserError(
             f"{python} cannot import '{module}' for {what} ({why}): install it there, or name its "
             "folder in PYTHONPATH"

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, described
 from rearrange.system.processes import end_with_parent
 from rearrange.system.stop_signals import TO_ALL
 from rearrange.ver.bridge.messages import Json, cfg_from_json, layout_from_json, spaces_to_json
@@ -60,7 +60,7 @@ def _try(settings: Json) -> Json:
     except UserError as error:
         return {"mistake": str(error)}
     except (Exception, SystemExit) as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
+        what = described(error)
         where = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         return {"broken": f"first {doing} raised {what}", "where": where}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gymnasium.error import DependencyNotInstalled
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, described
 from rearrange.ver.workers.environment_worker import MakeEnv
 from rearrange.ver.workers.launching import Elsewhere
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
@@ -41,7 +41,7 @@ def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, Acti
         except DependencyNotInstalled as error:  # a window without pygame, say
             raise UserError(f"the environment needs what is not installed: {error}") from error
         except (Exception, SystemExit) as error:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
+            what = described(error)
             raise EnvironmentFailed(f"the environment's first {doing} raised {what}") from error
     finally:
         env.close()
