@@ -1,5 +1,6 @@
 """Rollouts of the fake environments, collected by the real collector."""
 
+import numpy as np
 import torch
 from fake_env import make_pool
 from fake_policy import FakePolicy
@@ -16,6 +17,16 @@ NAMES = (
     "env_id", "episode_id", "step_id", "policy_version", "reward", "terminated", "truncated",
     "next_value", "observation", "prev_action", "is_first", "state", "action", "log_prob", "value",
 )  # fmt: skip
+
+
+def same(one, other):
+    """Whether rollouts are equal, but for the versions of the policy."""
+    return all(
+        np.array_equal(a[name], b[name])
+        for a, b in zip(one, other, strict=True)
+        for name in a
+        if name != "policy_version"
+    )
 
 
 class Run:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from fake_env import SEED, MakeFake, make_pool, seed_of
 from fake_policy import FakePolicy
-from fake_run import E, Run, S
+from fake_run import E, Run, S, same
 from taught_env import Taught
 from test_trainer import CART_POLE, assert_same_state, metrics, trainer
 
@@ -35,15 +35,6 @@ class Choosing(FakePolicy):
         step = super().act(observation, prev_action, is_first, state)
         step.action = torch.randint(3, prev_action.shape, generator=self.generator)
         return step
-
-
-def same(one, other):
-    return all(
-        np.array_equal(a[name], b[name])
-        for a, b in zip(one, other, strict=True)
-        for name in a
-        if name != "policy_version"
-    )
 
 
 def batched_pool(make_env=None, start_mode="off", horizon=8, make_envs=None, started=True, **cfg):

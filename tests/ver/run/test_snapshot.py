@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from fake_env import SEED, MakeFake, make_pool, seed_of
-from fake_run import MODES, E, Run, S
+from fake_run import MODES, E, Run, S, same
 
 from rearrange.ver.run.snapshot import Snapshot, restore_exactly, restore_random, take_snapshot
 from rearrange.ver.workers.environment_worker import WorkerCfg
@@ -28,15 +28,6 @@ def restored(snapshot, run, mode, make_env):
     again = Run(pool, mode, on_nonfinite="drop")
     restore_exactly(snapshot, again.collector, again.storage)
     return again
-
-
-def same(one, other):
-    return all(
-        np.array_equal(a[name], b[name])
-        for a, b in zip(one, other, strict=True)
-        for name in a
-        if name != "policy_version"
-    )
 
 
 POISON = tuple((1, seed_of(1, n), 2) for n in range(0, 9, 2))  # rollouts end between two steps
