@@ -148,7 +148,7 @@ def _run_missing(
     """Runs what has no piece yet; returns what the summary says of the run."""
     pieces = Path(world.folder)
     remove_unfinished(pieces)
-    there = [index for index in kept.records if world.has(index)]
+    there = {index for index in kept.records if world.has(index)}
     missing = [index for index in range(cfg.num_episodes) if index not in there]
     if there:
         tell(f"kept {len(there)} of {cfg.num_episodes} episodes in {held.folder}")
