@@ -92,9 +92,9 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     ("words", "message"),
     [
         (["skills=pik"], "unknown skill 'pik': did you mean 'pick'?"),
-        (["skills=pick", "stop_after=lok"], "has no stage 'lok': did you mean 'look'?"),
-        (["skills=pick", "stage=look"], "train-skills sets stage itself"),
-        (["skills=pick", "stop_aftr=look"], "train-skill has no setting 'stop_aftr'"),
+        (["skills=pick", "stop_after=cells_vr"], "has no stage 'cells_vr': did you mean 'cells_ver'?"),
+        (["skills=pick", "stage=cells_ver"], "train-skills sets stage itself"),
+        (["skills=pick", "stop_aftr=cells_ver"], "train-skill has no setting 'stop_aftr'"),
         (["skills=pick", "ppo.clip_coef=-1"], "pick, stage cells: clip_coef must lie in"),
         (["skills=pick,pick"], "skills must not name anything twice"),
         (["preset=phone"], "preset must be one of laptop, paper, got phone"),
@@ -112,13 +112,13 @@ def test_mistakes_are_found_before_anything_is_started(tmp_path, words, message)
 def test_each_stage_is_a_command_that_anyone_can_type(tmp_path):
     cfg = load("train-skills", ["skills=pick", f"output={tmp_path}", "seed=3", "num_threads=1"])
     steps = plan(cfg)["pick"]
-    at = [step.stage.name for step in steps].index("look")
-    before, look = steps[at - 1 : at + 1]
-    assert look.words == (
-        "train-skill", "pick", "stage=look", "preset=laptop", "seed=3", "num_threads=1",
-        f"run_dir={tmp_path}/pick/look", "resume=auto",
+    at = [step.stage.name for step in steps].index("cells_ver")
+    before, after = steps[at - 1 : at + 1]
+    assert after.words == (
+        "train-skill", "pick", "stage=cells_ver", "preset=laptop", "seed=3", "num_threads=1",
+        f"run_dir={tmp_path}/pick/cells_ver", "resume=auto",
     )  # fmt: skip
-    assert look.settings.warm_start == str(before.folder)
+    assert after.settings.warm_start == str(before.folder)
     assert [step.place for step in steps] == list(range(1, len(steps) + 1))
 
 
@@ -159,29 +159,29 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
 
 
 def test_the_curves_of_stages_follow_one_another(tmp_path):
-    words = ["skills=place", "stop_after=look", f"output={tmp_path}", "total_steps=20000"]
+    words = ["skills=place", "stop_after=cells_ver", f"output={tmp_path}", "total_steps=20000"]
     steps = plan(load("train-skills", words))["place"]
     assert curves(steps) is None
     for step in steps:
         of_a_run(step.folder, 20_000, 50.0)
     assert curves(steps).startswith(b"\x89PNG")
     assert [(run.label, run.lines[-1]["step"]) for run in runs_of(steps)] == [
-        ("1 cells", 20_000), ("2 look", 40_000)
+        ("1 cells", 20_000), ("2 cells_ver", 40_000)
     ]  # fmt: skip
 
 
 def test_a_stage_is_compared_with_the_one_before_in_the_same_episodes(tmp_path):
-    words = ["skills=pick", "stop_after=look", f"output={tmp_path}", "evaluate_episodes=4"]
+    words = ["skills=pick", "stop_after=cells_ver", f"output={tmp_path}", "evaluate_episodes=4"]
     cfg = load("train-skills", words)
-    cells, look = plan(cfg)["pick"][:2]
-    for step, solved in ((cells, [1, 1, 0, 0]), (look, [0, 1, 1, 1])):
-        assert turned(cfg, cells, look) is None
+    cells, after = plan(cfg)["pick"][:2]
+    for step, solved in ((cells, [1, 1, 0, 0]), (after, [0, 1, 1, 1])):
+        assert turned(cfg, cells, after) is None
         folder = evaluation_folder(cfg, step)
         folder.mkdir(parents=True)
         (folder / "summary.json").write_text('{"num_episodes": 4}')
         lines = [json.dumps({"index": i, "success": bool(s)}) for i, s in enumerate(solved)]
         (folder / "episodes.jsonl").write_text("\n".join(lines) + "\n")
-    assert turned(cfg, cells, look) == (2, 1)
+    assert turned(cfg, cells, after) == (2, 1)
 
 
 def test_after_so_many_hours_all_is_saved_and_wants_to_be_started_again():

@@ -136,16 +136,16 @@ def test_a_stage_after_a_mean_begins_with_its_file():
 
 
 def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
-    words = ["pick", "stage=look", "run_dir=OUT/look"]
+    words = ["pick", "stage=cells_ver", "run_dir=OUT/cells_ver"]
     cfg = load_training("train-skill", words)
-    assert (cfg.method, cfg.warm_start) == ("imitation", "OUT/cells")
-    assert (cfg.ppo.num_epochs, cfg.imitation.memory_rollouts) == (3, 60)  # of the stage
-    assert (cfg.imitation.huber_delta, cfg.policy.has_levelled) == (0.15, True)  # of the recipe
-    assert cfg.env_kwargs == {"ranges": False, "starts": "varied", "depth": True}
+    assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
+    assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-7.5, -2.1)  # of the stage
+    assert (cfg.num_steps, cfg.policy.has_levelled) == (512, True)  # of the recipe
+    assert cfg.env_kwargs == {"ranges": "camera", "starts": "varied", "depth": False}
     given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]
     cfg = load_training("train-skill", [*words, *given])
     assert (cfg.total_steps, cfg.ppo.num_epochs, cfg.warm_start) == (9, 1, "A")
-    assert cfg.env_kwargs["starts"] == "task" and cfg.imitation.memory_rollouts == 60
+    assert cfg.env_kwargs["starts"] == "task" and cfg.entropy.target == -7.5
 
 
 def test_the_paper_s_stage_is_as_the_paper_says():
@@ -160,7 +160,7 @@ def test_the_paper_s_stage_is_as_the_paper_says():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["pick", "stage=lok"], "preset laptop has no stage 'lok': did you mean 'look'?"),
+        (["pick", "stage=cells_vr"], "laptop has no stage 'cells_vr': did you mean 'cells_ver'?"),
         (["pick", "preset=paper"], "preset= is for one stage, stage=NAME"),
         (["pick", "preset=papr", "stage=ver"], "preset must be one of laptop, paper, got papr"),
         (["pick", "method=imitation", "action_space=skill"], "needs action_space=full"),
