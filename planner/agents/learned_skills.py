@@ -99,7 +99,8 @@ class LearnedSkills:
         seed = 1000 * self._episode.index + self._num_calls
         # Its most likely actions have failed here; they would do so again.
         explore = self._failures[call.line] > 0
-        return run_policy(call.skill, policy, self._senses, view, seed, explore)
+        gives_up = self._cfg.looks != "none"  # Habitat's skills go on to their time limits
+        return run_policy(call.skill, policy, self._senses, view, seed, explore, gives_up)
 
     def recover(self, call: Call, failures: int) -> Program:
         """The oracle's recovery after an oracle skill, else that by the robot's own sensors."""

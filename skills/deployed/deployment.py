@@ -8,7 +8,8 @@
     open_*         its own stop                                  as it is
     close_*        its own stop                                  none: the hold stays as it is
 
-Navigate, Pick and Place fail when what they see tells of no progress (`Progress`).
+Navigate, Pick and Place fail when what they see tells of no progress (`Progress`), but not by
+Habitat's rule (`looks=none`), which has time limits alone.
 
 The mask is that of the VER paper (appendix B), the rest Habitat-lab's (hab-spec 5.1); open and
 close end by the stop that their training asks for, not by Habitat's way out of a start zone. No
@@ -132,15 +133,15 @@ def run_policy(
     view: Callable[[Observation], Observation],
     seed: int = 0,
     explore: bool = False,
+    gives_up: bool = True,
 ) -> Program:
     """A trained skill as a program, from a fresh memory to its end.
-
-    Of its own it fails only when it gets no further.
 
     Args:
         view: turns what is seen into what the skill was trained with.
         seed: of the sampled actions.
         explore: sample actions in any case.
+        gives_up: fails when it gets no further; otherwise it never fails of its own.
     """
     policy.reset(seed, explore)
     rules = rules_of(skill)
@@ -148,7 +149,7 @@ def run_policy(
     progress = Progress(skill)
     while not rules.has_ended(senses):
         seen = view(senses.seen)
-        if progress.has_stalled(seen):
+        if gives_up and progress.has_stalled(seen):
             return STUCK
         action = policy.act(seen)
         if action[STOP] > 0.0 and rules.may_stop(seen):

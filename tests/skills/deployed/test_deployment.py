@@ -121,6 +121,13 @@ def test_pick_and_place_give_up_where_they_stand_still_and_only_there(skill, sen
     assert until(np.concatenate([turning[:100], still[:100]]), still[:200]) == 159
 
 
+@pytest.mark.parametrize("gives_up, taken", [(True, 59), (False, 300)])
+def test_by_habitats_rule_a_skill_that_stands_still_goes_on(gives_up, taken):
+    feel, policy = senses(distance=5.0), Fixed(stop=-1.0)
+    program = run_policy("navigate", policy, feel, lambda seen: seen, gives_up=gives_up)
+    assert sum(1 for _ in zip(range(300), program, strict=False)) == taken
+
+
 def test_what_opens_and_closes_is_not_watched():
     assert not any(Progress("open_drawer").has_stalled({}) for _ in range(500))
 
