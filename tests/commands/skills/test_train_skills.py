@@ -92,7 +92,10 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     ("words", "message"),
     [
         (["skills=pik"], "unknown skill 'pik': did you mean 'pick'?"),
-        (["skills=pick", "stop_after=cells_vr"], "has no stage 'cells_vr': did you mean 'cells_ver'?"),
+        (
+            ["skills=pick", "stop_after=cells_vr"],
+            "has no stage 'cells_vr': did you mean 'cells_ver'?",
+        ),
         (["skills=pick", "stage=cells_ver"], "train-skills sets stage itself"),
         (["skills=pick", "stop_aftr=cells_ver"], "train-skill has no setting 'stop_aftr'"),
         (["skills=pick", "ppo.clip_coef=-1"], "pick, stage cells: clip_coef must lie in"),
