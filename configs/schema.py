@@ -96,7 +96,7 @@ class EvaluateCfg(AgentSettings):
     """So many dead workers are replaced and their episodes repeated; one more ends the run. With
     scheme=ray, where machines come and go: so many for each episode."""
     given: Any = None
-    """What the command line says (`rearrange.commands.words.Given`)."""
+    """What the command line says (`rearrange.commands.overrides.Given`)."""
 
     def __post_init__(self) -> None:
         _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")

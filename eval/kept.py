@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import rearrange
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, WorldCfg, sources_of_skills
-from rearrange.planner.home.words import Names
+from rearrange.planner.home.descriptions import Names
 from rearrange.system.checked_json import quoted, strict_json
 from rearrange.system.files import read_whole_file
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, why_not

@@ -14,7 +14,12 @@ from typing import Any
 from rearrange.configs.schema import TaskCfg
 from rearrange.eval.metrics import AFTER_STAGES, by_layout
 from rearrange.eval.runner import EpisodeRecord
-from rearrange.planner.home.words import Words, any_step, progress_words, stage_words
+from rearrange.planner.home.descriptions import (
+    Descriptions,
+    any_step,
+    describe_progress,
+    describe_stages,
+)
 from rearrange.system.html import page, table
 
 MOST_TO_WATCH = 5  # films that are proposed
@@ -32,7 +37,7 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
         f"{'':<24}{'mean':>8}   95% interval",
         f"{'success':<24}{_percents(success)}",
     ]
-    stages = _stage_words(summary)
+    stages = _described_stages(summary)
     lines += [f"{stages[s['name']]:<24}{_percents(s)}" for s in summary["stages"]]
     if summary["skills"]:
         lines += ["", f"{'skill':<24}{'worked':>8}   of attempts"]
@@ -54,8 +59,8 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
     return "\n".join(lines)
 
 
-def _stage_words(summary: dict[str, Any]) -> dict[str, str]:
-    return stage_words(stage["name"] for stage in summary["stages"])
+def _described_stages(summary: dict[str, Any]) -> dict[str, str]:
+    return describe_stages(stage["name"] for stage in summary["stages"])
 
 
 def _failures(summary: dict[str, Any]) -> Counter[str]:
@@ -67,7 +72,7 @@ def _failures(summary: dict[str, Any]) -> Counter[str]:
 
 
 def _any_failure(summary: dict[str, Any], label: str) -> str:
-    return Words().failure(label, any_step(summary["task"]))
+    return Descriptions().failure(label, any_step(summary["task"]))
 
 
 def who_acted(summary: dict[str, Any]) -> str:
@@ -109,8 +114,8 @@ def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
     from matplotlib.figure import Figure
 
     points = summary["stages"] or [{"name": "success", **summary["success"]}]
-    words = _stage_words(summary)
-    names = [str(words.get(point["name"], point["name"])) for point in points]
+    stage_names = _described_stages(summary)
+    names = [str(stage_names.get(point["name"], point["name"])) for point in points]
     means = [100 * point["mean"] for point in points]
     below = [100 * (point["mean"] - point["low"]) for point in points]
     above = [100 * (point["high"] - point["mean"]) for point in points]
@@ -187,13 +192,13 @@ def _success(summary: dict[str, Any]) -> list[str]:
 def _stages(summary: dict[str, Any]) -> list[str]:
     if not summary["stages"]:
         return []
-    words = _stage_words(summary)
+    stage_names = _described_stages(summary)
     bounds = summary["product_bound"] or [None] * len(summary["stages"])
     return [
         table(
             ("stage", "reached", "95% interval", "product of skills"),
             (
-                (words[stage["name"]], *_percents(stage).split(maxsplit=1), _percent(bound))
+                (stage_names[stage["name"]], *_percents(stage).split(maxsplit=1), _percent(bound))
                 for stage, bound in zip(summary["stages"], bounds, strict=True)
             ),
         )
@@ -201,7 +206,7 @@ def _stages(summary: dict[str, Any]) -> list[str]:
 
 
 def _skills_and_failures(summary: dict[str, Any]) -> list[str]:
-    stages = _stage_words(summary) | {AFTER_STAGES: "the end"}
+    stages = _described_stages(summary) | {AFTER_STAGES: "the end"}
     failures = table(
         ("first stage missed", "what went wrong", "episodes", "apartments"),
         (
@@ -287,7 +292,7 @@ def _episodes(records: list[EpisodeRecord], films: list[Path]) -> list[str]:
                 (
                     (r.index, film_of.get(f"episode_{r.index:04d}")),
                     r.scene,
-                    progress_words(r.stages) or "-",
+                    describe_progress(r.stages) or "-",
                     r.steps,
                     f"{r.force:.0f}",
                     f"{r.path_length:.1f}",

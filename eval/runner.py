@@ -18,7 +18,7 @@ from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg, View
 from rearrange.errors import UserError
 from rearrange.planner.agents.agent import Agent
 from rearrange.planner.agents.chain_cfg import ChainCfg
-from rearrange.planner.home.words import Words, names_of, running_step
+from rearrange.planner.home.descriptions import Descriptions, names_of, running_step
 from rearrange.system.outputs import expand
 
 
@@ -196,7 +196,7 @@ class EpisodeRecord:
         """How it ended, in words."""
         if self.failure is None:
             return "success"
-        return Words(self.targets).failure(self.failure, self.last_step)
+        return Descriptions(self.targets).failure(self.failure, self.last_step)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

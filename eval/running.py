@@ -82,8 +82,10 @@ def run_missing(
 
 
 def command_line(cfg: EvaluateCfg) -> str | None:
-    """The command, to be typed again; None where no words led to the settings."""
-    return None if cfg.given is None else shlex.join(["rearrange", "evaluate", *cfg.given.words])
+    """The command, to be typed again; None where no command line led to the settings."""
+    return (
+        None if cfg.given is None else shlex.join(["rearrange", "evaluate", *cfg.given.overrides])
+    )
 
 
 def record_command(cfg: EvaluateCfg, index: int, output: Path) -> str | None:
@@ -91,8 +93,8 @@ def record_command(cfg: EvaluateCfg, index: int, output: Path) -> str | None:
     if cfg.given is None:
         return None
     shared = {field.name for field in fields(RecordCfg)} - {"index", "output"}
-    words = [word for word in cfg.given.words if re.split(r"[.=]", word)[0] in shared]
-    return shlex.join(["rearrange", "record", *words, f"index={index}", f"output={output}"])
+    overrides = [text for text in cfg.given.overrides if re.split(r"[.=]", text)[0] in shared]
+    return shlex.join(["rearrange", "record", *overrides, f"index={index}", f"output={output}"])
 
 
 def _is_missing(index: int, world: World, kept: KeptEpisodes) -> bool:

@@ -263,13 +263,13 @@ class Terminated(BaseException):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     console.open_missing()
     try:
         for signum in TO_ALL:
             if not is_shielded(signum):
                 signal.signal(signum, _raise_terminated)
-        code = _dispatch(words)
+        code = _dispatch(arguments)
         sys.stdout.flush()
         return code
     except UserError as error:
@@ -305,22 +305,22 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
         print(overview())
         return 0
-    if words[0] in ("-V", "--version"):
+    if arguments[0] in ("-V", "--version"):
         print(f"rearrange {__version__}")
         return 0
-    if words[0] == "help":
-        if len(words) == 1:
+    if arguments[0] == "help":
+        if len(arguments) == 1:
             print(overview())
         else:
-            print(_help(*split_verb(words[1:])))
+            print(_help(*split_verb(arguments[1:])))
         return 0
-    verb, rest = split_verb(words)
-    if any(word in HELP for word in rest):
-        print(_help(verb, [word for word in rest if word not in HELP]))
+    verb, rest = split_verb(arguments)
+    if any(text in HELP for text in rest):
+        print(_help(verb, [text for text in rest if text not in HELP]))
         return 0
     if not rest and (below := _verbs_below(verb)):
         print("\n".join(["one of:", *below]))
@@ -337,30 +337,30 @@ def _verbs_below(verb: str) -> list[str]:
     return [f"  {name:<16} {summary}" for name, summary in lines.items()] if others else []
 
 
-def load_settings(verb: str, words: list[str]) -> Any:
-    """The settings that a verb runs with. Raises UserError for a mistake in the words."""
+def load_settings(verb: str, overrides: list[str]) -> Any:
+    """The settings that a verb runs with. Raises UserError for a mistake in the overrides."""
     if verb in TRAINING_VERBS:
         from rearrange.commands.training.resolve import load_training
 
-        return load_training(verb, words)
+        return load_training(verb, overrides)
     from rearrange.commands.settings import load
 
-    return load(verb, words)
+    return load(verb, overrides)
 
 
-def _help(verb: str, words: list[str]) -> str:
+def _help(verb: str, overrides: list[str]) -> str:
     """What a verb's help prints; with overrides the values that they lead to."""
-    settings = load_settings(verb, words) if words else None
+    settings = load_settings(verb, overrides) if overrides else None
     return verb_help(verb, VERBS[verb], settings)
 
 
-def split_verb(words: list[str]) -> tuple[str, list[str]]:
+def split_verb(arguments: list[str]) -> tuple[str, list[str]]:
     """The verb, of one word or two, and its arguments. Raises UserError for an unknown one."""
-    two, word = " ".join(words[:2]), words[0]
+    two, word = " ".join(arguments[:2]), arguments[0]
     if two in VERBS:
-        return two, words[2:]
+        return two, arguments[2:]
     if word in VERBS:
-        return word, words[1:]
+        return word, arguments[1:]
     close = difflib.get_close_matches(word, VERBS, n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(VERBS)}"
     raise UserError(f"unknown verb '{word}': {hint}")

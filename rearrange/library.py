@@ -100,7 +100,7 @@ def evaluate(**settings: Any) -> EvaluationResult:
                 raise UserError("record= needs output_dir=, where the videos go")
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rearrange-"))
             settings = settings | {"output_dir": folder}
-        summary, output_dir = evaluate_settings(load("evaluate", words_of(settings)), nothing)
+        summary, output_dir = evaluate_settings(load("evaluate", overrides_of(settings)), nothing)
         with open(output_dir / "episodes.jsonl", encoding="utf-8") as lines:
             episodes = [json.loads(line) for line in lines]
     return EvaluationResult(
@@ -120,7 +120,7 @@ def plan(**settings: Any) -> PlanFound:
     from rearrange.commands.plan import find_plan
     from rearrange.commands.settings import load
 
-    found = find_plan(load("plan", words_of(settings)))
+    found = find_plan(load("plan", overrides_of(settings)))
     return PlanFound(found.steps, found.plan.is_shortest, found.plan.lower_bound, found.problem)
 
 
@@ -136,7 +136,7 @@ def train(**settings: Any) -> Training:
     from rearrange.commands.training.resolve import load_training
 
     verb = "train-skill" if "skill" in settings else "train"
-    cfg = load_training(verb, words_of(settings))
+    cfg = load_training(verb, overrides_of(settings))
     with _silence() as said:
         code = command.run(cfg)
     run_dir = cfg.folder
@@ -148,22 +148,22 @@ def train(**settings: Any) -> Training:
     return Training(run_dir=run_dir, summary=summary, **{name: summary[name] for name in names})
 
 
-def words_of(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as the command's words. Raises UserError for values that no word can be."""
-    words = []
+def overrides_of(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as the command's overrides. Raises UserError for values that no override can be."""
+    overrides = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            words += [f"{name}.{word}" for word in words_of(value)]
+            overrides += [f"{name}.{override}" for override in overrides_of(value)]
         else:
-            words.append(f"{name}={_word(name, value)}")
-    return words
+            overrides.append(f"{name}={_text_of(name, value)}")
+    return overrides
 
 
-def _word(name: str, value: Any) -> str:
+def _text_of(name: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "none" if value is None else str(value).lower()
     if isinstance(value, list | tuple):
-        items = [_word(name, item) for item in value]
+        items = [_text_of(name, item) for item in value]
         if any("," in item for item in items):
             raise UserError(f"{name}: an element of a list must not hold a comma")
         return f"[{','.join(items)}]"

@@ -15,18 +15,18 @@ import imageio.v2 as imageio
 import pytest
 
 from rearrange import cli
-from rearrange.commands.words import setting_kinds
+from rearrange.commands.overrides import setting_kinds
 from rearrange.configs.verbs import VERBS, config_class
 
 
-def run(*words, **options):
-    command = [sys.executable, "-m", "rearrange", *words]
+def run(*arguments, **options):
+    command = [sys.executable, "-m", "rearrange", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
-def fails(capsys, *words):
+def fails(capsys, *arguments):
     """The one line on stderr of a command that must fail."""
-    assert cli.main(list(words)) == 2
+    assert cli.main(list(arguments)) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
     return captured.err
@@ -69,18 +69,18 @@ def test_help_shows_the_defaults_that_hold(capsys):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [["pick"], ["navigate", "method=imitation"], ["place", "stage=cells_ver", "ppo.num_epochs=2"]],
 )
-def test_help_with_a_skill_shows_what_its_run_will_use(capsys, words):
+def test_help_with_a_skill_shows_what_its_run_will_use(capsys, arguments):
     from rearrange.commands.settings import flattened
     from rearrange.commands.training.resolve import load_training
 
-    assert cli.main(["train-skill", *words, "--help"]) == 0
+    assert cli.main(["train-skill", *arguments, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     keys = [line[2:] for line in lines if line.startswith("  ") and line[2:3].strip()]
     shown = dict(line.split("=", 1) for line in keys if "=" in line)
-    settings = asdict(load_training("train-skill", words))
+    settings = asdict(load_training("train-skill", arguments))
     del settings["given"], settings["skill"]
     settings["policy"].pop("name"), settings["scheme"].pop("name")
     used = flattened(settings)
@@ -96,8 +96,8 @@ def test_every_example_can_be_read():
 
     for verb in cli.VERBS.values():
         for example in verb.examples:
-            words = shlex.split(example)
-            verb, rest = cli.split_verb(words)
+            arguments = shlex.split(example)
+            verb, rest = cli.split_verb(arguments)
             load(verb, rest)
 
 
@@ -114,22 +114,22 @@ def test_a_setting_is_found_by_its_initials(capsys):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["evaluate", "task=pick", "seed=1", "task=place"],
         ["train-skill", "pick", "skill=place"],
         ["train-skills", "ppo.clip_coef=0.1", "ppo.clip_coef=0.2"],  # passed on
     ],
 )
-def test_a_setting_that_is_given_twice_is_named_with_both_words(capsys, words):
-    line, last = fails(capsys, *words), words[-1]
+def test_a_setting_that_is_given_twice_is_named_with_both_words(capsys, arguments):
+    line, last = fails(capsys, *arguments), arguments[-1]
     key = last.split("=")[0]
-    first = next(w for w in words if w.split("=")[0] == key) if key != "skill" else "skill=pick"
+    first = next(w for w in arguments if w.split("=")[0] == key) if key != "skill" else "skill=pick"
     assert f"{key} is given twice, {first} and {last}" in line
 
 
 @pytest.mark.parametrize(
-    "words, message",
+    "arguments, message",
     [
         (
             ["evaluate", "checkpoint=a"],
@@ -141,9 +141,9 @@ def test_a_setting_that_is_given_twice_is_named_with_both_words(capsys, words):
         (["view", "skills=a"], "agent=you understands no setting of agents"),
     ],
 )
-def test_a_setting_that_the_agent_would_ignore_is_refused(capsys, tmp_path, words, message):
-    here = {"evaluate": "output_dir=", "record": "output="}.get(words[0], "")
-    assert message in fails(capsys, *words, *([f"{here}{tmp_path}/a.mp4"] if here else []))
+def test_a_setting_that_the_agent_would_ignore_is_refused(capsys, tmp_path, arguments, message):
+    here = {"evaluate": "output_dir=", "record": "output="}.get(arguments[0], "")
+    assert message in fails(capsys, *arguments, *([f"{here}{tmp_path}/a.mp4"] if here else []))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,8 +157,8 @@ def test_outputs_that_cannot_be_written_are_found_before_the_work(capsys, monkey
         (tmp_path / name).mkdir()
     assert "a folder of that name" in fails(capsys, "record", f"output={tmp_path / 'a.mp4'}")
     (tmp_path / "skill").touch()
-    words = [f"run={tmp_path / 'skill'}", f"output={tmp_path / 'a.safetensors'}"]
-    assert "a folder of that name" in fails(capsys, "export-skill", *words)
+    arguments = [f"run={tmp_path / 'skill'}", f"output={tmp_path / 'a.safetensors'}"]
+    assert "a folder of that name" in fails(capsys, "export-skill", *arguments)
 
 
 @pytest.fixture
@@ -216,14 +216,14 @@ def test_unknown_agents_and_splits_are_one_line(capsys, tmp_path):
 
 def test_unusable_output_folder_is_one_line(capsys, tmp_path):
     (tmp_path / "file").write_text("")
-    words = ["evaluate", "num_episodes=1"]
+    arguments = ["evaluate", "num_episodes=1"]
     for folder in (tmp_path / "file", tmp_path / "file" / "below", "/proc/nothing"):
-        line = fails(capsys, *words, f"output_dir={folder}")
+        line = fails(capsys, *arguments, f"output_dir={folder}")
         assert "output_dir must be a folder" in line or "cannot write into output_dir" in line
 
 
 def test_ctrl_c_and_a_closed_pipe_leave_cleanly(capsys, monkeypatch):
-    def interrupt(words):
+    def interrupt(arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_dispatch", interrupt)
@@ -235,7 +235,7 @@ def test_ctrl_c_and_a_closed_pipe_leave_cleanly(capsys, monkeypatch):
 
 
 def test_only_a_closed_stdout_is_a_quiet_end(capsys, monkeypatch):
-    def pipe_of_another(words):
+    def pipe_of_another(arguments):
         raise BrokenPipeError(32, "Broken pipe")
 
     monkeypatch.setattr(cli, "_dispatch", pipe_of_another)
@@ -246,13 +246,13 @@ def test_only_a_closed_stdout_is_a_quiet_end(capsys, monkeypatch):
     with open(writer, "w") as closed:
         monkeypatch.setattr(sys, "stdout", closed)
         assert cli.main([]) == 0
-    monkeypatch.setattr(cli, "_dispatch", lambda words: sys.exit(0))
+    monkeypatch.setattr(cli, "_dispatch", lambda arguments: sys.exit(0))
     assert cli.main([]) == 1
     assert capsys.readouterr().err.startswith("error: something called sys.exit(0) in the middle")
 
 
 def test_defects_of_ours_are_not_hidden(monkeypatch):
-    def defect(words):
+    def defect(arguments):
         raise ZeroDivisionError
 
     monkeypatch.setattr(cli, "_dispatch", defect)
@@ -263,19 +263,19 @@ def test_defects_of_ours_are_not_hidden(monkeypatch):
 # --- the commands on the real world ---------------------------------------------------------------
 
 
-def works(capsys, *words):
+def works(capsys, *arguments):
     """What a command that must end well prints."""
-    assert cli.main(list(words)) == 0
+    assert cli.main(list(arguments)) == 0
     captured = capsys.readouterr()
-    assert "error" not in captured.err and (words[0] == "evaluate" or captured.err == "")
+    assert "error" not in captured.err and (arguments[0] == "evaluate" or captured.err == "")
     return captured.out
 
 
 def test_evaluate_gives_the_same_episodes_whatever_the_workers(capsys, tmp_path):
-    words = ["evaluate", "task=open_drawer", "agent=random", "num_episodes=3"]
+    arguments = ["evaluate", "task=open_drawer", "agent=random", "num_episodes=3"]
     for num_workers in (1, 2):
         folder = tmp_path / str(num_workers)
-        works(capsys, *words, f"num_workers={num_workers}", f"output_dir={folder}")
+        works(capsys, *arguments, f"num_workers={num_workers}", f"output_dir={folder}")
     first, second = ((tmp_path / n / "episodes.jsonl").read_bytes() for n in ("1", "2"))
     assert first == second and first.count(b"\n") == 3
     summary = json.loads((tmp_path / "2/summary.json").read_text())
@@ -305,21 +305,21 @@ def test_plan_prints_the_steps_of_an_episode_and_writes_its_problem(capsys, tmp_
 
 def test_episode_files_are_made_checked_and_evaluated(capsys, tmp_path):
     path = tmp_path / "few.json.gz"
-    words = ["task=pick", "split=test", "num_episodes=2", f"output={path}"]
-    works(capsys, "episodes", "generate", *words)
+    arguments = ["task=pick", "split=test", "num_episodes=2", f"output={path}"]
+    works(capsys, "episodes", "generate", *arguments)
     assert "2 episodes" in works(capsys, "episodes", "check", f"file={path}")
-    words = ["evaluate", "task=pick", "agent=random", f"episodes={path}", "num_workers=1"]
+    arguments = ["evaluate", "task=pick", "agent=random", f"episodes={path}", "num_workers=1"]
     out = f"output_dir={tmp_path / 'out'}"
-    works(capsys, *words, "num_episodes=2", out)
+    works(capsys, *arguments, "num_episodes=2", out)
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert summary["num_episodes"] == 2
-    line = fails(capsys, *words, "num_episodes=3", f"output_dir={tmp_path / 'more'}")
+    line = fails(capsys, *arguments, "num_episodes=3", f"output_dir={tmp_path / 'more'}")
     assert "no index 2" in line and not (tmp_path / "more").exists()
     other = ["evaluate", "task=place", "num_episodes=1", f"output_dir={tmp_path / 'other'}"]
-    assert "must be one of task place" in fails(capsys, *other, *words[2:])
+    assert "must be one of task place" in fails(capsys, *other, *arguments[2:])
     path.write_bytes(path.read_bytes()[:-100])
     damaged = f"output_dir={tmp_path / 'damaged'}"
-    assert str(path) in fails(capsys, *words, "num_episodes=2", damaged)
+    assert str(path) in fails(capsys, *arguments, "num_episodes=2", damaged)
 
 
 def test_list_names_what_there_is(capsys):

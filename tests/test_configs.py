@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
+from rearrange.commands.overrides import GROUPS, setting_kinds
 from rearrange.commands.settings import load, verb_defaults, yaml_file
-from rearrange.commands.words import GROUPS, setting_kinds
 from rearrange.configs.benches import BenchCfg
 from rearrange.configs.choices import CONFIG_DIR, group_options
 from rearrange.configs.schema import EvaluateCfg
@@ -46,7 +46,7 @@ def test_every_yaml_file_belongs_to_a_group_or_is_read_as_a_whole():
     files = {path.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.rglob("*.yaml")}
     groups = [group for group in GROUPS if group != "task"]  # those are in no file
     options = {f"{group}/{name}.yaml" for group in groups for name in group_options(group)}
-    assert files == {"verbs.yaml", "stages.yaml", "suiting.yaml", "speeds.yaml"} | options
+    assert files == {"verbs.yaml", "stages.yaml", "space_defaults.yaml", "speeds.yaml"} | options
     for verb, values in yaml_file("verbs.yaml").items():
         known = setting_kinds(config_class(verb))
         assert all(verb_defaults(verb)[name] == value for name, value in values.items())
@@ -85,9 +85,9 @@ def test_a_skill_is_trained_with_the_settings_of_the_paper():
 
 
 def test_settings_of_parts_are_written_with_a_dot():
-    words = ["env=CartPole-v1", "policy=mlp", "ppo.clip_coef=1", "ppo.target_kl=none"]
-    words += ["policy.hidden_sizes=32,16", "policy.encoder.image_size=32", "info_keys=[]"]
-    cfg = load("train", words)
+    arguments = ["env=CartPole-v1", "policy=mlp", "ppo.clip_coef=1", "ppo.target_kl=none"]
+    arguments += ["policy.hidden_sizes=32,16", "policy.encoder.image_size=32", "info_keys=[]"]
+    cfg = load("train", arguments)
     assert cfg.ppo.clip_coef == 1.0 and isinstance(cfg.ppo.clip_coef, float)
     assert cfg.ppo.target_kl is None
     assert cfg.policy.hidden_sizes == [32, 16] and cfg.policy.activation == "tanh"
@@ -96,8 +96,8 @@ def test_settings_of_parts_are_written_with_a_dot():
 
 
 def test_words_for_the_environment_are_read_as_what_they_look_like():
-    words = ["a=3", "b=0.5", "c=true", "d=none", "e=x,y", "f=1e-3", "g=[1]"]
-    kwargs = load("train", ["env=A-v0", *(f"env_kwargs.{word}" for word in words)]).env_kwargs
+    arguments = ["a=3", "b=0.5", "c=true", "d=none", "e=x,y", "f=1e-3", "g=[1]"]
+    kwargs = load("train", ["env=A-v0", *(f"env_kwargs.{word}" for word in arguments)]).env_kwargs
     assert kwargs == {"a": 3, "b": 0.5, "c": True, "d": None, "e": "x,y", "f": 1e-3, "g": "[1]"}
     assert type(kwargs["a"]) is int and type(kwargs["c"]) is bool
 
@@ -147,7 +147,7 @@ def test_words_become_typed_values():
 
 
 @pytest.mark.parametrize(
-    "verb, words, message",
+    "verb, arguments, message",
     [
         ("evaluate", ["taks=pick"], "evaluate has no setting 'taks': did you mean 'task'?"),
         ("evaluate", ["task=tidy"], "unknown task 'tidy': did you mean 'tidy_house'?"),
@@ -228,15 +228,15 @@ def test_words_become_typed_values():
         ("train-skill", ["pick", "camera_size=4"], "camera_size must be at least 8, got 4"),
     ],
 )
-def test_mistakes_are_one_clear_line(verb, words, message):
+def test_mistakes_are_one_clear_line(verb, arguments, message):
     with pytest.raises(UserError) as caught:
-        load(verb, words)
+        load(verb, arguments)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["evaluate", "episode_timeout_s=1e9"],
         ["evaluate", "output_dir=outputs/\udcff"],
@@ -249,8 +249,8 @@ def test_mistakes_are_one_clear_line(verb, words, message):
         ["train", "env=CartPole-v1", "run_dir=runs/\udcff"],
     ],
 )
-def test_numbers_that_no_machine_can_take_and_bytes_are_one_line(words):
+def test_numbers_that_no_machine_can_take_and_bytes_are_one_line(arguments):
     with pytest.raises(UserError) as caught:
-        load(words[0], words[1:])
+        load(arguments[0], arguments[1:])
     assert "\n" not in str(caught.value)
     str(caught.value).encode()

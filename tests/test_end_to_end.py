@@ -9,13 +9,13 @@ import pytest
 STEPS = ["navigate", "pick", "navigate", "place"]
 
 
-def run(*words):
-    command = [sys.executable, "-m", "rearrange", *words]
+def run(*arguments):
+    command = [sys.executable, "-m", "rearrange", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-def evaluate(folder, *words):
-    done = run("evaluate", "num_episodes=2", "split=val", f"output_dir={folder}", *words)
+def evaluate(folder, *arguments):
+    done = run("evaluate", "num_episodes=2", "split=val", f"output_dir={folder}", *arguments)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
 
@@ -69,10 +69,10 @@ def test_chance_brings_nothing(tmp_path):
 def test_generated_episodes_are_evaluated_from_their_file(tmp_path, groceries):
     """The file of the same episodes gives the same results as their indices."""
     file = tmp_path / "episodes.json.gz"
-    words = ("task=prepare_groceries_easy", "split=val", "num_episodes=2", f"output={file}")
-    assert run("episodes", "generate", *words).returncode == 0
+    arguments = ("task=prepare_groceries_easy", "split=val", "num_episodes=2", f"output={file}")
+    assert run("episodes", "generate", *arguments).returncode == 0
     assert run("episodes", "check", f"file={file}").returncode == 0
-    evaluate(tmp_path / "out", words[0], "num_workers=1", f"episodes={file}")
+    evaluate(tmp_path / "out", arguments[0], "num_workers=1", f"episodes={file}")
     from_file = (tmp_path / "out" / "episodes.jsonl").read_bytes()
     assert from_file == (groceries / "1" / "episodes.jsonl").read_bytes()
 

@@ -11,7 +11,7 @@ import rearrange
 from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.lab import FAULTY
-from rearrange.library import TrainingFailed, words_of
+from rearrange.library import TrainingFailed, overrides_of
 
 TRAINING = {"total_steps": 128, "num_steps": 64, "num_envs": 2, "scheme": "serial"}
 
@@ -34,8 +34,8 @@ def test_an_evaluation_is_that_of_the_command_from_a_script_without_a_guard(tmp_
     plan, evaluation = done.stdout.splitlines()
     assert plan == "False 12 navigate(cab_push_point_5) True"
     folder = tmp_path / "out"
-    words = ["evaluate", "task=navigate", "num_episodes=2", "num_workers=1"]
-    assert cli.main([*words, f"output_dir={folder}"]) == 0
+    overrides = ["evaluate", "task=navigate", "num_episodes=2", "num_workers=1"]
+    assert cli.main([*overrides, f"output_dir={folder}"]) == 0
     lines = [json.loads(line) for line in (folder / "episodes.jsonl").open()]
     assert evaluation.startswith(f"{lines} Estimate(mean=1.0") and evaluation.endswith(" None")
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["out"]
@@ -95,8 +95,16 @@ def test_values_become_the_commands_words():
         "a": 1, "b": None, "c": True, "d": ["x", 2], "p": Path("q"),
         "e": {"f": 0.5, "g": {"h": "i"}},
     }  # fmt: skip
-    assert words_of(values) == ["a=1", "b=none", "c=true", "d=[x,2]", "p=q", "e.f=0.5", "e.g.h=i"]
+    assert overrides_of(values) == [
+        "a=1",
+        "b=none",
+        "c=true",
+        "d=[x,2]",
+        "p=q",
+        "e.f=0.5",
+        "e.g.h=i",
+    ]
     with pytest.raises(UserError, match="must not hold a comma"):
-        words_of({"d": ["x,y"]})
+        overrides_of({"d": ["x,y"]})
     with pytest.raises(UserError, match="must be a number, a text, a list or a dict, got object"):
-        words_of({"d": object()})
+        overrides_of({"d": object()})

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rearrange.cli import main
+from rearrange.commands.overrides import overlaid
 from rearrange.commands.settings import load
 from rearrange.commands.skills.plan import plan
-from rearrange.commands.words import overlaid
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.registry import make_agent
 from rearrange.planner.agents.skill_set import load_skill_set
@@ -82,7 +82,7 @@ def test_stop_without_having_pressed_fails():
 def run(in_path, tmp_path_factory):
     """A training of some hundred steps."""
     folder = tmp_path_factory.mktemp("trained") / "press_button"
-    words = [
+    overrides = [
         TASK,
         "method=imitation",
         "env_kwargs.depth=false",
@@ -96,7 +96,7 @@ def run(in_path, tmp_path_factory):
         f"run_dir={folder}",
     ]
     steps = ["total_steps=256", "num_envs=2", "num_steps=64", "ppo.num_epochs=1"]
-    assert main(overlaid(["train-skill", *words, *sizes, *steps])) == 0
+    assert main(overlaid(["train-skill", *overrides, *sizes, *steps])) == 0
     return folder
 
 
@@ -109,14 +109,14 @@ def test_it_is_trained_by_its_own_recipe(run):
 def test_one_command_trains_all_its_stages(in_path, tmp_path):
     skills = plan(load("train-skills", [f"skills={TASK}", f"output={tmp_path}"]))
     cells, look, ver = skills["press_button"]
-    assert (cells.words[:2], cells.task) == (("train-skill", TASK), TASK)
+    assert (cells.arguments[:2], cells.task) == (("train-skill", TASK), TASK)
     assert look.settings.warm_start == str(tmp_path / "press_button/cells")
     assert ver.total_steps == 200_000
 
 
 def test_a_trained_one_is_evaluated_in_worker_processes(run, tmp_path):
-    words = ["agent=learned", f"checkpoint={run}", "num_episodes=2", "num_workers=1"]
-    assert main(["evaluate", f"task={TASK}", *words, f"output_dir={tmp_path}"]) == 0
+    overrides = ["agent=learned", f"checkpoint={run}", "num_episodes=2", "num_workers=1"]
+    assert main(["evaluate", f"task={TASK}", *overrides, f"output_dir={tmp_path}"]) == 0
     records = [json.loads(line) for line in (tmp_path / "episodes.jsonl").open()]
     assert [record["index"] for record in records] == [0, 1]
     assert all(record["attempts"][0][0] == "press_button" for record in records)

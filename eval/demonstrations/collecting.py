@@ -220,7 +220,7 @@ def _summary(cfg: CollectCfg, world: WorldCfg, records: list[EpisodeRecord]) -> 
         "num_steps": sum(record.steps for record in records),
         "command": None
         if cfg.given is None
-        else shlex.join(["rearrange", "collect", *cfg.given.words]),
+        else shlex.join(["rearrange", "collect", *cfg.given.overrides]),
         "commit": commit(),
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "machine": machine(),

@@ -15,7 +15,7 @@ from rearrange.eval.demonstrations.demonstration import (
 )
 from rearrange.eval.runner import EpisodeRecord
 from rearrange.planner.agents.agent import Agent
-from rearrange.planner.home.words import Words, names_of, running_step
+from rearrange.planner.home.descriptions import Descriptions, names_of, running_step
 from rearrange.tasks.rules.definition import TASKS
 
 
@@ -44,7 +44,7 @@ class RecordingEnv(gymnasium.Wrapper):
         self._leads: list[float] = []
         self._skills: list[str] = []
         self._steps: list[str] = []
-        self._words = Words(names_of(self.world.episode))
+        self._descriptions = Descriptions(names_of(self.world.episode))
         self._title = TASKS[self.world.episode.task].title
         self._see(observation)
         return observation, info
@@ -88,7 +88,7 @@ class RecordingEnv(gymnasium.Wrapper):
     def _say(self) -> None:
         step = running_step(self.world.episode, self._agent.status if self._agent else "")
         self._skills.append(step.partition("(")[0])
-        self._steps.append(self._words.step(step) if step else self._title)
+        self._steps.append(self._descriptions.step(step) if step else self._title)
 
 
 def facts_of(env: RecordingEnv, agent: str, record: EpisodeRecord) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from rearrange.eval.film.frames import HEIGHT, WIDTH, FrameMaker
 from rearrange.eval.film.lettering import Caption
 from rearrange.eval.film.video import VideoWriter
 from rearrange.planner.agents.agent import Agent
+from rearrange.planner.home.descriptions import STEP, Descriptions, names_of, running_step
 from rearrange.planner.home.facts import goal_name
-from rearrange.planner.home.words import STEP, Words, names_of, running_step
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec
 
@@ -78,23 +78,25 @@ class _Film:
         if self._frames is None:
             return
         episode, agent = self._world.episode, self._agent
-        result = "success" if self._info["success"] else failure_words(episode, agent, self._info)
+        result = (
+            "success" if self._info["success"] else describe_failure(episode, agent, self._info)
+        )
         last = self._frames.draw(self._caption(result))
         for _ in range(int(END_S * FPS)):
             self._writer.add(last)
 
     def _caption(self, result: str = "") -> Caption:
-        words = caption(self._title, self._world.episode, self._agent, self._info, "", result)
-        words.clock = f"{self._step / CONTROL_HZ:.0f} s"
-        words.speed = f"{self._style.every}x"
-        return words
+        texts = caption(self._title, self._world.episode, self._agent, self._info, "", result)
+        texts.clock = f"{self._step / CONTROL_HZ:.0f} s"
+        texts.speed = f"{self._style.every}x"
+        return texts
 
 
 def caption(
     title: str, episode: EpisodeSpec, agent: Agent, info: dict[str, Any], time: str, result: str
 ) -> Caption:
-    """The words of a frame. `time` ends its heading, if it is not empty."""
-    words = Words(names_of(episode))
+    """The texts of a frame. `time` ends its heading, if it is not empty."""
+    described = Descriptions(names_of(episode))
     lines = agent.plan_lines
     if not TASKS[episode.task].is_planned and lines:
         lines = [f"> {running_step(episode, agent.status)}"]
@@ -102,8 +104,8 @@ def caption(
     return Caption(
         focus=object_in_work(episode, agent.status),
         title=f"{heading}, {time}" if time else heading,
-        status=words.status(agent.status),
-        plan=[words.plan_line(line) for line in lines],
+        status=described.status(agent.status),
+        plan=[described.plan_line(line) for line in lines],
         stages=dict(info.get("stages", {})),
         result=result,
     )
@@ -117,7 +119,7 @@ def object_in_work(episode: EpisodeSpec, status: str) -> int | None:
     return next((t.object for t in episode.targets if t.name in wanted), None)
 
 
-def failure_words(episode: EpisodeSpec, agent: Agent, info: dict[str, Any]) -> str:
+def describe_failure(episode: EpisodeSpec, agent: Agent, info: dict[str, Any]) -> str:
     """What went wrong in an episode that is over."""
     label = str(agent.failure or info.get("failure") or "stopped too early")
-    return Words(names_of(episode)).failure(label, running_step(episode, agent.status))
+    return Descriptions(names_of(episode)).failure(label, running_step(episode, agent.status))

@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rearrange.planner.home.words import progress_words
+from rearrange.planner.home.descriptions import describe_progress
 
 SAY_EVERY_S = 30.0  # where there is no terminal
 EVERY = 15  # control steps
@@ -31,7 +31,7 @@ def filming_progress(
         if steps % EVERY:
             return
         words = [f"{steps * CONTROL_DT:.0f} s of the robot's time"]
-        words += filter(None, [progress_words(info.get("stages", {}))])
+        words += filter(None, [describe_progress(info.get("stages", {}))])
         if not bar.disable:
             bar.set_description_str(", ".join(words))
         elif clock() - said_at >= SAY_EVERY_S:

@@ -22,7 +22,7 @@ from rearrange.eval.film.follow import FollowCamera
 from rearrange.eval.film.head_picture import HeadPicture
 from rearrange.eval.film.lettering import INK, PAPER, Caption, badge, font, write, write_result
 from rearrange.eval.look.dress import dress
-from rearrange.planner.home.words import furniture, plain
+from rearrange.planner.home.descriptions import furniture, plain
 from rearrange.sim.pictures.pictures import FreeCamera, Mark, Painter
 from rearrange.tasks.rules.names import HOME_TASKS
 

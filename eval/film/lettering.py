@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from PIL import ImageDraw, ImageFont
 
-from rearrange.planner.home.words import progress_words
+from rearrange.planner.home.descriptions import describe_progress
 
 INK, QUIET, FAINT, PAPER = (240, 240, 238), (166, 170, 176), (92, 98, 106), (22, 25, 30)
 GOOD, BAD, ACCENT = (92, 204, 124), (240, 104, 96), (255, 190, 70)
@@ -103,7 +103,7 @@ def _plan_line(
 
 def _progress(pen: ImageDraw.ImageDraw, x: int, y: int, caption: Caption) -> None:
     doing = caption.status.rpartition(": ")[2]  # the plan shows the step itself
-    words = progress_words(caption.stages)
+    words = describe_progress(caption.stages)
     pen.text((x, y + 4), words or doing[:30], fill=INK, font=font(24))
     if words:
         pen.text((x, y + 64), doing[:36], fill=QUIET, font=font(16))

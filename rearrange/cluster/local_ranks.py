@@ -1,6 +1,6 @@
 """Ranks on this machine, by torch's elastic agent: what `torchrun --standalone` does.
 
-    this process: the agent --> rank 0, rank 1, ...: `python -m rearrange VERB ...`, the same words
+    this process: the agent --> rank 0, rank 1, ...: `python -m rearrange VERB ...`, as given
 
 A rank that dies ends the others; all are started again, which `resume=auto` makes go on.
 """
@@ -21,8 +21,8 @@ SHUTDOWN_S = 90  # an update may run for 15 s after a signal, then the checkpoin
 log = logging.getLogger(__name__)
 
 
-def run_local_ranks(words: list[str], scheme: SchemeCfg) -> int:
-    """Runs `rearrange` with these words as each rank; the exit code of them all."""
+def run_local_ranks(arguments: list[str], scheme: SchemeCfg) -> int:
+    """Runs `rearrange` with these arguments as each rank; the exit code of them all."""
     # here: they take a while
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -40,7 +40,7 @@ def run_local_ranks(words: list[str], scheme: SchemeCfg) -> int:
                 signals_to_handle="SIGTERM,SIGINT,SIGUSR1,SIGHUP,SIGQUIT",
                 logs_specs=DefaultLogsSpecs(log_dir=folder),
             )  # fmt: skip
-            elastic_launch(config, sys.executable)(*options, "-m", "rearrange", *words)
+            elastic_launch(config, sys.executable)(*options, "-m", "rearrange", *arguments)
     except SignalException as stop:  # the ranks were told, and have saved
         return EXIT_CODES.get(stop.sigval, 128 + stop.sigval)
     except ChildFailedError as error:

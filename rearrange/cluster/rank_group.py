@@ -44,7 +44,7 @@ class RankGroup:
 
     Args:
         name: in messages.
-        words: what follows `rearrange`; they must make a restarted process go on.
+        arguments: what follows `rearrange`; they must make a restarted process go on.
         folder: where relative paths in them begin; on all machines.
         show: gets what rank 0 writes to stdout and stderr.
 
@@ -59,7 +59,7 @@ class RankGroup:
     def __init__(
         self,
         name: str,
-        words: list[str],
+        arguments: list[str],
         scheme: SchemeCfg,
         folder: str,
         show: Callable[[str, str], None] = lambda out, err: None,
@@ -67,7 +67,7 @@ class RankGroup:
         self.name, self.state, self.reason = name, "waiting", ""
         self.exit_code: int | None = None
         self.restarts, self.nodes = 0, []
-        self._words, self._scheme, self._folder, self._show = words, scheme, folder, show
+        self._arguments, self._scheme, self._folder, self._show = arguments, scheme, folder, show
         self._stop_signal: int | None = None
         self._stop_end = float("inf")
         self._hosts: list[Any] = []
@@ -148,7 +148,7 @@ class RankGroup:
     def _start(self, spots: list[Spot]) -> None:
         self.nodes = sorted({spot.address for spot in spots})
         self._answers = [
-            host.start.remote(self._words, variables, self._folder)
+            host.start.remote(self._arguments, variables, self._folder)
             for host, variables in zip(self._hosts, variables_of(spots), strict=True)
         ]
         self._next = self._started

@@ -84,13 +84,13 @@ class RankHost:
             port = free.getsockname()[1]
         return Spot(context.get_node_id(), address, port, tuple(map(str, gpus)))
 
-    def start(self, words: list[str], variables: dict[str, str], folder: str) -> None:
+    def start(self, arguments: list[str], variables: dict[str, str], folder: str) -> None:
         """Starts the process.
 
         Args:
-            words: what follows `rearrange`.
+            arguments: what follows `rearrange`.
             variables: of its environment, beside those that are there.
-            folder: where relative paths begin, as for the one who gave the words.
+            folder: where relative paths begin, as for the one who gave the command.
 
         Raises OSError if this machine has no such folder.
         """
@@ -100,7 +100,7 @@ class RankHost:
         self._out = tempfile.TemporaryFile()  # noqa: SIM115  as long as the host lives
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, *options, "-m", __name__, str(os.getpid()), *words],
+            [sys.executable, *options, "-m", __name__, str(os.getpid()), *arguments],
             cwd=folder, env=environment, stdin=subprocess.DEVNULL,
             stdout=self._out, stderr=self._err,
         )  # fmt: skip

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 SCHEMES = ("serial", "ver", "ranks", "ray")
-SPREAD = ("ranks", "ray")  # start processes that run the same words again
+SPREAD = ("ranks", "ray")  # start processes that run the same arguments again
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""Schemes that start other processes: the same words run again, as each of the ranks."""
+"""Schemes that start other processes: the same arguments run again, as each of the ranks."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from rearrange.errors import UserError
 from rearrange.system.stop_signals import StopSignals
 
 
-def run_spread(words: list[str], scheme: SchemeCfg) -> int:
-    """Runs `rearrange` with these words as `scheme.world_size` ranks; the exit code of them all.
+def run_spread(arguments: list[str], scheme: SchemeCfg) -> int:
+    """Runs `rearrange` with these arguments as `scheme.world_size` ranks; their exit code.
 
     Args:
-        words: they must make a restarted process go on.
+        arguments: they must make a restarted process go on.
 
     Raises UserError if there is no Ray, or for a mistake that only a rank could find.
     """
     if scheme.name == "ranks":
         from rearrange.cluster.local_ranks import run_local_ranks
 
-        return run_local_ranks(words, scheme)
-    return _run_on_ray(words, scheme)
+        return run_local_ranks(arguments, scheme)
+    return _run_on_ray(arguments, scheme)
 
 
-def _run_on_ray(words: list[str], scheme: SchemeCfg) -> int:
+def _run_on_ray(arguments: list[str], scheme: SchemeCfg) -> int:
     from rearrange.cluster.ray_session import connected
 
     stop = StopSignals()
     with connected(scheme.address, scheme.world_size * scheme.num_cpus), stop.listening():
         from rearrange.cluster.rank_group import MISTAKE, RankGroup, look_until_over
 
-        group = RankGroup("the training", words, scheme, os.getcwd(), _show)
+        group = RankGroup("the training", arguments, scheme, os.getcwd(), _show)
         look_until_over([group], stop)
     if group.exit_code == MISTAKE:
         raise UserError(group.reason)
@@ -43,7 +43,7 @@ def _run_on_ray(words: list[str], scheme: SchemeCfg) -> int:
 
 
 def _show(out: str, err: str) -> None:
-    """Rank 0's words, but for the line that tells a mistake: the command says it itself."""
+    """Rank 0's output, but for the line that tells a mistake: the command says it itself."""
     print(out, end="", flush=True)
     lines = [line for line in err.splitlines(True) if not line.startswith("error: ")]
     print("".join(lines), end="", file=sys.stderr, flush=True)

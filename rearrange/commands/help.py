@@ -22,8 +22,8 @@ class Verb:
 
 def verb_help(name: str, verb: Verb, settings: Any = None) -> str:
     """The text. With settings, their values instead of the defaults."""
+    from rearrange.commands.overrides import BARE_KEYS
     from rearrange.commands.settings import verb_defaults
-    from rearrange.commands.words import BARE_KEYS
 
     values = verb_defaults(name) if settings is None else asdict(settings)
     lines = [f"rearrange {name}: {verb.summary}", "", "settings:"]
@@ -41,7 +41,7 @@ def _settings(cls: type, values: dict[str, Any], prefix: str = "") -> list[tuple
 
     `values`: those that are not the class's own defaults, nested.
     """
-    from rearrange.commands.words import CLOSED_GROUPS, GROUPS, group_options
+    from rearrange.commands.overrides import CLOSED_GROUPS, GROUPS, group_options
 
     meanings, kinds, plain, parts = field_docs(cls), get_type_hints(cls), [], []
     own = cls.__dict__["__annotations__"]

@@ -19,9 +19,9 @@ def run(cfg: PlanCfg) -> int:
 
     found = find_plan(cfg)
     if found.problem is not None:
-        width = max(map(len, found.words), default=0)
-        pairs = zip(found.words, found.steps, strict=True)
-        lines = [f"{words:<{width}}   {step}" for words, step in pairs]
+        width = max(map(len, found.descriptions), default=0)
+        pairs = zip(found.descriptions, found.steps, strict=True)
+        lines = [f"{text:<{width}}   {step}" for text, step in pairs]
         print("\n".join([numbered(lines), length_text(found.plan)]))
     elif not found.steps:
         print("; the goal holds already: nothing to do")
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     plan: Plan
     steps: list[str]
     """As agents and files have them: "pick(any_targets|0)"; of PDDL files "(move a b)"."""
-    words: list[str] = []
+    descriptions: list[str] = []
     """The same for people, of an episode alone: "pick up the bowl"."""
     problem: str | None = None
     """The PDDL problem of an episode."""
@@ -58,9 +58,9 @@ def find_plan(cfg: PlanCfg) -> Found:
     if (cfg.search, cfg.max_nodes, cfg.timeout_s) != ("auto", None, None):
         raise UserError("search, max_nodes and timeout_s go with domain= and problem=")
     from rearrange.eval.runner import check_split
+    from rearrange.planner.home.descriptions import Descriptions, names_of
     from rearrange.planner.home.facts import plan_of_episode
     from rearrange.planner.home.plan import home_steps
-    from rearrange.planner.home.words import Words, names_of
     from rearrange.tasks.rules.definition import TASKS
 
     if not TASKS.find(cfg.task.name).is_planned:
@@ -69,5 +69,5 @@ def find_plan(cfg: PlanCfg) -> Found:
     episode, problem, plan, names = plan_of_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)
     if cfg.output is not None:
         atomic_write_text(Path(cfg.output).expanduser(), problem)
-    steps, words = home_steps(plan, names), Words(names_of(episode))
-    return Found(plan, steps, [words.step(step) for step in steps], problem)
+    steps, described = home_steps(plan, names), Descriptions(names_of(episode))
+    return Found(plan, steps, [described.step(step) for step in steps], problem)

@@ -1,10 +1,10 @@
 """The settings of a verb, merged in one place.
 
-    schema defaults  <  verbs.yaml, presets of groups  <  layers  <  the words of the command line
+    schema defaults  <  verbs.yaml, presets of groups  <  layers  <  the command line's overrides
 
 A layer is a nested mapping such as {"ppo": {"learning_rate": 1e-3}}: what suits the environment, a
 skill's recipe, a stage (`training/resolve.py`). The result is turned into the dataclasses of
-`configs` once; no value becomes a word again.
+`configs` once; no value becomes text again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast, get_type_hints
 
-from rearrange.commands.words import GROUPS, Given, read
+from rearrange.commands.overrides import GROUPS, Given, read
 from rearrange.configs.choices import CONFIG_DIR, option_values, yaml_content
 from rearrange.configs.verbs import config_class
 from rearrange.errors import UserError
@@ -23,9 +23,9 @@ TO_BE_CHOSEN = "auto"  # a preset that stands for whichever suits
 Layer = Mapping[str, Any]
 
 
-def load(verb: str, words: list[str]) -> Any:
+def load(verb: str, overrides: list[str]) -> Any:
     """The settings object of a verb, without layers. Raises UserError as `read` and `compose`."""
-    return compose(read(verb, words))
+    return compose(read(verb, overrides))
 
 
 def compose(given: Given, layers: Sequence[Layer] = ()) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from rearrange.configs.schema import ViewCfg
-from rearrange.eval.film.film import caption, failure_words
+from rearrange.eval.film.film import caption, describe_failure
 from rearrange.eval.film.frames import FrameMaker
 from rearrange.eval.film.view_server import ViewServer
 from rearrange.eval.runner import check_name, check_split, check_understood, make_world, world_of
@@ -120,10 +120,10 @@ def _show_episode(env: Any, agent: Agent, server: ViewServer, cfg: ViewCfg, inde
         clock = time.monotonic() if due > MAX_STEPS_A_PICTURE else clock + due * CONTROL_DT
         if is_over and not result:
             episode = env.unwrapped.episode
-            result = "success" if info["success"] else failure_words(episode, agent, info)
+            result = "success" if info["success"] else describe_failure(episode, agent, info)
             ended = time.monotonic()
-        words = caption(cfg.task.title, env.unwrapped.episode, agent, info, "", result)
-        server.publish(_jpeg(frames.draw(words)))
+        texts = caption(cfg.task.title, env.unwrapped.episode, agent, info, "", result)
+        server.publish(_jpeg(frames.draw(texts)))
         if result and not isinstance(agent, KeyboardAgent) and time.monotonic() > ended + PAUSE_S:
             return 1
         time.sleep(max(0.0, clock + CONTROL_DT - time.monotonic()))

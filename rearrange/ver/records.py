@@ -93,11 +93,11 @@ class RunRecords:
         return self._log
 
     def tell(
-        self, figures: dict[str, float], report: CollectReport, wall_s: float, learn_s: float
+        self, learned: dict[str, float], report: CollectReport, wall_s: float, learn_s: float
     ) -> None:
         """Writes a line of metrics, of all ranks; all call it after each update."""
         cfg, turns = self._cfg, self._cfg.turns
-        own = figures | rollout_metrics(report, cfg.num_envs, wall_s, learn_s, turns == "in turn")
+        own = learned | rollout_metrics(report, cfg.num_envs, wall_s, learn_s, turns == "in turn")
         own["faults/restarts"] = self.pool.restarts
         first_env = self._ranks.rank * self._cfg.num_envs
         episodes = [

@@ -33,7 +33,7 @@ from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.batched.pool import BatchedPool, MakeEnvs
 from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.batched.start_cfg import lives_of
-from rearrange.ver.meeting import Meeting
+from rearrange.ver.rank_sync import RankSync
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken
 from rearrange.ver.rollout import turns
@@ -195,17 +195,17 @@ class Trainer:
         collector_cfg = cfg.collector
         if self._is_here:  # nothing there is to wait for, and results must not depend on a clock
             collector_cfg = replace(collector_cfg, num_inference_workers=1, min_batch=1)
-        meeting = Meeting(self.ranks, cfg, self._stop)
+        sync = RankSync(self.ranks, cfg, self._stop)
         collector = Collector(
             pool, actor, collector_cfg, self.device,
             is_variable=mode.is_variable, is_in_step=mode.is_in_step,
-            on_nonfinite=cfg.on_nonfinite, should_stop=meeting.should_stop,
-            should_end=meeting.should_end, store=self.algorithm.store,
+            on_nonfinite=cfg.on_nonfinite, should_stop=sync.should_stop,
+            should_end=sync.should_end, store=self.algorithm.store,
         )  # fmt: skip
         storages = [
             RolloutStorage(
                 cfg.steps_per_rollout, cfg.num_envs, self._layout.observation,
-                self._layout.action, actor.state_size, self.device, meeting.may_fill,
+                self._layout.action, actor.state_size, self.device, sync.may_fill,
             )
             for _ in range({"in turn": 1, "overlapped": 2, "free": 3}[self.cfg.turns])
         ]  # fmt: skip
@@ -219,7 +219,7 @@ class Trainer:
         records.boundary = self._start(pool, collector, storages[0])
         saved_at = time.monotonic()
         begin = time.perf_counter()
-        rollouts = self._rollouts(collector, storages, refresh, meeting)
+        rollouts = self._rollouts(collector, storages, refresh, sync)
         try:
             while self.steps < cfg.total_steps:
                 torch.set_num_threads(1)
@@ -231,25 +231,25 @@ class Trainer:
                 learn_begin = time.perf_counter()
                 torch.set_num_threads(self._learning_threads)
                 lags = self.updates - storage.policy_version[storage.complete_rows()]
-                figures = self._learn(storage, after_step)
-                learn_s = meeting.learn_s = time.perf_counter() - learn_begin
+                metrics = self._learn(storage, after_step)
+                learn_s = sync.learn_s = time.perf_counter() - learn_begin
                 records.steps += report.num_steps_all
                 records.updates += 1
                 if not uses_copy:
                     refresh()
                 now = time.perf_counter()
-                figures |= {
+                metrics |= {
                     "ver/policy_lag": float(lags.mean()), "ver/policy_lag_max": float(lags.max())
                 }  # fmt: skip
-                figures |= meeting.figures()
-                records.tell(figures, report, now - begin, learn_s)
+                metrics |= sync.metrics()
+                records.tell(metrics, report, now - begin, learn_s)
                 begin = now
                 records.boundary = self._snapshot(collector, storage)
                 is_due = time.monotonic() - saved_at >= cfg.checkpoint_interval_s
                 if is_due and self.steps < cfg.total_steps:
                     records.save(is_last=False)
                     saved_at = time.monotonic()
-                if meeting.agree_on_stop():
+                if sync.agree_on_stop():
                     break
             self._check_folder()
         except (Exception, SystemExit) as error:  # an environment in this process may want to leave
@@ -262,11 +262,11 @@ class Trainer:
             rollouts.close()
             collector.close()
 
-    def _rollouts(self, collector, storages, refresh, meeting) -> turns.Rollouts:
+    def _rollouts(self, collector, storages, refresh, sync) -> turns.Rollouts:
         if self.cfg.turns == "in turn":
-            return turns.in_turn(collector, storages[0], meeting)
+            return turns.in_turn(collector, storages[0], sync)
         if self.cfg.turns == "overlapped":
-            return turns.overlapped(collector, storages, refresh, meeting)
+            return turns.overlapped(collector, storages, refresh, sync)
         return turns.free_running(collector, storages)
 
     def _learn(self, storage: RolloutStorage, after_step: Callable[[], None]) -> dict[str, float]:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rearrange.skills.network.levelled import LEVELLED_SIZE, levelled, names_to_level
+from rearrange.skills.network.base_frame import BASE_FRAME_SIZE, hand_frame_vectors, in_base_frame
 from rearrange.skills.network.normalizer import RunningNormalizer
 from rearrange.skills.network.pictures.encoder import DepthEncoder
 from rearrange.skills.network.pictures.nearest import nearest_cells
@@ -38,7 +38,7 @@ class Embedding(nn.Module):
         if not cfg.scan_size or len(self.scans) == len(self.vectors):
             self.scans = []
         self.vectors = [name for name in self.vectors if name not in self.scans]
-        self.to_level = names_to_level(shapes) if cfg.has_levelled else []
+        self.in_hand_frame = hand_frame_vectors(shapes) if cfg.has_levelled else []
         if not shapes:
             raise ValueError("the observation must have at least one entry, got none")
         self.num_choices = tuple(action_spec.num_choices) if action_spec.kind != "box" else ()
@@ -72,7 +72,7 @@ class Embedding(nn.Module):
             self.size += cfg.scan_size
         if self.vectors:
             length = sum(math.prod(shapes[name]) for name in self.vectors)
-            length += LEVELLED_SIZE * len(self.to_level)
+            length += BASE_FRAME_SIZE * len(self.in_hand_frame)
             if cfg.normalize_observations:
                 self.normalizer = RunningNormalizer(length)
             if cfg.vector_size:
@@ -107,9 +107,9 @@ class Embedding(nn.Module):
     def joined(self, observation: dict[str, Tensor]) -> Tensor:
         """All vectors but scans concatenated, some also in the base frame, [B, length] float32."""
         joined = _joined(observation, self.vectors)
-        if not self.to_level:
+        if not self.in_hand_frame:
             return joined
-        return torch.cat([joined, levelled(observation, self.to_level)], dim=-1)
+        return torch.cat([joined, in_base_frame(observation, self.in_hand_frame)], dim=-1)
 
     def _scanned(self, observation: dict[str, Tensor]) -> Tensor:
         """All scans one after another, and the pictures' cells, [B, length] float32."""

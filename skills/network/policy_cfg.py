@@ -34,7 +34,8 @@ class PolicyCfg:
     """Cells a side of a picture whose nearest surface goes in as a scan, beside what the encoder
     makes of it, see `nearest.py`. 0: none."""
     has_levelled: bool = False
-    """Vectors in the hand's frame are also given in the base's frame, see `levelled.py`."""
+    """Vectors in the hand's frame are also given in the base's frame, see `base_frame.py`. The name
+    stands in skill files and checkpoints, so it stays."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
     hidden_sizes: list[int] = field(default_factory=lambda: [256])

@@ -26,8 +26,8 @@ class FakeHost:
     def _find_spot(self):
         return Spot("node", "10.0.0.1", 1000 + self.rank, ())
 
-    def _start(self, words, variables, folder):
-        self.log.append(("start", variables["RANK"], words))
+    def _start(self, arguments, variables, folder):
+        self.log.append(("start", variables["RANK"], arguments))
 
     def _look(self):
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]

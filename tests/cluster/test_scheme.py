@@ -1,4 +1,4 @@
-"""Schemes: who starts what, which words run again, and what a rank finds in its environment."""
+"""Schemes: who starts what, which arguments run again, and what a rank finds in its environment."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_ranks_get_torchruns_variables():
 
 @pytest.fixture
 def spread(monkeypatch):
-    """What would be run as ranks: [(words, scheme), ...]."""
+    """What would be run as ranks: [(arguments, scheme), ...]."""
     calls = []
     monkeypatch.setattr(train, "run_spread", lambda *call: calls.append(call) or 0)
     for name in ("RANK", "WORLD_SIZE"):
@@ -50,25 +50,31 @@ def spread(monkeypatch):
 
 
 def test_the_same_words_are_run_again_and_go_on(spread, tmp_path):
-    words = ["env=CartPole-v1", *TINY, f"run_dir={tmp_path / 'run'}", "scheme=ranks"]
-    assert cli.main(["train", *words, "scheme.world_size=3"]) == 0
+    arguments = ["env=CartPole-v1", *TINY, f"run_dir={tmp_path / 'run'}", "scheme=ranks"]
+    assert cli.main(["train", *arguments, "scheme.world_size=3"]) == 0
     ((again, scheme),) = spread
-    assert again == ["train", *words, "scheme.world_size=3", "resume=auto"]
+    assert again == ["train", *arguments, "scheme.world_size=3", "resume=auto"]
     assert (scheme.name, scheme.world_size) == ("ranks", 3)
 
 
 def test_a_process_that_is_a_rank_trains(spread, monkeypatch, tmp_path):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    words = ["env=CartPole-v1", *TINY, f"run_dir={tmp_path / 'run'}", "scheme=ray", "serial=true"]
-    assert cli.main(["train", *words, "total_steps=64"]) == 0
+    arguments = [
+        "env=CartPole-v1",
+        *TINY,
+        f"run_dir={tmp_path / 'run'}",
+        "scheme=ray",
+        "serial=true",
+    ]
+    assert cli.main(["train", *arguments, "total_steps=64"]) == 0
     assert spread == []
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert (summary["sampling"], summary["gradients"]) == ("synchronous", "central")
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["env=CartPol-v1"], "did you mean CartPole-v1"),
         (["env=CartPole-v1", "env_kwargs.size=1"], "'size'"),
@@ -76,12 +82,12 @@ def test_a_process_that_is_a_rank_trains(spread, monkeypatch, tmp_path):
     ],
 )
 def test_mistakes_are_found_before_anything_is_started(
-    spread, monkeypatch, tmp_path, capsys, words, message
+    spread, monkeypatch, tmp_path, capsys, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/a").write_text("")
-    assert cli.main(["train", *TINY, "scheme=ranks", *words]) == 2
+    assert cli.main(["train", *TINY, "scheme=ranks", *arguments]) == 2
     captured = capsys.readouterr()
     assert message in captured.err and captured.err.count("\n") == 1 and spread == []
 
@@ -98,10 +104,10 @@ def test_without_ray_there_is_one_line(monkeypatch):
 @pytest.mark.slow  # what it shares with torchrun is tested there
 def test_ranks_of_this_machine_save_when_a_scheduler_says_so(tmp_path):
     run_dir = tmp_path / "run"
-    words = ["train", "env=CartPole-v1", *TINY, "scheme=ranks", f"run_dir={run_dir}"]
+    arguments = ["train", "env=CartPole-v1", *TINY, "scheme=ranks", f"run_dir={run_dir}"]
     with open(tmp_path / "output.txt", "w+b") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rearrange", *words, "total_steps=100000000"],
+            [sys.executable, "-m", "rearrange", *arguments, "total_steps=100000000"],
             stdout=output, stderr=output, env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
     try:

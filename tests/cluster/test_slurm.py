@@ -19,7 +19,7 @@ WORDS = ["train-skill", "pick", "run_dir=a folder/run", "total_steps=100"]
 
 # As srun: hands USR1 and TERM on to what it has started, and ends with its exit code.
 SRUN = """#!/bin/bash
-printf '%s\\n' "$@" >"$TALK/words"
+printf '%s\\n' "$@" >"$TALK/arguments"
 hand_on() { echo "$1" >>"$TALK/signals"; kill -"$1" "$child"; }
 trap 'hand_on USR1' USR1; trap 'hand_on TERM' TERM
 bash "$TALK/task" & child=$!
@@ -52,7 +52,7 @@ exit "$code"
 
 
 class Job:
-    def __init__(self, folder, task, words=WORDS, srun=SRUN, **variables):
+    def __init__(self, folder, task, arguments=WORDS, srun=SRUN, **variables):
         self.talk = folder
         (folder / "bin").mkdir()
         for name, text in (("srun", srun), ("scontrol", SCONTROL)):
@@ -64,7 +64,7 @@ class Job:
             "SLURM_JOB_ID": "31234", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "node[7,9]",
         }  # fmt: skip
         self.process = subprocess.Popen(
-            ["bash", str(SCRIPT), *words], env=environment | variables,
+            ["bash", str(SCRIPT), *arguments], env=environment | variables,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
@@ -90,7 +90,7 @@ class Job:
 
 def options():
     lines = [line.split() for line in SCRIPT.read_text().splitlines()]
-    return {words[1] for words in lines if words[:1] == ["#SBATCH"]}
+    return {parts[1] for parts in lines if parts[:1] == ["#SBATCH"]}
 
 
 def test_bash_can_read_the_script_and_slurm_is_asked_for_what_it_needs():
@@ -101,8 +101,8 @@ def test_bash_can_read_the_script_and_slurm_is_asked_for_what_it_needs():
 def test_torchrun_gets_the_nodes_and_the_words(tmp_path):
     job = Job(tmp_path, "exit 0", SLURM_GPUS_ON_NODE="8")
     assert job.end() == (0, "")
-    words = job.lines("words")
-    assert words[words.index("torchrun") + 1 :] == [
+    arguments = job.lines("arguments")
+    assert arguments[arguments.index("torchrun") + 1 :] == [
         "--nnodes=2", "--nproc-per-node=8", "--max-restarts=3", "--rdzv-id=31234",
         "--rdzv-backend=c10d", "--rdzv-endpoint=node7:21234",
         "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1", "-m", "rearrange", *WORDS, "resume=auto",
@@ -114,8 +114,8 @@ def test_torchruns_own_parser_takes_the_options(tmp_path):
     from torch.distributed.run import parse_args
 
     Job(tmp_path, "exit 0", MAX_RESTARTS="1").end()
-    words = (tmp_path / "words").read_text().splitlines()
-    args = parse_args(words[words.index("torchrun") + 1 :])
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    args = parse_args(arguments[arguments.index("torchrun") + 1 :])
     assert (args.nnodes, args.nproc_per_node, args.max_restarts) == ("2", "1", 1)
     assert args.signals_to_handle == "SIGTERM,SIGINT,SIGUSR1"
     assert args.training_script_args == [*WORDS, "resume=auto"]
@@ -153,7 +153,7 @@ def test_nothing_else_goes_back_into_the_queue(tmp_path, task, signum, code):
 
 @pytest.mark.slow
 def test_a_real_training_saves_goes_back_and_goes_on(tmp_path):
-    words = [
+    arguments = [
         "train", "env=CartPole-v1", "num_envs=2", "num_steps=32", "policy=mlp", "device=cpu",
         "ppo.num_minibatches=2", "checkpoint_interval_s=0", f"run_dir={tmp_path / 'run'}",
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def test_a_real_training_saves_goes_back_and_goes_on(tmp_path):
         "SLURM_JOB_NUM_NODES": "1", "HEAD": "localhost", "MASTER_PORT": "0", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     (tmp_path / "job").mkdir()
-    job = Job(tmp_path / "job", "", [*words, "total_steps=100000000"], REAL, **variables)
+    job = Job(tmp_path / "job", "", [*arguments, "total_steps=100000000"], REAL, **variables)
     job.wait_for("../run/checkpoints", TRAIN_LIMIT_S)
     job.tell(signal.SIGUSR1)
     code, out = job.end()
@@ -173,6 +173,6 @@ def test_a_real_training_saves_goes_back_and_goes_on(tmp_path):
     assert summary["restarts"] == 0  # the environment workers did not hear the signal
 
     (tmp_path / "again").mkdir()
-    job = Job(tmp_path / "again", "", [*words, f"total_steps={step + 1}"], REAL, **variables)
+    job = Job(tmp_path / "again", "", [*arguments, f"total_steps={step + 1}"], REAL, **variables)
     assert job.end()[0] == 0
     assert strict_json((tmp_path / "run/summary.json").read_text())["total_steps"] > step

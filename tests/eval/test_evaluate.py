@@ -86,12 +86,12 @@ def test_files_hold_what_the_contract_says(tmp_path, capsys):
 
 def test_the_report_says_how_it_was_made_and_how_to_watch_a_failure(tmp_path):
     out = tmp_path / "out"
-    words = ["task=pick", "agent=random", "seed=3", "num_episodes=8", "num_workers=1"]
-    cfg = load("evaluate", [*words, f"output_dir={out}", "homes=procedural"])
+    arguments = ["task=pick", "agent=random", "seed=3", "num_episodes=8", "num_workers=1"]
+    cfg = load("evaluate", [*arguments, f"output_dir={out}", "homes=procedural"])
     (out / "videos").mkdir(parents=True)
     (out / "videos/episode_0003.mp4").touch()
     summary = evaluate(cfg, fake_world.make_world)
-    assert summary["command"] == shlex.join(["rearrange", "evaluate", *cfg.given.words])
+    assert summary["command"] == shlex.join(["rearrange", "evaluate", *cfg.given.overrides])
     page = html.unescape((out / "report.html").read_text())
     for fact in ("command", "date", "machine"):
         assert f"{fact}: {summary[fact]}" in page
@@ -176,8 +176,8 @@ def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path,
 
             if __name__ == "__main__":
                 evaluate.make_world, evaluate.check_names = fake_world.make_slow_world, print
-                words = ["evaluate", "num_episodes=300", "num_workers=2"]
-                sys.exit(cli.main([*words, "output_dir=" + sys.argv[1]]))
+                arguments = ["evaluate", "num_episodes=300", "num_workers=2"]
+                sys.exit(cli.main([*arguments, "output_dir=" + sys.argv[1]]))
             """
         )
     )

@@ -49,8 +49,8 @@ class Painted(gymnasium.Env):
 
 
 def test_returns_are_those_of_the_environment_whoever_steps_it(cartpole, tmp_path, capsys):
-    words = [f"run={cartpole}", "num_episodes=4", f"output_dir={tmp_path}"]
-    assert cli.main(["evaluate", *words, "num_workers=2"]) == 0
+    arguments = [f"run={cartpole}", "num_episodes=4", f"output_dir={tmp_path}"]
+    assert cli.main(["evaluate", *arguments, "num_workers=2"]) == 0
     records = [json.loads(line) for line in (tmp_path / "episodes.jsonl").open()]
     policy, env, returns = rearrange.load_skill(cartpole), gymnasium.make("CartPole-v1"), []
     for record in records:
@@ -69,9 +69,9 @@ def test_returns_are_those_of_the_environment_whoever_steps_it(cartpole, tmp_pat
     assert summary["env"] == "CartPole-v1" and summary["success"] is None
     said = capsys.readouterr().out
     assert "95% interval" in said and f"{mean:.5g}" in said
-    assert cli.main(["evaluate", *words]) == 0
+    assert cli.main(["evaluate", *arguments]) == 0
     assert "kept all 4 episodes" in capsys.readouterr().out
-    assert cli.main(["evaluate", *words, "seed=1"]) == 2
+    assert cli.main(["evaluate", *arguments, "seed=1"]) == 2
     assert "results of other settings (seed 0, now 1)" in capsys.readouterr().err
 
 

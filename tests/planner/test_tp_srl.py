@@ -234,9 +234,9 @@ def test_skills_under_a_wrong_name_are_refused(make_skill, folder, tmp_path):
         load_skill_set("tidy_house", "tp_srl_fixed_base", ChainCfg(skills=str(tmp_path)))
 
 
-def fails(capsys, *words):
+def fails(capsys, *arguments):
     """The one line on stderr of a command that must fail."""
-    assert cli.main(list(words)) == 2
+    assert cli.main(list(arguments)) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
     return captured.err
@@ -244,15 +244,15 @@ def fails(capsys, *words):
 
 def test_mistakes_are_one_line_before_any_work(folder, tmp_path, capsys):
     out = tmp_path / "out"
-    words = ["evaluate", "agent=tp_srl", f"output_dir={out}"]
+    arguments = ["evaluate", "agent=tp_srl", f"output_dir={out}"]
     (tmp_path / "some").mkdir()
-    line = fails(capsys, *words, f"skills={tmp_path / 'some'}")
+    line = fails(capsys, *arguments, f"skills={tmp_path / 'some'}")
     assert "skill navigate is missing" in line and "train-skill navigate" in line
-    assert "no folder" in fails(capsys, *words, f"skills={tmp_path / 'none'}")
-    assert "task must be one of tidy_house, " in fails(capsys, *words, "task=pick")
-    assert "no skill 'fly'" in fails(capsys, *words, "oracle_skills=navigate,fly")
-    assert "limits.pick must be" in fails(capsys, *words, "limits.pick=0")
-    assert "max_failures must be" in fails(capsys, *words, "max_failures=0")
+    assert "no folder" in fails(capsys, *arguments, f"skills={tmp_path / 'none'}")
+    assert "task must be one of tidy_house, " in fails(capsys, *arguments, "task=pick")
+    assert "no skill 'fly'" in fails(capsys, *arguments, "oracle_skills=navigate,fly")
+    assert "limits.pick must be" in fails(capsys, *arguments, "limits.pick=0")
+    assert "max_failures must be" in fails(capsys, *arguments, "max_failures=0")
     assert "is for agent=tp_srl" in fails(
         capsys, "evaluate", "agent=oracle", "oracle_skills=pick", f"output_dir={out}"
     )
@@ -269,10 +269,10 @@ def test_mistakes_are_one_line_before_any_work(folder, tmp_path, capsys):
 
 
 def test_the_summary_says_whose_skills_were_at_work(folder, tmp_path, capsys):
-    words = ["evaluate", "task=set_table_easy", "agent=tp_srl", f"skills={folder}"]
-    words += ["num_episodes=1", "num_workers=1", f"output_dir={tmp_path}", "max_failures=1"]
-    words += ["limits.navigate=5", "oracle_skills=[place]"]
-    assert cli.main(words) == 0
+    arguments = ["evaluate", "task=set_table_easy", "agent=tp_srl", f"skills={folder}"]
+    arguments += ["num_episodes=1", "num_workers=1", f"output_dir={tmp_path}", "max_failures=1"]
+    arguments += ["limits.navigate=5", "oracle_skills=[place]"]
+    assert cli.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "oracle skills, which read the simulator's state: place" in printed
     summary = json.loads((tmp_path / "summary.json").read_text())

@@ -41,8 +41,14 @@ except UserError as error:
 
 
 def test_a_command_with_few_open_files_ends_with_one_line(tmp_path):
-    words = ["evaluate", "task=pick", "num_episodes=2", "num_workers=2", f"output_dir={tmp_path}"]
-    code = f"import sys; from rearrange.cli import main; sys.exit(main({words}))"
+    arguments = [
+        "evaluate",
+        "task=pick",
+        "num_episodes=2",
+        "num_workers=2",
+        f"output_dir={tmp_path}",
+    ]
+    code = f"import sys; from rearrange.cli import main; sys.exit(main({arguments}))"
     done = run(code, 24, 24)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1

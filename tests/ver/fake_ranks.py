@@ -1,7 +1,7 @@
 """Ranks that are threads of one process, on a clock that nobody has to wait for.
 
     rank 0  --- collects until 0.3 s ---|                 |--- ...
-    rank 1  --- collects until 0.5 s -------|  they meet  |--- ...
+    rank 1  --- collects until 0.5 s -------|  they sync  |--- ...
 
 Who collects runs alone until its own time passes another's: all that happens while ranks collect
 happens in the order of these times, and the same in each run. Threads that collect or learn beside
@@ -48,7 +48,7 @@ class World:
 
     @contextmanager
     def collecting(self, rank):
-        """No rank begins before all do, as after a meeting."""
+        """No rank begins before all do, as after a synchronisation."""
         with self._turn:
             self._begun[rank] += 1
             self._active.add(rank)

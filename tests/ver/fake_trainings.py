@@ -1,7 +1,7 @@
 """Trainings of ranks that are threads, which learn nothing and write down from what.
 
-A trainer with its collector, storages, meetings and checkpoints is the real one. Its learner takes
-every minibatch for learned, and looks whether all of a step came along.
+A trainer with its collector, storages, synchronisation and checkpoints is the real one. Its
+learner takes every minibatch for learned, and looks whether all of a step came along.
 """
 
 from collections import Counter, defaultdict
@@ -63,7 +63,7 @@ class AccountLearner(PPO):
 
     def update(self, storage, *args, **kwargs):
         self._rows = []
-        figures = super().update(storage, *args, **kwargs)
+        metrics = super().update(storage, *args, **kwargs)
         rows = storage.complete_rows()
         assert storage.num_complete == len(rows)
         learned = Counter(np.concatenate(self._rows).tolist())
@@ -86,7 +86,7 @@ class AccountLearner(PPO):
             [key for key, old in zip(keys, is_stale, strict=True) if old],
             int(ends.sum()),
         )
-        return figures
+        return metrics
 
     def _step(self, storage, part):
         self._rows.append(part.rows)
@@ -109,9 +109,9 @@ class AccountTrainer(Trainer):
         super().__init__(*args, ranks=ranks, **kwargs)
         records, tell, save = self.records, self.records.tell, self.records.save
 
-        def tell_of(figures, report, *rest):
+        def tell_of(metrics, report, *rest):
             training.updates[self.updates - 1][ranks.rank].report = report
-            tell(figures, report, *rest)
+            tell(metrics, report, *rest)
 
         def save_if_alive(*args, **kwargs):
             if not self.is_killed:

@@ -5,9 +5,9 @@
 
 A schedule is a run's life: trainings of any mode and size, one after the other from the newest
 checkpoint, in which workers die and hang, numbers are not finite, ranks are slow, stopped by the
-others, asked to stop or killed. Trainer, storages, collector, meetings and checkpoints are the real
-ones; environments, clock and ranks are those of `fake_faults` and `fake_ranks`. The model is what
-the environments wrote down, and the rules of the modes.
+others, asked to stop or killed. Trainer, storages, collector, synchronisation and checkpoints are
+the real ones; environments, clock and ranks are those of `fake_faults` and `fake_ranks`. The model
+is what the environments wrote down, and the rules of the modes.
 
 24 schedules in the suite, always the same ones. For more:
 
@@ -40,7 +40,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from rearrange.ver import meeting, records, trainer
+from rearrange.ver import rank_sync, records, trainer
 from rearrange.ver.ranks import preemption
 from rearrange.ver.ranks.distributed import RanksLost
 from rearrange.ver.ranks.preemption import PreemptionCfg
@@ -129,7 +129,7 @@ class Schedules(RuleBasedStateMachine):
         self.updates, self.chains = [], []  # saved ones: {rank: Update}; which belong together
         self.faulty = set()
         patches = {
-            (collector, "time"): TIME, (meeting, "time"): TIME, (trainer, "time"): TickingTime(),
+            (collector, "time"): TIME, (rank_sync, "time"): TIME, (trainer, "time"): TickingTime(),
             (trainer, "Collector"): AccountCollector, (records, "RunLog"): SilentRunLog,
             (trainer, "SerialPool"): BreakableSerialPool,
             # a choice from the second rollout on: trainings are short

@@ -86,7 +86,7 @@ class OneRankSucceeds(FakeEnv):
         return *given, {"success": self.index < E}
 
 
-def test_figures_are_those_of_all_ranks_however_many_episodes_end(tmp_path):
+def test_metrics_are_those_of_all_ranks_however_many_episodes_end(tmp_path):
     def work(ranks):
         make_env = partial(OneRankSucceeds, lengths=(1,))
         trainer(tmp_path / "run", ranks, make_env, steps=512, num_steps=64).run()

@@ -38,12 +38,12 @@ BY_SCHEME = [
 ]  # fmt: skip
 
 
-def started(words, run_dir):
-    """Python with these words, its output beside the run's folder."""
+def started(arguments, run_dir):
+    """Python with these arguments, its output beside the run's folder."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with open(run_dir.parent / "output.txt", "ab") as output:
         return subprocess.Popen(
-            [sys.executable, *words, f"run_dir={run_dir}"], env=environment,
+            [sys.executable, *arguments, f"run_dir={run_dir}"], env=environment,
             stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
 
@@ -120,12 +120,12 @@ def test_two_machines_train_together(tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    words = [
+    arguments = [
         *TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d",
         f"--rdzv-endpoint=localhost:{port}", "--rdzv-id=1",
         "-m", "rearrange", *WORDS.split(), "total_steps=512",
     ]  # fmt: skip
-    agents = [started(words, tmp_path / "run") for _ in range(2)]
+    agents = [started(arguments, tmp_path / "run") for _ in range(2)]
     try:
         codes = [agent.wait(LIMIT_S) for agent in agents]
     finally:

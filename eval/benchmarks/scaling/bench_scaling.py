@@ -1,7 +1,7 @@
 """`rearrange bench scaling`: how training grows with ranks, measured here and simulated beyond.
 
     measured     1, 2, 4, ... ranks of the trainer on this machine; environments, policy and
-                 learner sleep (`scaling_workload.py`), meetings and all-reduces are real
+                 learner sleep (`workload.py`), synchronisation and all-reduces are real
     simulated    up to 1,024 ranks, with the costs that the measured ones have shown
     preemption   the chosen S beside the best of all S on random timings
 

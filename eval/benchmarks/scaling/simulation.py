@@ -3,7 +3,7 @@
     each rank, on its own clock                                all ranks together
     an environment's step ends -> it waits for an action       the last one has stopped collecting
     the policy takes all that wait, and they step again   ->   learn: M x (a part + all-reduce(R))
-    Q steps, or time to stop: the rank is done                 costs of meeting; the next rollout
+    Q steps, or time to stop: the rank is done                 costs of synchronising; the next
 
 Steps under way go on while the ranks learn and count for the next rollout, as in the trainer. The
 simulation shares no code with it but the forecast, which is what is looked at. Ranks are

@@ -150,19 +150,19 @@ def turned(cfg: TrainSkillsCfg, before: Step, after: Step) -> tuple[int, int] | 
 
 def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> Task:
     folder = evaluation_folder(cfg, step)
-    words = (
+    arguments = (
         "evaluate", f"task={step.task}", "agent=learned", f"checkpoint={weights}",
         f"split={SPLIT}", f"seed={SEED}", f"num_episodes={cfg.evaluate_episodes}",
         f"output_dir={folder}", f"num_workers={max(1, num_cores() // cfg.jobs)}",
     )  # fmt: skip
     name = f"{step.name} evaluation"
     log = folder.with_name(f"{folder.name}.log")
-    return Task(name, lambda: evaluated(cfg, step) is not None, words, log)
+    return Task(name, lambda: evaluated(cfg, step) is not None, arguments, log)
 
 
 def _training(step: Step, steps: Sequence[Step]) -> Task:
     if step.settings is not None:
-        return Task(step.name, lambda: step.summary() is not None, step.words, step.log)
+        return Task(step.name, lambda: step.summary() is not None, step.arguments, step.log)
     return Task(step.name, lambda: False, work=partial(write_mean, step, steps))
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rearrange.commands.overrides import overlaid
 from rearrange.commands.training.recipes import recipes_of, weights_of
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import check_run_folder, newest_metrics, stages_folder
-from rearrange.commands.words import overlaid
 from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.configs.stages import Stage
@@ -45,7 +45,7 @@ class Step:
     folder: Path
     settings: TrainSkillCfg | None
     """What its training runs with; None for a mean of weights."""
-    words: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     """Of its own process, behind `rearrange`."""
 
     @property
@@ -94,43 +94,43 @@ def plan(cfg: TrainSkillsCfg) -> dict[str, list[Step]]:
 
     Raises UserError for a skill or stage that there is not, and for what is wrong with a stage.
     """
-    words = cfg.skills or group_options("skill")
-    for word in words:
-        check_option("skill", word)
-    for word in cfg.passed_on:
-        if (key := word.partition("=")[0]) in OWN:
+    names = cfg.skills or group_options("skill")
+    for name in names:
+        check_option("skill", name)
+    for override in cfg.passed_on:
+        if (key := override.partition("=")[0]) in OWN:
             raise UserError(f"train-skills sets {key} itself, for each stage of each skill")
-    plans = [_steps(cfg, word) for word in words]
+    plans = [_steps(cfg, name) for name in names]
     return {steps[0].skill: steps for steps in plans}
 
 
-def _steps(cfg: TrainSkillsCfg, word: str) -> list[Step]:
+def _steps(cfg: TrainSkillsCfg, named: str) -> list[Step]:
     """Of a skill by its name, or by `package.module:name`."""
-    recipes = recipes_of(word)
+    recipes = recipes_of(named)
     stages = recipes.stages[cfg.preset]
     if not stages:
-        raise UserError(f"{word} has no stages of preset {cfg.preset}: skills= leaves it out")
+        raise UserError(f"{named} has no stages of preset {cfg.preset}: skills= leaves it out")
     if cfg.stop_after is not None:
         stages = stages[: stages.index(recipes.stage(cfg.preset, cfg.stop_after)) + 1]
-    return [_step(cfg, word, stage, place) for place, stage in enumerate(stages, start=1)]
+    return [_step(cfg, named, stage, place) for place, stage in enumerate(stages, start=1)]
 
 
-def _step(cfg: TrainSkillsCfg, word: str, stage: Stage, place: int) -> Step:
-    skill, (module, colon, _) = SKILLS.find(word), word.rpartition(":")
+def _step(cfg: TrainSkillsCfg, named: str, stage: Stage, place: int) -> Step:
+    skill, (module, colon, _) = SKILLS.find(named), named.rpartition(":")
     folder = output_folder(cfg) / skill.name / stage.name
     task = f"{module}{colon}{skill.task}"
     if stage.method == "average":
         return Step(skill.name, task, stage, place, folder, None)
-    words = [word, f"stage={stage.name}", f"preset={cfg.preset}", f"seed={cfg.seed}"]
-    words += [*_threads(cfg), *cfg.passed_on, f"run_dir={folder}", "resume=auto"]
-    words = overlaid(words)
+    overrides = [named, f"stage={stage.name}", f"preset={cfg.preset}", f"seed={cfg.seed}"]
+    overrides += [*_threads(cfg), *cfg.passed_on, f"run_dir={folder}", "resume=auto"]
+    overrides = overlaid(overrides)
     try:
-        settings = load_training("train-skill", words)
+        settings = load_training("train-skill", overrides)
     except UserError as error:
         raise UserError(f"{skill.name}, stage {stage.name}: {error}") from error
     assert isinstance(settings, TrainSkillCfg)
     check_run_folder(folder, "auto")
-    return Step(skill.name, task, stage, place, folder, settings, ("train-skill", *words))
+    return Step(skill.name, task, stage, place, folder, settings, ("train-skill", *overrides))
 
 
 def _threads(cfg: TrainSkillsCfg) -> list[str]:

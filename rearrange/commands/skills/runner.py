@@ -31,7 +31,7 @@ class Task:
     name: str
     is_over: Callable[[], bool]
     """Whether there is nothing left to do, asked when its turn comes."""
-    words: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     """What follows `rearrange` in a process of its own."""
     log: Path | None = None
     work: Callable[[], None] | None = None
@@ -124,7 +124,7 @@ def start(task: Task) -> subprocess.Popen[bytes]:
         task.log.parent.mkdir(parents=True, exist_ok=True)
         with open(task.log, "ab") as log:
             return subprocess.Popen(
-                [sys.executable, *options, *host, *task.words],
+                [sys.executable, *options, *host, *task.arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
     except OSError as error:

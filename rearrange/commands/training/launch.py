@@ -3,7 +3,7 @@
     skills x seeds --> `train-skill NAME seed=S run_dir=... resume=auto` --> RankGroup --> table
 
 Ray queues what does not fit. A training whose machine is lost starts again on another one and goes
-on from its newest checkpoint; so do all of them, by the same words, if this command itself is lost.
+on from its newest checkpoint; if this command itself is lost, typing it again makes all go on.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 from rearrange.cluster.ray_session import connected
 from rearrange.cluster.scheme import SchemeCfg
+from rearrange.commands.overrides import overlaid
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import check_run_folder, newest_metrics, what_to_train
-from rearrange.commands.words import overlaid
 from rearrange.configs.schema import LaunchCfg
 from rearrange.errors import UserError
 from rearrange.system.stop_signals import StopSignals
@@ -36,7 +36,7 @@ HEADINGS = ("run", "state", "steps", "done", "steps/s", "return", "success", "re
 class Job:
     """One training."""
 
-    words: list[str]
+    arguments: list[str]
     run_dir: Path
     total_steps: int
     scheme: SchemeCfg
@@ -54,7 +54,7 @@ def run(settings: LaunchCfg) -> int:
         from rearrange.cluster.rank_group import RankGroup, look_until_over
 
         folder = os.getcwd()
-        groups = [RankGroup(job.run_dir.name, job.words, job.scheme, folder) for job in jobs]
+        groups = [RankGroup(job.run_dir.name, job.arguments, job.scheme, folder) for job in jobs]
         board = Board(jobs, groups)
         look_until_over(groups, stop, board.show)
     print(board.table())
@@ -66,22 +66,22 @@ def run(settings: LaunchCfg) -> int:
 
 def plan(settings: LaunchCfg) -> list[Job]:
     """The trainings, looked at as far as can be without starting them."""
-    for word in settings.passed_on:
-        if (key := word.partition("=")[0]) in OWN:
+    for override in settings.passed_on:
+        if (key := override.partition("=")[0]) in OWN:
             raise UserError(f"launch sets {key} itself, from skills, envs, seeds and run_root")
     subjects = [("train-skill", f"skill={name}") for name in settings.skills]
     subjects += [("train", f"env={name}") for name in settings.envs]
     jobs = []
     for verb, what in subjects:
-        words = overlaid([what, "scheme=ray", *settings.passed_on, "resume=auto"])
-        cfg = load_training(verb, words)
+        overrides = overlaid([what, "scheme=ray", *settings.passed_on, "resume=auto"])
+        cfg = load_training(verb, overrides)
         if cfg.scheme.name != "ray":
             raise UserError(f"launch runs its trainings on Ray, not by scheme={cfg.scheme.name}")
         for seed in settings.seeds:
             name = f"{what_to_train(cfg).short_name}-{cfg.mode}-{seed}"
             run_dir = Path(settings.run_root).expanduser() / name
             check_run_folder(run_dir, "auto")
-            own = [verb, *words, f"seed={seed}", f"run_dir={run_dir}"]
+            own = [verb, *overrides, f"seed={seed}", f"run_dir={run_dir}"]
             jobs.append(Job(own, run_dir, cfg.total_steps, cfg.scheme))
     names = [job.run_dir for job in jobs]
     if len({*names}) < len(names):
@@ -114,7 +114,7 @@ class Board:
         for job, group in zip(self._jobs, self._groups, strict=True):
             state = group.state if group.exit_code is None else _ending(group.exit_code)
             where = ",".join(group.nodes)
-            rows.append((job.run_dir.name, state, *_figures(job), str(group.restarts), where))
+            rows.append((job.run_dir.name, state, *_metrics_of(job), str(group.restarts), where))
         widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -122,7 +122,7 @@ class Board:
         )
 
 
-def _figures(job: Job) -> tuple[str, ...]:
+def _metrics_of(job: Job) -> tuple[str, ...]:
     """steps, done, steps/s, return, success."""
     line = newest_metrics(job.run_dir)
     if not line:

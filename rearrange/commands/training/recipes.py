@@ -14,8 +14,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from rearrange.commands.overrides import nearest_key, setting_kinds
 from rearrange.commands.settings import flattened, yaml_file
-from rearrange.commands.words import nearest_key, setting_kinds
 from rearrange.configs.choices import option_values
 from rearrange.configs.stages import BEFORE, KINDS, PRESETS, Recipe, Stage
 from rearrange.configs.training import TrainSkillCfg

@@ -1,10 +1,10 @@
 """Which settings a training really has: the layers between the schema and the command line.
 
     schema, presets  <  first actions  <  what suits the spaces, or the skill's recipe  <  its stage
-                     <  the words of the command line
+                     <  the command line's overrides
 
-`train` takes what suits the environment's spaces (`suiting.yaml`), `train-skill` the recipe of its
-kind and, with `stage=`, that stage (`stages.yaml`, `skill/NAME.yaml`).
+`train` takes the defaults for the environment's spaces (`space_defaults.yaml`), `train-skill` the
+recipe of its kind and, with `stage=`, that stage (`stages.yaml`, `skill/NAME.yaml`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rearrange.commands.overrides import Given, read
 from rearrange.commands.settings import Layer, compose, merged, yaml_file
 from rearrange.commands.training.recipes import begins_with, recipes_of, weights_of
 from rearrange.commands.training.subject import (
@@ -21,7 +22,6 @@ from rearrange.commands.training.subject import (
     stages_folder,
     what_to_train,
 )
-from rearrange.commands.words import Given, read
 from rearrange.configs.stages import Recipe, Stage
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 from rearrange.errors import UserError
@@ -33,13 +33,13 @@ CHAIN = "imitation_ver"  # the method that is several trainings
 RECIPE_NETWORKS = ("auto", "small")  # presets that recipes are for; others learn as the paper says
 
 
-def load_training(verb: str, words: list[str]) -> AnyRunCfg:
+def load_training(verb: str, overrides: list[str]) -> AnyRunCfg:
     """The settings that a training verb will run with.
 
-    Raises UserError for a mistake in the words, for values that do not go together, and for an
+    Raises UserError for a mistake in the overrides, for values that do not go together, and for an
     environment that is not there or whose spaces the trainer cannot take.
     """
-    return resolved(read(verb, words))
+    return resolved(read(verb, overrides))
 
 
 def resolved(given: Given) -> AnyRunCfg:
@@ -62,9 +62,9 @@ def resolved(given: Given) -> AnyRunCfg:
 # --- any environment ------------------------------------------------------------------------------
 
 
-def suiting() -> dict[str, Layer]:
+def space_defaults() -> dict[str, Layer]:
     """What `train` takes for each kind of environment."""
-    return yaml_file("suiting.yaml")
+    return yaml_file("space_defaults.yaml")
 
 
 def _env_layers(given: Given) -> list[Layer]:
@@ -74,7 +74,7 @@ def _env_layers(given: Given) -> list[Layer]:
     subject = Subject(draft.env, kwargs, "", elsewhere)
     observation, action = _spaces(subject)
     is_seeing = any(len(spec.shape) == 3 for spec in observation.values())
-    layers = [suiting()["pictures" if is_seeing else action.kind]]
+    layers = [space_defaults()["pictures" if is_seeing else action.kind]]
     if draft.warm_start is None:
         layers.insert(0, _first(subject))
     return layers

@@ -22,6 +22,7 @@ from gymnasium.vector import VectorEnv
 
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
+from rearrange.commands.overrides import overlaid
 from rearrange.commands.training.resolve import CHAIN, chain
 from rearrange.commands.training.subject import (
     Subject,
@@ -29,13 +30,12 @@ from rearrange.commands.training.subject import (
     save_config,
     what_to_train,
 )
-from rearrange.commands.words import overlaid
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.skills.deployed.skill_files import find_weights
-from rearrange.skills.network.growing import with_senses
 from rearrange.skills.network.policy import SkillPolicy, build_policy
 from rearrange.skills.network.policy_cfg import policy_json
+from rearrange.skills.network.warm_start import with_new_inputs
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import complain, say
@@ -70,8 +70,8 @@ def run(settings: AnyRunCfg) -> int:
     if settings.scheme.name in SPREAD and not is_placed(os.environ):
         check_run_folder(settings.folder, settings.resume)
         given = settings.given
-        words = overlaid([*given.words, "resume=auto"])
-        return run_spread([given.verb, *words], settings.scheme)
+        overrides = overlaid([*given.overrides, "resume=auto"])
+        return run_spread([given.verb, *overrides], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
         if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
             return train_in_stages(settings, ranks)
@@ -232,7 +232,7 @@ def first_policy(
         raise UserError(f"{source} was trained in {trained_in}, not in {subject.env_id}")
     weights = {name: tensor.float() for name, tensor in weights.items()}
     own = policy.state_dict()
-    weights = with_senses(weights, own, policy.embedding)
+    weights = with_new_inputs(weights, own, policy.embedding)
     if settings.fresh_log_std:
         weights |= {name: own[name] for name in own if name.endswith("log_std")}
     other_shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
@@ -280,7 +280,7 @@ def _best(best: dict[str, Any] | None) -> str:
 
 
 def _mean(statistics: dict[str, float] | None, form: str) -> str:
-    """Mean, spread and number of a figure over the last episodes."""
+    """Mean, spread and number of a metric over the last episodes."""
     if statistics is None:
         return "none"
     mean, std = form.format(statistics["mean"]), form.format(statistics["std"])

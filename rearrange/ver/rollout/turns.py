@@ -7,8 +7,8 @@
     free          collecting never waits for learning        async: weights change under way
 
 Each yields (storage, report). The storage is the caller's until it asks for the next one. Where
-there are several ranks they synchronise (`meet`) after each rollout, in the caller's thread; see
-`meeting.py`.
+there are several ranks they `synchronise` after each rollout, in the caller's thread; see
+`rank_sync.py`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from rearrange.ver.rollout.report import CollectReport
 from rearrange.ver.rollout.storage import RolloutStorage
 
 Rollouts = Generator[tuple[RolloutStorage, CollectReport], None, None]
-Meet = Callable[[Callable[[], CollectReport], RolloutStorage, RolloutStorage], CollectReport]
+Synchronise = Callable[[Callable[[], CollectReport], RolloutStorage, RolloutStorage], CollectReport]
 """What collects, the storage it fills and that of the rollout before; gives what it gives."""
 
 
 def alone(
     collect: Callable[[], CollectReport], storage: RolloutStorage, previous: RolloutStorage
 ) -> CollectReport:
-    """Meets nobody."""
+    """A single process synchronises with nobody."""
     return collect()
 
 
-def in_turn(collector: Collector, storage: RolloutStorage, meet: Meet = alone) -> Rollouts:
+def in_turn(
+    collector: Collector, storage: RolloutStorage, synchronise: Synchronise = alone
+) -> Rollouts:
     """One storage, filled again and again."""
     while True:
-        report = meet(lambda: collector.collect(storage), storage, storage)
+        report = synchronise(lambda: collector.collect(storage), storage, storage)
         yield storage, report
         collector.carry(storage, storage)
 
@@ -48,12 +50,12 @@ def overlapped(
     collector: Collector,
     storages: list[RolloutStorage],  # two
     refresh: Callable[[], None],  # gives the policy that acts the newest weights
-    meet: Meet = alone,
+    synchronise: Synchronise = alone,
 ) -> Rollouts:
     """The next rollout is collected while the caller learns from this one."""
     full, empty = storages
     with ThreadPoolExecutor(1, "collector", _one_torch_thread) as thread:
-        report = meet(thread.submit(collector.collect, full).result, full, empty)
+        report = synchronise(thread.submit(collector.collect, full).result, full, empty)
         while True:
             collector.carry(full, empty)
             refresh()
@@ -62,7 +64,7 @@ def overlapped(
                 yield full, report
             finally:  # also when the caller stops: nothing else may run the policy then
                 wait([job])
-            report = meet(job.result, empty, full)
+            report = synchronise(job.result, empty, full)
             full, empty = empty, full
 
 

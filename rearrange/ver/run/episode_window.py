@@ -1,10 +1,10 @@
-"""The finished episodes that a training's figures are of.
+"""The finished episodes that a training's metrics are of.
 
     environment 0   e e e e e [e e e]
     environment 1         e    [e e e]     the newest of each, as many of one as of another
     environment 2              [  e  ]
 
-    figure = mean over environments of (mean over the environment's newest episodes)
+    metric = mean over environments of (mean over the environment's newest episodes)
 
 Each environment weighs the same, on whatever rank it is: the quick ones end more episodes, and
 would else decide. First episodes that `start_mode` cut short are counted and not averaged.

@@ -4,7 +4,7 @@
     store            what one of them answered goes into the rollout     a step at a time
     compute_returns  a full rollout's steps are judged: advantages,      [S] at a time
                      returns, weights
-    update           the policy learns from it; figures to log
+    update           the policy learns from it; metrics to log
 
 All but `update` have an answer here already: the policy's own actions, stored as they are, judged
 by generalised advantage estimation. PPO (`ppo_learner.py`) and imitation (`imitation.py`) are two

@@ -97,7 +97,7 @@ class Imitation(Learner):
     def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
         """One over the new rollout, the others over rollouts drawn from the memory.
 
-        Figures are of what was not learned from before.
+        Metrics are of what was not learned from before.
         """
         memory = self._rollouts
         memory.add(storage, *sequences)

@@ -33,7 +33,7 @@ from rearrange.ver.update.algorithm import (
 )
 from rearrange.ver.update.packing import PackedRows, minibatch_rows
 
-Figures = dict[str, float]
+Metrics = dict[str, float]
 
 
 class Pass(NamedTuple):
@@ -67,7 +67,7 @@ class Learner(Algorithm):
     def optimizers(self) -> dict[str, Optimizer]:
         return {"optimizer": self.optimizer}
 
-    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> Figures:
+    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> Metrics:
         cfg = self.cfg.ppo
         for group in self.optimizer.param_groups:
             group["lr"] = cfg.learning_rate * turn.lr_factor
@@ -77,7 +77,7 @@ class Learner(Algorithm):
             parts = minibatch_rows(
                 *one.sequences, cfg.num_minibatches, self.rng, cfg.max_sequence_length
             )
-            of_pass: list[Figures] = []
+            of_pass: list[Metrics] = []
             for part in parts:
                 is_cut = turn.should_cut()
                 if is_cut:
@@ -85,15 +85,15 @@ class Learner(Algorithm):
                 of_pass.append(self._step(one.rows, part))
                 turn.after_step()
             if one.is_told_of:
-                for name, value in (item for figures in of_pass for item in figures.items()):
+                for name, value in (item for metrics in of_pass for item in metrics.items()):
                     stats[name].append(value)
             if is_cut or self._is_enough(of_pass):
                 break
         fresh = torch.from_numpy(fresh_sequences(storage, sequences).rows).to(self.device)
         seen = {name: array[fresh] for name, array in storage.observation.items()}
         self.policy.observe(seen, self.ranks.gather_rows)
-        figures = {name: float(np.mean(values)) for name, values in stats.items()}
-        return figures | self._figures(storage, sequences, turn, stats)
+        metrics = {name: float(np.mean(values)) for name, values in stats.items()}
+        return metrics | self._metrics(storage, sequences, turn, stats)
 
     # --- what they differ in -------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Learner(Algorithm):
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         """What is minimised, scalars to log, and what the policy thinks of the steps now."""
 
-    def _is_enough(self, figures: list[Figures]) -> bool:
+    def _is_enough(self, metrics: list[Metrics]) -> bool:
         """Whether an update ends after a pass whose minibatches have these metrics."""
         return False
 
@@ -116,9 +116,9 @@ class Learner(Algorithm):
     def _after_step(self) -> None:
         """The optimiser was stepped: so may be others."""
 
-    def _figures(
+    def _metrics(
         self, storage: RolloutStorage, sequences: Sequences, turn: Turn, stats: dict[str, list]
-    ) -> Figures:
+    ) -> Metrics:
         """Of the rollout as a whole. `stats`: what is told of its minibatches, one by one."""
         order, lengths = sequences
         returns, values = storage.returns[order], storage.value.cpu().numpy()[order]
@@ -140,7 +140,7 @@ class Learner(Algorithm):
 
     # --- one minibatch -------------------------------------------------------------------------
 
-    def _step(self, storage: RolloutRows, part: PackedRows) -> Figures:
+    def _step(self, storage: RolloutRows, part: PackedRows) -> Metrics:
         """One optimiser step on one minibatch; nothing to tell of one that was skipped."""
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
@@ -173,7 +173,7 @@ class Learner(Algorithm):
         evaluation: Evaluation,
         loss: float,
         norm: float,
-    ) -> Figures:
+    ) -> Metrics:
         """Names the step that is to blame; the optimiser is not stepped."""
         self.optimizer.zero_grad(set_to_none=True)
         error = (evaluation.value.detach() - minibatch.returns).abs() + minibatch.advantage.abs()

@@ -18,7 +18,7 @@ from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
 from rearrange.ver.update.algorithm import ALGORITHMS, Columns, LearnerCfg, Sequences, Turn
 from rearrange.ver.update.entropy import EntropyCoefficient
-from rearrange.ver.update.learner import Figures, Learner, Pass
+from rearrange.ver.update.learner import Learner, Metrics, Pass
 from rearrange.ver.update.packing import minibatch_rows
 from rearrange.ver.update.ppo import ppo_loss, vtrace
 
@@ -51,7 +51,7 @@ class PPO(Learner):
     def modules(self) -> dict[str, nn.Module]:
         return {"entropy": self.entropy}
 
-    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> Figures:
+    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> Metrics:
         self._critic_only = turn.num_updates < self.cfg.ppo.critic_updates
         return super().update(storage, sequences, turn)
 
@@ -59,9 +59,9 @@ class PPO(Learner):
         for _ in range(self.cfg.ppo.num_epochs):
             yield Pass(storage, sequences)
 
-    def _is_enough(self, figures: list[Figures]) -> bool:
+    def _is_enough(self, metrics: list[Metrics]) -> bool:
         most = self.cfg.ppo.target_kl
-        divergences = [found.get("ppo/approx_kl", 0.0) for found in figures]
+        divergences = [found.get("ppo/approx_kl", 0.0) for found in metrics]
         return most is not None and float(np.mean(divergences)) > most
 
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
@@ -90,14 +90,14 @@ class PPO(Learner):
             self.entropy_optimizer.step()
             self.entropy.project()
 
-    def _figures(
+    def _metrics(
         self, storage: RolloutStorage, sequences: Sequences, turn: Turn, stats: dict[str, list]
-    ) -> Figures:
-        figures = super()._figures(storage, sequences, turn, stats)
+    ) -> Metrics:
+        metrics = super()._metrics(storage, sequences, turn, stats)
         if divergences := stats.get("ppo/approx_kl"):
             # 0 bar what was carried over, if who acted had the weights that are learned.
-            figures["ppo/first_kl"] = divergences[0]
-        return figures | {"ppo/entropy_coef": float(self.entropy.value)}
+            metrics["ppo/first_kl"] = divergences[0]
+        return metrics | {"ppo/entropy_coef": float(self.entropy.value)}
 
     # --- data that lags behind -----------------------------------------------------------------
 

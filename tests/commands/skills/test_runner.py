@@ -48,7 +48,7 @@ def test_a_failure_ends_its_queue_alone(tmp_path):
 
 def test_a_signal_is_handed_on_and_the_work_saved(tmp_path):
     stop, seen, started = StopSignals(), [], time.monotonic()
-    words = (*TRAIN, "total_steps=100000000", f"run_dir={tmp_path / 'run'}")
+    arguments = (*TRAIN, "total_steps=100000000", f"run_dir={tmp_path / 'run'}")
     metrics = tmp_path / "run/metrics.jsonl"
 
     def look(names):
@@ -56,7 +56,7 @@ def test_a_signal_is_handed_on_and_the_work_saved(tmp_path):
         if metrics.exists() and metrics.read_text():
             stop.request(signal.SIGTERM)
 
-    tasks = [Task("long", lambda: False, words, tmp_path / "log"), noting("next", seen)]
+    tasks = [Task("long", lambda: False, arguments, tmp_path / "log"), noting("next", seen)]
     outcome = run_queues({"a": tasks}, 1, stop, look)
     assert outcome.is_stopped and not outcome.failures and not seen
     assert json.loads((tmp_path / "run/summary.json").read_text())["stopped_by"] == "SIGTERM"

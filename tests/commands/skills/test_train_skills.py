@@ -37,8 +37,8 @@ def steps_of(path):
 
 
 def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys):
-    out, words = tmp_path / "out", [*WORDS, f"output={tmp_path / 'out'}"]
-    command = [sys.executable, "-m", "rearrange", *words, "total_steps=1000000"]
+    out, overrides = tmp_path / "out", [*WORDS, f"output={tmp_path / 'out'}"]
+    command = [sys.executable, "-m", "rearrange", *overrides, "total_steps=1000000"]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
     metrics = out / "close_drawer/cells/metrics.jsonl"
     try:
@@ -57,7 +57,7 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     before = steps_of(metrics)
 
     total = before[-1] + 64
-    assert cli.main([*words, f"total_steps={total}"]) == 0
+    assert cli.main([*overrides, f"total_steps={total}"]) == 0
     assert steps_of(metrics) == [*before, total]  # nothing is trained twice
     assert steps_of(out / "close_drawer/cells_ver/metrics.jsonl")[-1] == total
     assert "2 of 2 stages in " in capsys.readouterr().out
@@ -72,13 +72,13 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
 
     modified = (out / "close_drawer/cells_ver/summary.json").stat().st_mtime_ns
     written = (out / "close_drawer.safetensors").stat().st_mtime_ns
-    assert cli.main([*words, f"total_steps={total}"]) == 0  # all of it is done
+    assert cli.main([*overrides, f"total_steps={total}"]) == 0  # all of it is done
     assert (out / "close_drawer/cells_ver/summary.json").stat().st_mtime_ns == modified
     assert (out / "close_drawer.safetensors").stat().st_mtime_ns == written
-    assert cli.main([*words, f"total_steps={total}", "seed=1"]) == 2
+    assert cli.main([*overrides, f"total_steps={total}", "seed=1"]) == 2
     assert "choose another output" in capsys.readouterr().err
 
-    steps = plan(load("train-skills", [*words[1:], f"total_steps={total}"]))["close_drawer"]
+    steps = plan(load("train-skills", [*overrides[1:], f"total_steps={total}"]))["close_drawer"]
     mean = replace(steps[-1], stage=Stage(name="mean", method="average", average=["cells_ver"]))
     mean = replace(mean, folder=out / "close_drawer/mean", settings=None)
     write_mean(mean, [*steps, mean])
@@ -89,7 +89,7 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("overrides", "message"),
     [
         (["skills=pik"], "unknown skill 'pik': did you mean 'pick'?"),
         (
@@ -105,9 +105,9 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
         (["max_hours=-1"], "max_hours must not be negative"),
     ],
 )
-def test_mistakes_are_found_before_anything_is_started(tmp_path, words, message):
+def test_mistakes_are_found_before_anything_is_started(tmp_path, overrides, message):
     with pytest.raises(UserError) as caught:
-        plan(load("train-skills", [f"output={tmp_path}", *words]))
+        plan(load("train-skills", [f"output={tmp_path}", *overrides]))
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not any(tmp_path.iterdir())
 
@@ -117,7 +117,7 @@ def test_each_stage_is_a_command_that_anyone_can_type(tmp_path):
     steps = plan(cfg)["pick"]
     at = [step.stage.name for step in steps].index("cells_ver")
     before, after = steps[at - 1 : at + 1]
-    assert after.words == (
+    assert after.arguments == (
         "train-skill", "pick", "stage=cells_ver", "preset=laptop", "seed=3", "num_threads=1",
         f"run_dir={tmp_path}/pick/cells_ver", "resume=auto",
     )  # fmt: skip
@@ -142,8 +142,13 @@ TABLE = {"machine": "a machine", "steps_per_second": {"small_imitation_blind": 1
 
 
 def test_the_hours_left_follow_the_measured_rate(tmp_path):
-    words = ["skills=pick,place", "stop_after=cells", f"output={tmp_path}", "total_steps=600000"]
-    steps = all_steps(plan(load("train-skills", words)))
+    overrides = [
+        "skills=pick,place",
+        "stop_after=cells",
+        f"output={tmp_path}",
+        "total_steps=600000",
+    ]
+    steps = all_steps(plan(load("train-skills", overrides)))
     rates = Rates(steps, TABLE)
     assert rates.all_left() == 12_000.0  # 1.2 M steps, 100 a second
     assert rates.all_left(jobs=2) == 6_000.0 and rates.all_left(jobs=9) == 6_000.0
@@ -162,8 +167,8 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
 
 
 def test_the_curves_of_stages_follow_one_another(tmp_path):
-    words = ["skills=place", "stop_after=cells_ver", f"output={tmp_path}", "total_steps=20000"]
-    steps = plan(load("train-skills", words))["place"]
+    overrides = ["skills=place", "stop_after=cells_ver", f"output={tmp_path}", "total_steps=20000"]
+    steps = plan(load("train-skills", overrides))["place"]
     assert curves(steps) is None
     for step in steps:
         of_a_run(step.folder, 20_000, 50.0)
@@ -174,8 +179,8 @@ def test_the_curves_of_stages_follow_one_another(tmp_path):
 
 
 def test_a_stage_is_compared_with_the_one_before_in_the_same_episodes(tmp_path):
-    words = ["skills=pick", "stop_after=cells_ver", f"output={tmp_path}", "evaluate_episodes=4"]
-    cfg = load("train-skills", words)
+    overrides = ["skills=pick", "stop_after=cells_ver", f"output={tmp_path}", "evaluate_episodes=4"]
+    cfg = load("train-skills", overrides)
     cells, after = plan(cfg)["pick"][:2]
     for step, solved in ((cells, [1, 1, 0, 0]), (after, [0, 1, 1, 1])):
         assert turned(cfg, cells, after) is None

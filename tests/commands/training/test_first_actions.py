@@ -46,7 +46,7 @@ def test_no_skill_with_any_network_stops_at_once(task):
 
 @torch.inference_mode()
 @pytest.mark.parametrize(
-    "verb, words",
+    "verb, arguments",
     [
         ("train-skill", ["close_fridge", "policy=paper"]),
         ("train-skill", ["close_drawer", "policy=paper", "action_space=stationary"]),
@@ -56,10 +56,10 @@ def test_no_skill_with_any_network_stops_at_once(task):
         ("train", ["env=rearrange/TidyHouse-v0", "policy=mlp", "env_kwargs.depth=false"]),
     ],
 )
-def test_nor_with_other_actions_or_by_the_other_verb(verb, words):
+def test_nor_with_other_actions_or_by_the_other_verb(verb, arguments):
     narrow = [f"policy.encoder.{size}" for size in ("base_width=4", "image_size=16")]
     narrow += ["policy.encoder.norm_groups=1", "policy.encoder.compressed_size=64"]
-    cfg = load_training(verb, [*words, *narrow, "policy.lstm_hidden=16"])
+    cfg = load_training(verb, [*arguments, *narrow, "policy.lstm_hidden=16"])
     subject = what_to_train(cfg)
     seen, actions = read_spaces(subject.env_id, subject.kwargs)
     policy = build_policy(observation_spec(seen), action_spec(actions), cfg.policy)
@@ -75,7 +75,7 @@ def test_nor_with_other_actions_or_by_the_other_verb(verb, words):
 
 
 @pytest.mark.parametrize(
-    "words", [["pick"], ["navigate", "method=imitation"], ["navigate", "warm_start=runs/a"]]
+    "arguments", [["pick"], ["navigate", "method=imitation"], ["navigate", "warm_start=runs/a"]]
 )
-def test_where_nothing_is_to_be_kept_from_stopping_no_means_are_given(words):
-    assert load_training("train-skill", words).policy.initial_means == []
+def test_where_nothing_is_to_be_kept_from_stopping_no_means_are_given(arguments):
+    assert load_training("train-skill", arguments).policy.initial_means == []

@@ -11,8 +11,8 @@ from rearrange.commands.training.subject import newest_metrics
 from rearrange.errors import UserError
 
 
-def jobs_of(*words):
-    return plan(load("launch", list(words)))
+def jobs_of(*overrides):
+    return plan(load("launch", list(overrides)))
 
 
 def test_each_skill_is_trained_with_each_seed_in_a_folder_of_its_own(tmp_path):
@@ -24,17 +24,17 @@ def test_each_skill_is_trained_with_each_seed_in_a_folder_of_its_own(tmp_path):
         "pick-nover-3", "pick-nover-4", "place-nover-3", "place-nover-4",
         "CartPole-v1-nover-3", "CartPole-v1-nover-4",
     ]  # fmt: skip
-    assert jobs[3].words == [
+    assert jobs[3].arguments == [
         "train-skill", "skill=place", "scheme=ray", "mode=nover", "total_steps=500",
         "scheme.num_cpus=2", "resume=auto", "seed=4", f"run_dir={tmp_path / 'place-nover-4'}",
     ]  # fmt: skip
-    assert jobs[4].words[:2] == ["train", "env=CartPole-v1"]
+    assert jobs[4].arguments[:2] == ["train", "env=CartPole-v1"]
     assert (jobs[0].total_steps, jobs[0].scheme.num_cpus) == (500, 2.0)
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("overrides", "message"),
     [
         (["skills=pik"], "unknown skill 'pik': did you mean 'pick'?"),
         (["envs=CartPol-v1"], "did you mean CartPole-v1"),
@@ -44,9 +44,9 @@ def test_each_skill_is_trained_with_each_seed_in_a_folder_of_its_own(tmp_path):
         (["envs=a:CartPole-v1,b:CartPole-v1"], "No module named 'a'"),
     ],
 )
-def test_mistakes_are_found_before_anything_is_started(words, message, tmp_path):
+def test_mistakes_are_found_before_anything_is_started(overrides, message, tmp_path):
     with pytest.raises(UserError) as caught:
-        jobs_of(*words, f"run_root={tmp_path}")
+        jobs_of(*overrides, f"run_root={tmp_path}")
     assert message in str(caught.value)
 
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from rearrange.commands.overrides import group_options, read
 from rearrange.commands.settings import flattened, load
 from rearrange.commands.training.recipes import read_recipes, recipes_of
 from rearrange.commands.training.resolve import chain, load_training, stage_layer
 from rearrange.commands.training.subject import run_folder, what_to_train
-from rearrange.commands.words import group_options, read
 from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.tasks.rules.names import SKILL_TASKS
 from rearrange.tasks.rules.rulebook import make_task
 
-# Made by the code of commit 0db3c6e, whose recipes were words of a command line: each setting
+# Made by the code of commit 0db3c6e, whose recipes were arguments of a command line: each setting
 # under its dotted name, `made_with` what the environment is made with. "usual" holds unless a case
 # says otherwise. Since then imitation and what follows it choose the precision by the machine.
 RECORDED = json.loads((Path(__file__).parents[2] / "data/resolved_settings.json").read_text())
@@ -44,16 +44,16 @@ def differences(settings, expected):
 
 @pytest.mark.parametrize("case", [name for name in NAMES if "#" not in name])
 def test_settings_are_those_of_before(case):
-    verb, *words = case.split()
-    assert not differences(load_training(verb, words), RECORDED["cases"][case])
+    verb, *arguments = case.split()
+    assert not differences(load_training(verb, arguments), RECORDED["cases"][case])
 
 
 @pytest.mark.parametrize(
     "case", sorted({n.partition(" #")[0] for n in RECORDED["cases"] if "#" in n})
 )
 def test_so_are_those_of_imitation_and_then_ver(case):
-    verb, *words = case.split()
-    stages = chain(read(verb, [*words, "run_dir=RUN"]))
+    verb, *arguments = case.split()
+    stages = chain(read(verb, [*arguments, "run_dir=RUN"]))
     expected = [v for name, v in RECORDED["cases"].items() if name.startswith(f"{case} #")]
     assert len(stages) == len(expected)
     for settings, values in zip(stages, expected, strict=True):
@@ -112,8 +112,13 @@ def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(sk
         assert stages, preset
         before = None
         for stage in stages:
-            words = [skill, f"stage={stage.name}", f"preset={preset}", "run_dir=OUT/" + stage.name]
-            cfg = load_training("train-skill", words)
+            arguments = [
+                skill,
+                f"stage={stage.name}",
+                f"preset={preset}",
+                "run_dir=OUT/" + stage.name,
+            ]
+            cfg = load_training("train-skill", arguments)
             assert cfg.total_steps == stage.total_steps or stage.total_steps is None
             assert cfg.warm_start == (f"OUT/{before}" if before else None)
             subject = what_to_train(cfg)
@@ -136,14 +141,14 @@ def test_a_stage_after_a_mean_begins_with_its_file():
 
 
 def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
-    words = ["pick", "stage=cells_ver", "run_dir=OUT/cells_ver"]
-    cfg = load_training("train-skill", words)
+    arguments = ["pick", "stage=cells_ver", "run_dir=OUT/cells_ver"]
+    cfg = load_training("train-skill", arguments)
     assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
     assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-7.5, -2.1)  # of the stage
     assert (cfg.num_steps, cfg.policy.has_levelled) == (512, True)  # of the recipe
     assert cfg.env_kwargs == {"ranges": "camera", "starts": "varied", "depth": False}
     given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]
-    cfg = load_training("train-skill", [*words, *given])
+    cfg = load_training("train-skill", [*arguments, *given])
     assert (cfg.total_steps, cfg.ppo.num_epochs, cfg.warm_start) == (9, 1, "A")
     assert cfg.env_kwargs["starts"] == "task" and cfg.entropy.target == -7.5
 
@@ -158,7 +163,7 @@ def test_the_paper_s_stage_is_as_the_paper_says():
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["pick", "stage=cells_vr"], "laptop has no stage 'cells_vr': did you mean 'cells_ver'?"),
         (["pick", "preset=paper"], "preset= is for one stage, stage=NAME"),
@@ -166,7 +171,7 @@ def test_the_paper_s_stage_is_as_the_paper_says():
         (["pick", "method=imitation", "action_space=skill"], "needs action_space=full"),
     ],
 )
-def test_mistakes_of_the_user_are_one_line(words, message):
+def test_mistakes_of_the_user_are_one_line(arguments, message):
     with pytest.raises(UserError) as caught:
-        load_training("train-skill", words)
+        load_training("train-skill", arguments)
     assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""`rearrange train` and `train-skill` from the words to the files, the exit code and going on."""
+"""`rearrange train` and `train-skill`: from arguments to files, the exit code and going on."""
 
 import json
 import os
@@ -15,11 +15,11 @@ import yaml
 from gymnasium import spaces
 
 from rearrange import cli
+from rearrange.commands.overrides import overlaid, read
 from rearrange.commands.settings import compose
-from rearrange.commands.training.resolve import load_training, suiting
+from rearrange.commands.training.resolve import load_training, space_defaults
 from rearrange.commands.training.subject import check_run_folder, run_folder, what_to_train
 from rearrange.commands.training.train import first_policy
-from rearrange.commands.words import overlaid, read
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill
 from rearrange.system import folder_lock
@@ -30,17 +30,17 @@ from rearrange.ver.workers.spaces import action_spec, observation_spec
 SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads=1"]
 
 
-def works(capsys, *words):
+def works(capsys, *arguments):
     """What a command that must end well prints."""
-    code = cli.main(overlaid(words))  # the last of a key
+    code = cli.main(overlaid(arguments))  # the last of a key
     captured = capsys.readouterr()
     assert code == 0, captured.err
     return captured.out
 
 
-def fails(capsys, *words):
+def fails(capsys, *arguments):
     """The one line of a command that must fail."""
-    assert cli.main(overlaid(words)) == 2
+    assert cli.main(overlaid(arguments)) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
     assert captured.out == ""
@@ -50,8 +50,8 @@ def fails(capsys, *words):
 def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(folder_lock, "LEAVING_S", 0.0)
     run_dir = tmp_path / "run"
-    words = ["train", "env=CartPole-v1", *SMALL, f"run_dir={run_dir}"]
-    out = works(capsys, *words, "total_steps=1024")
+    arguments = ["train", "env=CartPole-v1", *SMALL, f"run_dir={run_dir}"]
+    out = works(capsys, *arguments, "total_steps=1024")
     assert re.search(r"^steps +1024 in ", out, flags=re.MULTILINE) and "CartPole-v1" in out
     summary = json.loads((run_dir / "summary.json").read_text())
     assert (summary["env"], summary["mode"], summary["total_steps"]) == ("CartPole-v1", "ver", 1024)
@@ -61,15 +61,15 @@ def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path, 
     assert config["num_envs"] == 4 and config["ppo"]["learning_rate"] == 1e-3
 
     with hold_folder(run_dir):
-        line = fails(capsys, *words, "resume=auto")
+        line = fails(capsys, *arguments, "resume=auto")
     assert f"{run_dir} is in use by process {os.getpid()}, since" in line
-    assert "is not empty: resume=auto goes on" in fails(capsys, *words)
-    other = [word.replace("CartPole-v1", "Acrobot-v1") for word in words]
+    assert "is not empty: resume=auto goes on" in fails(capsys, *arguments)
+    other = [word.replace("CartPole-v1", "Acrobot-v1") for word in arguments]
     assert "'CartPole-v1', here it is 'Acrobot-v1'" in fails(capsys, *other, "resume=auto")
-    line = fails(capsys, *words, "resume=auto", "policy.lstm_hidden=32")
+    line = fails(capsys, *arguments, "resume=auto", "policy.lstm_hidden=32")
     assert "policy.lstm_hidden is 64, here it is 32" in line
 
-    works(capsys, *words, "total_steps=1280", "resume=auto")
+    works(capsys, *arguments, "total_steps=1280", "resume=auto")
     steps = [json.loads(line)["step"] for line in (run_dir / "metrics.jsonl").open()]
     assert steps == [256, 512, 768, 1024, 1280]
 
@@ -80,8 +80,8 @@ FAULTY = ["train", "env=rearrange.workloads.faulty:Faulty-v0", "env_kwargs.broke
 @pytest.mark.parametrize(("fault", "raised"), [("value_error", "ValueError"), ("sys_exit", "Sys")])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_an_environments_own_error_is_shown_with_its_place(capsys, tmp_path, fault, raised):
-    words = [f"env_kwargs.fault={fault}", "env_kwargs.at_step=1", f"run_dir={tmp_path / 'run'}"]
-    assert cli.main([*FAULTY, *words]) == 1
+    arguments = [f"env_kwargs.fault={fault}", "env_kwargs.at_step=1", f"run_dir={tmp_path / 'run'}"]
+    assert cli.main([*FAULTY, *arguments]) == 1
     *trace, line = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: the environment's first step raised {raised}")
     assert any("faulty.py" in row for row in trace)
@@ -105,9 +105,16 @@ def test_a_folder_that_is_deleted_meanwhile_is_one_line_and_a_checkpoint(
 
 
 def test_a_skill_is_trained_in_the_home(capsys, tmp_path):
-    words = ["train-skill", "close_drawer", *SMALL, "num_envs=2", "num_steps=8", "total_steps=32"]
-    words += ["camera_size=16", "policy.lstm_hidden=32", "policy.encoder.base_width=4"]
-    out = works(capsys, *words, f"run_dir={tmp_path / 'run'}")
+    arguments = [
+        "train-skill",
+        "close_drawer",
+        *SMALL,
+        "num_envs=2",
+        "num_steps=8",
+        "total_steps=32",
+    ]
+    arguments += ["camera_size=16", "policy.lstm_hidden=32", "policy.encoder.base_width=4"]
+    out = works(capsys, *arguments, f"run_dir={tmp_path / 'run'}")
     assert "rearrange/CloseDrawer-v0" in out
     config = yaml.safe_load((tmp_path / "run/config.yaml").read_text())
     assert config["env"] == "rearrange/CloseDrawer-v0" and config["skill"]["name"] == "close_drawer"
@@ -149,8 +156,8 @@ def test_what_is_not_given_suits_the_spaces(env_id, policy, learning_rate):
 
 
 def test_what_is_given_stands_whatever_the_spaces():
-    words = ["env=CartPole-v1", "policy=auto", "policy.lstm_hidden=16", "ppo.learning_rate=0.5"]
-    cfg = load_training("train", words)
+    arguments = ["env=CartPole-v1", "policy=auto", "policy.lstm_hidden=16", "ppo.learning_rate=0.5"]
+    cfg = load_training("train", arguments)
     assert (cfg.policy.name, cfg.policy.lstm_hidden) == ("mlp_lstm", 16)
     assert cfg.ppo.learning_rate == 0.5 and cfg.normalize_rewards
     assert load_training("train", ["env=CartPole-v1", "policy=mlp"]).policy.name == "mlp"
@@ -160,7 +167,7 @@ def test_what_is_given_stands_whatever_the_spaces():
 
 
 def test_all_that_suits_can_be_read():
-    for layer in suiting().values():
+    for layer in space_defaults().values():
         assert compose(read("train", ["env=CartPole-v1"]), [layer]).policy.name != "auto"
 
 
@@ -176,7 +183,7 @@ def test_a_skills_environment_follows_the_network_and_the_words():
 
 
 @pytest.mark.parametrize(
-    "words, starts",
+    "arguments, starts",
     [
         ([], "reach"),
         (["policy=small"], "reach"),
@@ -186,14 +193,15 @@ def test_a_skills_environment_follows_the_network_and_the_words():
         (["warm_start=runs/a"], "varied"),
     ],
 )
-def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, starts):
+def test_only_the_small_network_with_fresh_weights_begins_within_reach(arguments, starts):
     assert (
-        what_to_train(load_training("train-skill", ["pick", *words])).kwargs.get("starts") == starts
+        what_to_train(load_training("train-skill", ["pick", *arguments])).kwargs.get("starts")
+        == starts
     )
 
 
 @pytest.mark.parametrize(
-    "words, num_steps",
+    "arguments, num_steps",
     [
         (["warm_start=runs/a", "env_kwargs.depth=false"], 512),
         (["warm_start=runs/a"], 128),
@@ -204,13 +212,13 @@ def test_only_the_small_network_with_fresh_weights_begins_within_reach(words, st
         (["env_kwargs.depth=false"], 128),
     ],
 )
-def test_ver_from_weights_and_without_pictures_has_large_rollouts(words, num_steps):
-    assert load_training("train-skill", ["pick", *words]).num_steps == num_steps
+def test_ver_from_weights_and_without_pictures_has_large_rollouts(arguments, num_steps):
+    assert load_training("train-skill", ["pick", *arguments]).num_steps == num_steps
 
 
 def test_the_same_words_find_the_same_folder():
-    def folder(verb, *words):
-        cfg = load_training(verb, list(words))
+    def folder(verb, *arguments):
+        cfg = load_training(verb, list(arguments))
         assert str(run_folder(cfg, what_to_train(cfg))) == cfg.run_dir
         return cfg.run_dir
 
@@ -268,9 +276,9 @@ SLIGHT = ["policy.hidden_sizes=16", "policy.vector_size=8", "policy.lstm_hidden=
 
 def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
     run_dir = tmp_path / "run"
-    words = ["train-skill", "close_drawer", *TINY, *SLIGHT, f"run_dir={run_dir}"]
+    arguments = ["train-skill", "close_drawer", *TINY, *SLIGHT, f"run_dir={run_dir}"]
     stages = ["method=imitation_ver", "imitation.total_steps=128", "blind_steps=64", "eyes=true"]
-    out = works(capsys, *words, *stages, "total_steps=64")
+    out = works(capsys, *arguments, *stages, "total_steps=64")
     assert out.count("steps     ") == 3
     taught, tuned, learned = (
         [json.loads(line) for line in (folder / "metrics.jsonl").open()]
@@ -283,7 +291,7 @@ def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
     assert config["warm_start"] == str(run_dir / "blind") and config["method"] == "imitation_ver"
 
     short = tmp_path / "short"
-    works(capsys, *words[:-1], f"run_dir={short}", *stages[:2], "total_steps=64")
+    works(capsys, *arguments[:-1], f"run_dir={short}", *stages[:2], "total_steps=64")
     config = yaml.safe_load((short / "config.yaml").read_text())
     assert config["warm_start"] == str(short / "imitation") and not (short / "blind").exists()
     assert config["env_kwargs"]["depth"] is False
@@ -293,21 +301,21 @@ def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
         capsys, *other, f"run_dir={tmp_path / 'other'}"
     )
     wider = [f"run_dir={tmp_path / 'wider'}", f"warm_start={run_dir}", "policy.lstm_hidden=24"]
-    assert "holds another network" in fails(capsys, *words, *wider)
+    assert "holds another network" in fails(capsys, *arguments, *wider)
     fixed = ["method=imitation", "action_space=stationary", f"run_dir={tmp_path / 'fixed'}"]
-    assert "needs action_space=full" in fails(capsys, *words, *fixed)
+    assert "needs action_space=full" in fails(capsys, *arguments, *fixed)
     assert not (tmp_path / "fixed").exists() and not (tmp_path / "wider").exists()
-    assert "method must be one of" in fails(capsys, *words, "method=magic")
+    assert "method must be one of" in fails(capsys, *arguments, "method=magic")
 
 
 @pytest.mark.parametrize("chunk", [4, 256])  # pictures; minibatches are larger, and smaller
 def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatch, chunk):
     """The first step of an update finds the probabilities that were stored, bar the rounding."""
     monkeypatch.setattr("rearrange.skills.network.pictures.encoder.CHUNK", chunk)
-    words = ["train-skill", "close_drawer", *TINY, *SLIGHT, "env_kwargs.depth=true"]
-    words += ["ppo.num_epochs=1", "ppo.num_minibatches=1", "ppo.learning_rate=0.01"]
-    words += ["camera_size=32", "policy.encoder.output_gain=1", "total_steps=256"]
-    works(capsys, *words, f"run_dir={tmp_path / 'run'}")
+    arguments = ["train-skill", "close_drawer", *TINY, *SLIGHT, "env_kwargs.depth=true"]
+    arguments += ["ppo.num_epochs=1", "ppo.num_minibatches=1", "ppo.learning_rate=0.01"]
+    arguments += ["camera_size=32", "policy.encoder.output_gain=1", "total_steps=256"]
+    works(capsys, *arguments, f"run_dir={tmp_path / 'run'}")
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").open()]
     assert len(lines) == 4
     for line in lines:
@@ -317,8 +325,8 @@ def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("widths", [(), ("fresh_log_std=true", "policy.initial_log_std=-2.1")])
 def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path, widths):
-    words = ["train-skill", "close_drawer", *TINY, *SLIGHT, "total_steps=64"]
-    works(capsys, *words, "method=imitation", f"run_dir={tmp_path / 'a'}")
+    arguments = ["train-skill", "close_drawer", *TINY, *SLIGHT, "total_steps=64"]
+    works(capsys, *arguments, "method=imitation", f"run_dir={tmp_path / 'a'}")
     given = ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}", *widths]
     settings = load_training("train-skill", given)
     subject = what_to_train(settings)

@@ -16,18 +16,18 @@ def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
 ):
     """One worker for all of it: its start takes most of the time."""
     folder = tmp_path / "picks"
-    words = [*WORDS, "num_episodes=1", f"output={folder}"]
+    arguments = [*WORDS, "num_episodes=1", f"output={folder}"]
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(Hdf5Format, "assemble", interrupted)
-        assert main(words) == 130
+        assert main(arguments) == 130
     assert not (folder / FILE).exists()
     assert main(["collect", "verify", f"folder={folder}"]) == 2
     capsys.readouterr()
-    assert main(words) == 0
+    assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "kept 1 of 1 episodes" in shown and "1 episodes, 1 of them successes" in shown
     assert {path.name for path in folder.iterdir()} == {
@@ -35,7 +35,7 @@ def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
     }  # fmt: skip
     assert main(["collect", "verify", f"folder={folder}"]) == 0
     before = (folder / FILE).read_bytes()
-    assert main(words) == 0 and "already" in capsys.readouterr().out
+    assert main(arguments) == 0 and "already" in capsys.readouterr().out
     assert main([*WORDS, "num_episodes=2", f"output={folder}"]) == 2
     assert main([*WORDS, "num_episodes=1", "seed=1", f"output={folder}"]) == 2
     assert (folder / FILE).read_bytes() == before
@@ -54,11 +54,11 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path, capsys):
 
 
 def test_a_missing_package_and_what_an_agent_cannot_do_are_one_line(tmp_path, capsys, monkeypatch):
-    for words, line in (
+    for arguments, line in (
         (["format=zarr"], "format must be one of lerobot, minari, hdf5"),
         (["agent=teacher", "task=tidy_house"], "agent=teacher is for task="),
     ):
-        assert main(["collect", *words, f"output={tmp_path / 'new'}"]) == 2
+        assert main(["collect", *arguments, f"output={tmp_path / 'new'}"]) == 2
         assert line in capsys.readouterr().err
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["collect", f"output={tmp_path / 'new'}"]) == 2

@@ -6,7 +6,7 @@ import fake_world
 import numpy as np
 import pytest
 
-from rearrange.eval.film.film import caption, failure_words
+from rearrange.eval.film.film import caption, describe_failure
 from rearrange.eval.film.frames import HEIGHT, SIDE, VIEW, WIDTH, FrameMaker
 from rearrange.eval.film.lettering import Caption, around
 from rearrange.sim.robot import fetch
@@ -78,5 +78,5 @@ def test_a_caption_is_in_words():
     assert said.title == "Tidy, episode 4, a" and said.stages == {"stage_1": True}
     assert said.plan == ["+ pick up the bowl", "> bowl -> sofa"]
     assert said.status == "bowl -> sofa: lowering"
-    ended = failure_words(episode, fake_world.FakeAgent(), {"failure": "time_limit"})
+    ended = describe_failure(episode, fake_world.FakeAgent(), {"failure": "time_limit"})
     assert ended == "ran out of time while placing the bowl"

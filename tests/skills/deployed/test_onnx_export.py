@@ -31,8 +31,8 @@ def exported(skill, tmp_path):
     """The model that the command makes of a skill's file."""
     path, model = tmp_path / "skill.safetensors", tmp_path / "skill.onnx"
     write_skill(skill, path)
-    words = ["export-skill", f"run={path}", "format=onnx", f"output={model}"]
-    assert cli.main(words) == 0
+    arguments = ["export-skill", f"run={path}", "format=onnx", f"output={model}"]
+    assert cli.main(arguments) == 0
     return read_skill(path), onnxruntime.InferenceSession(model)
 
 

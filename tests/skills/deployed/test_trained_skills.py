@@ -26,9 +26,9 @@ def run_dir(make_skill, tmp_path):
     return tmp_path / "pick"
 
 
-def fails(capsys, *words):
+def fails(capsys, *arguments):
     """The one line on stderr of a command that must fail."""
-    assert cli.main(list(words)) == 2
+    assert cli.main(list(arguments)) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
     return captured.err
@@ -73,10 +73,10 @@ def test_a_run_becomes_a_file_with_the_same_weights(make_skill, run_dir, tmp_pat
 
 def test_what_cannot_be_exported_is_one_line(run_dir, tmp_path, capsys):
     path = tmp_path / "pick.safetensors"
-    words = ["export-skill", f"output={path}"]
-    assert "max_megabytes=0.01" in fails(capsys, *words, f"run={run_dir}", "max_megabytes=0.01")
-    assert "no folder" in fails(capsys, *words, f"run={tmp_path / 'nothing'}")
-    assert "no checkpoint" in fails(capsys, *words, f"run={tmp_path}")
+    arguments = ["export-skill", f"output={path}"]
+    assert "max_megabytes=0.01" in fails(capsys, *arguments, f"run={run_dir}", "max_megabytes=0.01")
+    assert "no folder" in fails(capsys, *arguments, f"run={tmp_path / 'nothing'}")
+    assert "no checkpoint" in fails(capsys, *arguments, f"run={tmp_path}")
     assert "must end in" in fails(capsys, "export-skill", f"run={run_dir}", "output=pick.zip")
     assert not path.exists()
 
@@ -86,16 +86,16 @@ def test_the_mean_of_trainings_is_that_of_each_weight(make_skill, run_dir, tmp_p
     other.weights = {name: 3.0 * weight + 1.0 for name, weight in other.weights.items()}
     write_skill(other, tmp_path / "other.safetensors")
     path = tmp_path / "mean.safetensors"
-    words = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'other.safetensors'}]"]
-    assert cli.main([*words, f"output={path}"]) == 0
+    arguments = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'other.safetensors'}]"]
+    assert cli.main([*arguments, f"output={path}"]) == 0
     back = read_skill(path)
     for name, weight in make_skill("pick").weights.items():
         torch.testing.assert_close(back.weights[name].float(), 2 * weight + 0.5, atol=3e-3, rtol=0)
     assert back.origin["mean_of"][0]["steps"] == 640
     capsys.readouterr()
     write_skill(make_skill("place"), tmp_path / "place.safetensors")
-    words = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'place.safetensors'}]"]
+    arguments = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'place.safetensors'}]"]
     assert "of another skill or network" in fails(
-        capsys, *words, f"output={tmp_path / 'x'}.safetensors"
+        capsys, *arguments, f"output={tmp_path / 'x'}.safetensors"
     )
     assert not (tmp_path / "x.safetensors").exists()

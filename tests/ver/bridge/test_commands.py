@@ -11,17 +11,17 @@ SMALL = ["num_envs=2", "num_steps=16", "policy=mlp", "ppo.num_minibatches=2"]
 
 
 def test_an_old_environment_is_trained_in_and_the_training_goes_on(bare_python, tmp_path, capsys):
-    words = ["train", "env=Counting-v0", f"workers.python={bare_python}", *SMALL]
-    words.append(f"run_dir={tmp_path / 'run'}")
-    assert main([*words, "total_steps=64"]) == 0
-    assert main([*words, "total_steps=128", "resume=auto"]) == 0
+    arguments = ["train", "env=Counting-v0", f"workers.python={bare_python}", *SMALL]
+    arguments.append(f"run_dir={tmp_path / 'run'}")
+    assert main([*arguments, "total_steps=64"]) == 0
+    assert main([*arguments, "total_steps=128", "resume=auto"]) == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["total_steps"] == 128 and summary["success"]["mean"] == 1.0
     assert "Counting-v0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (["train", "env=nowhere:Any-v0"], "cannot import 'nowhere' for env 'nowhere:Any-v0'"),
         (["train", "env=Unmade-v0"], "cannot make env 'Unmade-v0' in"),
@@ -29,9 +29,9 @@ def test_an_old_environment_is_trained_in_and_the_training_goes_on(bare_python, 
         (["train-skill", "pick"], "workers.python is for `rearrange train`"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_code_2(bare_python, tmp_path, capsys, words, line):
+def test_what_cannot_be_is_one_line_and_code_2(bare_python, tmp_path, capsys, arguments, line):
     run_dir = tmp_path / "run"
-    assert main([*words, f"workers.python={bare_python}", f"run_dir={run_dir}"]) == 2
+    assert main([*arguments, f"workers.python={bare_python}", f"run_dir={run_dir}"]) == 2
     said = capsys.readouterr().err
     assert line in said and said.count("\n") == 1 and str(bare_python) in said
     assert not run_dir.exists()

@@ -94,11 +94,11 @@ def test_a_loss_that_is_not_finite_on_one_rank_concerns_all(tmp_path, on_nonfini
         if ranks.rank == 1:
             storage.log_prob[storage.complete_rows()[5]] = float("nan")
         try:
-            figures = learner.learn(storage)
+            metrics = learner.learn(storage)
         except NonFinite as error:
             return str(error)
         assert checksum(dict(learner.policy.named_parameters())) == before
-        return figures["ppo/skipped_minibatches"]
+        return metrics["ppo/skipped_minibatches"]
 
     first, second = on_ranks(work, tmp_path)
     assert first == second

@@ -1,4 +1,4 @@
-"""The figures of a training: the newest episodes of each environment, which weighs as any other."""
+"""The metrics of a training: the newest episodes of each environment, which weighs as any other."""
 
 import json
 import math

@@ -106,7 +106,7 @@ def test_ours_are_algorithms_with_names():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (["algorithm=a2c"], "unknown algorithm 'a2c'"),
         (["algorithm=imitation"], "say method=imitation of train-skill"),
@@ -114,6 +114,6 @@ def test_ours_are_algorithms_with_names():
         (["algorithm=nowhere:A2C"], "nowhere"),
     ],
 )
-def test_a_mistake_is_said_in_one_line(words, said):
+def test_a_mistake_is_said_in_one_line(arguments, said):
     with pytest.raises(UserError, match=said):
-        load("train", ["env=CartPole-v1", *words])
+        load("train", ["env=CartPole-v1", *arguments])

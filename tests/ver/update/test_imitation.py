@@ -82,10 +82,10 @@ def test_the_teachers_actions_are_learned_where_they_have_a_weight():
     std = policy.actor.log_std.detach().clone()
     before = errors(policy, rng)
     for _ in range(150):
-        figures = learner.learn(rollout(policy, rng))
+        metrics = learner.learn(rollout(policy, rng))
     after = errors(policy, rng)
     assert before[:2].min() > 0.2 and after[:2].max() < 0.03
-    assert figures["imitation/error"] < 0.05 and figures["imitation/labelled"] == 1.0
+    assert metrics["imitation/error"] < 0.05 and metrics["imitation/labelled"] == 1.0
     torch.testing.assert_close(policy.actor.log_std.detach(), std)  # exploration is kept
 
 

@@ -109,10 +109,10 @@ def test_advantages_returns_and_weights_reach_their_rows():
 
 def test_the_ratios_of_fresh_data_are_one():
     policy, learner = make(lr=1e-30)
-    figures = learner.learn(collect(policy, lambda o, a: a))
-    assert figures["ppo/ratio_max"] == pytest.approx(1.0, abs=1e-5)
-    assert figures["ppo/ratio_min"] == pytest.approx(1.0, abs=1e-5)
-    assert figures["ppo/clip_fraction"] == 0.0
+    metrics = learner.learn(collect(policy, lambda o, a: a))
+    assert metrics["ppo/ratio_max"] == pytest.approx(1.0, abs=1e-5)
+    assert metrics["ppo/ratio_min"] == pytest.approx(1.0, abs=1e-5)
+    assert metrics["ppo/clip_fraction"] == 0.0
 
 
 def test_the_staleness_of_gradients_is_measured():
@@ -144,8 +144,8 @@ def test_at_first_the_critic_alone_may_learn():
 def test_cut_sequences_start_from_the_stored_memory(max_length):
     ppo = PPOCfg(num_minibatches=2, learning_rate=1e-30, max_sequence_length=max_length)
     policy, learner = make(ppo=ppo)
-    figures = learner.learn(collect(policy, lambda o, a: a))
-    assert figures["ppo/ratio_max"] == pytest.approx(1.0, abs=1e-5)
+    metrics = learner.learn(collect(policy, lambda o, a: a))
+    assert metrics["ppo/ratio_max"] == pytest.approx(1.0, abs=1e-5)
 
 
 def bandit(observation, action):
@@ -166,8 +166,8 @@ def test_a_bandit_is_learned_in_a_few_updates(uses_vtrace):
 def test_values_learn_what_an_episode_of_one_step_is_worth():
     policy, learner = make(lr=3e-2)
     for n in range(12):
-        figures = learner.learn(collect(policy, lambda o, a: o[0], seed=n, p_end=1.0))
-    assert figures["ppo/explained_variance"] > 0.8
+        metrics = learner.learn(collect(policy, lambda o, a: o[0], seed=n, p_end=1.0))
+    assert metrics["ppo/explained_variance"] > 0.8
 
 
 def test_vtrace_with_the_same_policy_is_the_discounted_sum_of_rewards():
@@ -202,8 +202,8 @@ def test_normalised_rewards_are_those_of_the_spread():
 def test_every_weight_moves_and_the_learning_rate_is_scheduled():
     policy, learner = make()
     before = [p.detach().clone() for p in learner.parameters]
-    figures = learner.learn(collect(policy, bandit), Turn(lr_factor=0.5))
-    assert figures["ppo/learning_rate"] == pytest.approx(5e-4)
+    metrics = learner.learn(collect(policy, bandit), Turn(lr_factor=0.5))
+    assert metrics["ppo/learning_rate"] == pytest.approx(5e-4)
     assert all((p != b).any() for p, b in zip(learner.parameters, before, strict=True))
     moved = max((p - b).abs().max() for p, b in zip(learner.parameters, before, strict=True))
     assert moved < 6 * 5e-4 * 1.5  # Adam: six steps of about one learning rate
@@ -248,7 +248,7 @@ def test_a_loss_that_is_not_finite_is_named_or_skipped(on_nonfinite):
         with pytest.raises(NonFinite, match=place + str(storage.step_id[bad])):
             learner.learn(storage)
         return
-    figures = learner.learn(storage)
-    assert figures["ppo/skipped_minibatches"] == 3  # one in each epoch
+    metrics = learner.learn(storage)
+    assert metrics["ppo/skipped_minibatches"] == 3  # one in each epoch
     assert all(value.isfinite().all() for value in policy.state_dict().values())
     assert any((value != before[name]).any() for name, value in policy.state_dict().items())

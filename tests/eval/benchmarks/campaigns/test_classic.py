@@ -78,6 +78,6 @@ def test_a_summary_that_no_training_wrote_is_named(tmp_path, text):
 def test_words_are_read_or_refused(tmp_path):
     cfg = parse([f"output={tmp_path}", "tasks=pendulum", "ways=serial,sb3", "seeds=4,5", "jobs=2"])
     assert [(one.way, one.seed) for one in cfg.runs()] == [("serial", 4), ("serial", 5)]
-    for words in ([], ["output=x", "ways=a3c"], ["output=x", "seeds=a"], ["output=x", "lr=1"]):
+    for arguments in ([], ["output=x", "ways=a3c"], ["output=x", "seeds=a"], ["output=x", "lr=1"]):
         with pytest.raises(UserError):
-            parse(words)
+            parse(arguments)

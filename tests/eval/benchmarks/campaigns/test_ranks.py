@@ -13,14 +13,14 @@ from rearrange.eval.benchmarks.campaigns.ranks import Run, parse
 def fake_training(returns, trained):
     def train(command, run_dir):
         way = "two" if "torch.distributed.run" in command else "one"
-        words = dict(word.split("=", 1) for word in command if "=" in word)
-        assert int(words["num_envs"]) * {"one": 1, "two": 2}[way] == 16
-        value = returns[way] + int(words["seed"])
+        arguments = dict(word.split("=", 1) for word in command if "=" in word)
+        assert int(arguments["num_envs"]) * {"one": 1, "two": 2}[way] == 16
+        value = returns[way] + int(arguments["seed"])
         run_dir.mkdir()
         line = {"step": 1, "time_s": 1.0, "episode/return": value}
         (run_dir / "metrics.jsonl").write_text(json.dumps(line) + "\n")
         summary = {
-            "episode_return": {"mean": value}, "total_steps": int(words["total_steps"]),
+            "episode_return": {"mean": value}, "total_steps": int(arguments["total_steps"]),
             "versions": {}, "stopped_by": None,
         }  # fmt: skip
         (run_dir / "summary.json").write_text(json.dumps(summary))

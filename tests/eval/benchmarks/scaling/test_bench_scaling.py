@@ -107,7 +107,7 @@ def test_bars_table_and_plot(tmp_path, monkeypatch, capsys, changes):
 
 
 @pytest.mark.parametrize(
-    "settings, words",
+    "settings, arguments",
     [
         ({"ways": "ver,impala"}, "ways must be some of"),
         ({"ways": ","}, "ways must be some of"),
@@ -116,11 +116,13 @@ def test_bars_table_and_plot(tmp_path, monkeypatch, capsys, changes):
         ({"keep_dir": "{}/file"}, "cannot"),
     ],
 )
-def test_a_mistake_is_one_clear_line_before_anything_runs(tmp_path, monkeypatch, settings, words):
+def test_a_mistake_is_one_clear_line_before_anything_runs(
+    tmp_path, monkeypatch, settings, arguments
+):
     monkeypatch.setattr(bench_scaling, "measure", None)
     (tmp_path / "file").write_text("")
     settings = {name: value.format(tmp_path) for name, value in settings.items()}
-    with pytest.raises(UserError, match=words) as caught:
+    with pytest.raises(UserError, match=arguments) as caught:
         bench_scaling.run(replace(CFG, **settings))
     assert "\n" not in str(caught.value)
 
@@ -141,7 +143,7 @@ def test_the_workload_is_r1_in_slow_motion():
 
 
 def test_the_command_measures_ranks_and_goes_on_where_it_was(tmp_path, capsys):
-    words = [
+    arguments = [
         "ranks=2", "ways=ver", "num_envs=2", "num_steps=4", "num_rollouts=2", "warmup_rollouts=1",
         "slow_motion=2", "gradient_size=100", "simulated_ranks=[]", "draws=2",
         f"keep_dir={tmp_path / 'kept'}", f"output={tmp_path / 'scaling.json'}",
@@ -149,13 +151,13 @@ def test_the_command_measures_ranks_and_goes_on_where_it_was(tmp_path, capsys):
     # A rank by itself, in this process; what it saw has to do for both ranks.
     folder = tmp_path / "kept" / "ranks_0001_of_0002"
     folder.mkdir(parents=True)
-    settings = asdict(load("bench scaling", words))
+    settings = asdict(load("bench scaling", arguments))
     job = RankJob(settings, ["ver"], str(folder), is_alone=True)
     (folder / "job.json").write_text(json.dumps(asdict(job)))
     scaling_rank.main(str(folder / "job.json"))
     shutil.copy(job.answer("ver", 0), job.answer("ver", 1))
     # Two ranks below torchrun.
-    assert cli.main(["bench", "scaling", *words]) in (0, 1)  # the machine may be busy
+    assert cli.main(["bench", "scaling", *arguments]) in (0, 1)  # the machine may be busy
     assert capsys.readouterr().err.count("steps/s") == 2
     figures = json.loads((tmp_path / "scaling.json").read_text())
     for ranks in ("1", "2"):
@@ -165,6 +167,6 @@ def test_the_command_measures_ranks_and_goes_on_where_it_was(tmp_path, capsys):
     assert figures["measured"]["2"]["ver"]["all_reduce_s"] > 0.0
     logs = list((tmp_path / "kept").glob("*/log.txt"))
     before = [log.stat().st_mtime_ns for log in logs]
-    assert cli.main(["bench", "scaling", *words]) in (0, 1)
+    assert cli.main(["bench", "scaling", *arguments]) in (0, 1)
     assert [log.stat().st_mtime_ns for log in logs] == before and len(logs) == 1
     assert json.loads((tmp_path / "scaling.json").read_text())["measured"] == figures["measured"]

@@ -5,10 +5,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rearrange.skills.network.growing import with_senses
 from rearrange.skills.network.pictures.nearest import nearest_cells
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
+from rearrange.skills.network.warm_start import with_new_inputs
 from rearrange.tasks.ranges import BASE_SCAN, CELLS, COARSE_DEPTH
 from rearrange.tasks.registry import make_env
 from rearrange.ver.workers.spaces import action_spec, observation_spec
@@ -49,7 +49,7 @@ def test_who_learned_with_the_sensor_acts_alike_with_the_camera(seen):
         build_policy(observation_spec(spaces.Dict(names)), action, cfg)
         for names in (sensor, camera)
     )
-    weights = with_senses(old.state_dict(), grown.state_dict(), grown.embedding)
+    weights = with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding)
     grown.load_state_dict(weights, strict=True)
     observation = {n: torch.from_numpy(np.stack([one[n] for one in seen])) for n in specs}
     rest = (torch.rand(4, 11), torch.zeros(4).bool(), torch.rand(4, old.state_size))

@@ -20,17 +20,17 @@ from rearrange.sim.robot import fetch
 IN_HAND = ("marker_rel_pos", "obj_goal_sensor", "obj_start_sensor")  # of one thing each, m
 JOINT = "joint"
 NEAR = 0.1  # m
-LEVELLED_SIZE = 6
+BASE_FRAME_SIZE = 6
 
 
-def names_to_level(shapes: dict[str, tuple[int, ...]]) -> list[str]:
+def hand_frame_vectors(shapes: dict[str, tuple[int, ...]]) -> list[str]:
     """The observations that can be rotated: vectors in the hand's frame, beside joint angles."""
     if shapes.get(JOINT) != (len(fetch.ARM_AXES),):
         return []
     return [name for name in IN_HAND if shapes.get(name) == (3,)]
 
 
-def levelled(observation: dict[str, Tensor], names: list[str]) -> Tensor:
+def in_base_frame(observation: dict[str, Tensor], names: list[str]) -> Tensor:
     """The features of some observations [B, 3], one after another: [B, 6 len(names)]."""
     joint = observation[JOINT].float()
     cos, sin = joint.cos(), joint.sin()

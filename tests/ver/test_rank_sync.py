@@ -3,7 +3,7 @@
 import signal
 
 from rearrange.system.stop_signals import StopSignals
-from rearrange.ver.meeting import Meeting
+from rearrange.ver.rank_sync import RankSync
 from rearrange.ver.ranks.distributed import Place, Ranks
 from rearrange.ver.trainer_cfg import TrainerCfg
 
@@ -28,6 +28,6 @@ class Asked(Ranks):
 
 def test_a_signal_while_ranks_agree_stops_all_of_them_the_next_time():
     stop = StopSignals()
-    meeting = Meeting(Asked(stop), TrainerCfg(), stop)
-    assert not meeting.agree_on_stop()  # which the other rank takes for the answer
-    assert meeting.should_stop() and meeting.agree_on_stop()
+    sync = RankSync(Asked(stop), TrainerCfg(), stop)
+    assert not sync.agree_on_stop()  # which the other rank takes for the answer
+    assert sync.should_stop() and sync.agree_on_stop()

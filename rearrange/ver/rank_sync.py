@@ -1,6 +1,6 @@
 """Synchronisation of the ranks after each rollout, and what they agree on.
 
-    collect --> meet: did all collect? how long did steps take? --> learn --> collect ...
+    collect --> sync: did all collect? how long did steps take? --> learn --> collect ...
                 who has to stop? when will the next rollout be stopped?
 
 Between two synchronisations a rank knows of the others only by counters in the store: that one
@@ -26,7 +26,7 @@ _FAILURES = {error.__name__: error for error in (NonFinite, TooManyRestarts, Use
 _LOOK_EVERY_S = 0.05  # at the store, which takes some 0.1 ms on one machine
 
 
-class Meeting:
+class RankSync:
     """Called by `turns` with what collects a rollout; has its hooks for the collector.
 
     Args:
@@ -43,9 +43,9 @@ class Meeting:
         mode = MODES[cfg.mode]
         is_overlapped = cfg.overlap or mode.turns != "in turn"
         self._forecast = Forecast(cfg.steps_per_rollout, mode.is_variable, is_overlapped)
-        self._num_met = 0
+        self._num_synced = 0
         self._choice: Choice | None = None  # for the rollout that is collected now
-        self._figures: dict[str, float] = {}
+        self._metrics: dict[str, float] = {}
         self._next_look, self._is_stop_announced, self._num_finished = 0.0, False, 0
         # An earlier training of these ranks has counted too; none goes on before all have looked.
         self._num_before = ranks.num_finished()
@@ -57,7 +57,7 @@ class Meeting:
         storage: RolloutStorage,
         previous: RolloutStorage,
     ) -> CollectReport:
-        """Collects and meets; a rollout that was stopped early is filled.
+        """Collects and synchronises; a rollout that was stopped early is filled.
 
         Raises what a rank raised: Stopped, NonFinite, TooManyRestarts or UserError; also RanksLost.
         """
@@ -109,9 +109,9 @@ class Meeting:
     def _are_others_done(self, num_steps: int, seconds: float) -> bool:
         cfg, world_size = self._cfg.preemption, self.ranks.world_size
         least = max(self._fewest, cfg.min_share * self._cfg.steps_per_rollout)
-        if self._num_met == 0 or num_steps < least:
+        if self._num_synced == 0 or num_steps < least:
             return False
-        done = self._num_finished - self._num_before - self._num_met * world_size
+        done = self._num_finished - self._num_before - self._num_synced * world_size
         return done >= cfg.fraction * world_size - 1e-9
 
     @property
@@ -132,9 +132,9 @@ class Meeting:
             self._stop.request(signum)
         return bool(signums)
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Metrics of the rollout that was synchronised last, to log."""
-        return self._figures
+        return self._metrics
 
     def _compare(self, report: CollectReport | None, error: Exception | None) -> None:
         failures = self.ranks.gather(
@@ -152,8 +152,8 @@ class Meeting:
         own = RankTimes(report.num_steps, report.wall_s, self.learn_s, report.step_s.tolist())
         times = [RankTimes(*found) for found in self.ranks.gather(own)]
         report.num_steps_all = sum(rank.num_steps for rank in times)
-        self._num_met += 1
-        self._figures = self._compared(times)
+        self._num_synced += 1
+        self._metrics = self._compared(times)
         if self._rule == "optimal":
             self._forecast.add(times)
             self._choice = self._forecast.choose()
@@ -162,14 +162,14 @@ class Meeting:
         """What was chosen for the rollout, and what came of it."""
         full = self._cfg.steps_per_rollout
         real_s = max(rank.wall_s for rank in times)
-        figures = {
+        metrics = {
             "ver/preempt_share": sum(rank.num_steps < full for rank in times) / len(times),
             "ver/preempt_real_steps": sum(rank.num_steps for rank in times),
             "ver/preempt_real_s": real_s,
         }
         if self._choice is not None:
-            figures["ver/preempt_steps"] = self._choice.num_steps
-            figures["ver/preempt_predicted_s"] = self._choice.seconds
-            figures["ver/preempt_margin_s"] = self._choice.margin_s
-            figures["ver/preempt_error_s"] = real_s - self._choice.seconds
-        return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+            metrics["ver/preempt_steps"] = self._choice.num_steps
+            metrics["ver/preempt_predicted_s"] = self._choice.seconds
+            metrics["ver/preempt_margin_s"] = self._choice.margin_s
+            metrics["ver/preempt_error_s"] = real_s - self._choice.seconds
+        return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}

@@ -13,13 +13,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rearrange.skills.network.base_frame import BASE_FRAME_SIZE
 from rearrange.skills.network.embedding import Embedding
-from rearrange.skills.network.levelled import LEVELLED_SIZE
 
 VECTOR_LAYER = "embedding.vector_layer.0.weight"
 
 
-def with_senses(
+def with_new_inputs(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
     """Weights for a policy that has pictures or scans which that of `known` lacks.
@@ -70,6 +70,6 @@ def _with_vectors(
     if given is None or wanted is None or len(given) != len(wanted):
         return known
     num_new = wanted.shape[1] - given.shape[1]
-    if num_new <= 0 or num_new != LEVELLED_SIZE * len(embedding.to_level):
+    if num_new <= 0 or num_new != BASE_FRAME_SIZE * len(embedding.in_hand_frame):
         return known
     return known | {VECTOR_LAYER: torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)}

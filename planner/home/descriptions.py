@@ -104,8 +104,8 @@ def any_step(task: str) -> str:
     return next((f"{name}()" for name, skill in SKILLS.items() if skill.task == task), "")
 
 
-class Words:
-    """The words for one episode, or without targets for any: "the second object".
+class Descriptions:
+    """Of one episode's steps and failures, or without targets for any: "the second object".
 
     Args:
         targets: by name, see `names_of`.
@@ -185,8 +185,8 @@ class Words:
         return self._objects[name]
 
 
-def stage_words(names: Iterable[str]) -> dict[str, str]:
-    """Name -> words of a task's stages, all of which have to be given."""
+def describe_stages(names: Iterable[str]) -> dict[str, str]:
+    """Name -> description of a task's stages, all of which have to be given."""
     names = list(names)
     found = {name: STAGE.fullmatch(name) for name in names}
     total = max((int(match[1]) for match in found.values() if match), default=0)
@@ -197,13 +197,13 @@ def stage_words(names: Iterable[str]) -> dict[str, str]:
     }  # fmt: skip
 
 
-def progress_words(stages: Mapping[str, bool]) -> str:
+def describe_progress(stages: Mapping[str, bool]) -> str:
     """How far a task of several stages is; empty where there are none."""
-    words = stage_words(stages)
-    reached = [words[name] for name, is_reached in stages.items() if is_reached]
+    described = describe_stages(stages)
+    reached = [described[name] for name, is_reached in stages.items() if is_reached]
     if reached:
         return reached[-1]
-    last = next(reversed(words.values()), "")
+    last = next(reversed(described.values()), "")
     return re.sub(r"^\d+", "0", last) if any(map(STAGE.fullmatch, stages)) else ""
 
 

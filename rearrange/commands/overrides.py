@@ -36,7 +36,7 @@ class Given:
     """What a command line says, read."""
 
     verb: str
-    words: list[str] = field(default_factory=list)
+    overrides: list[str] = field(default_factory=list)
     """As they were typed, for processes that are to do the same."""
     choices: dict[str, str] = field(default_factory=dict)
     """Of groups: the name of a file."""
@@ -51,29 +51,29 @@ class Given:
         return replace(self, values=kept | dict(values))
 
 
-def read(verb: str, words: list[str]) -> Given:
+def read(verb: str, overrides: list[str]) -> Given:
     """What a command line's overrides say.
 
     Args:
-        words: `key=value` each, no key twice; bare ones are the value of the one setting of
+        overrides: `key=value` each, no key twice; bare ones are the value of the one setting of
             `BARE_KEYS` that the verb has.
 
     Raises:
         UserError: for an unknown or repeated key, a value of the wrong type, or an unknown choice.
     """
     cls = config_class(verb)
-    words = _with_keys(verb, cls, words)
-    _check_not_repeated(words)
+    overrides = _with_keys(verb, cls, overrides)
+    _check_not_repeated(overrides)
     kinds = setting_kinds(cls)
     passed_on = []
-    if _takes_others(cls):  # whose words they are looks at them
-        passed_on = [word for word in words if word.partition("=")[0] not in kinds]
-        words = [word for word in words if word not in passed_on]
+    if _takes_others(cls):  # the verb they are meant for checks them
+        passed_on = [override for override in overrides if override.partition("=")[0] not in kinds]
+        overrides = [override for override in overrides if override not in passed_on]
     choices, values = {}, {}
-    for word in words:
-        key, equals, value = word.partition("=")
+    for override in overrides:
+        key, equals, value = override.partition("=")
         if not equals:
-            raise UserError(f"expected key=value after '{verb}', got '{word}'")
+            raise UserError(f"expected key=value after '{verb}', got '{override}'")
         kind = _kind_of(verb, kinds, key)
         if is_dataclass(kind):
             choices[key] = _option(key, value)
@@ -82,20 +82,20 @@ def read(verb: str, words: list[str]) -> Given:
     for setting in fields(cls):
         if _is_required(setting) and setting.name not in choices | values:
             raise UserError(f"{verb} needs {setting.name}=...; see `rearrange {verb} --help`")
-    return Given(verb, words, choices, values, passed_on)
+    return Given(verb, overrides, choices, values, passed_on)
 
 
-def overlaid(words: Iterable[str]) -> list[str]:
-    """`key=value` words of which a later one replaces an earlier one of its key."""
-    return list({word.partition("=")[0]: word for word in words}.values())
+def overlaid(overrides: Iterable[str]) -> list[str]:
+    """`key=value` overrides of which a later one replaces an earlier one of its key."""
+    return list({override.partition("=")[0]: override for override in overrides}.values())
 
 
-def _check_not_repeated(words: list[str]) -> None:
+def _check_not_repeated(overrides: list[str]) -> None:
     first: dict[str, str] = {}
-    for word in words:
-        key, equals, _ = word.partition("=")
-        if equals and first.setdefault(key, word) is not word:
-            raise UserError(f"{key} is given twice, {first[key]} and {word}: leave one out")
+    for override in overrides:
+        key, equals, _ = override.partition("=")
+        if equals and first.setdefault(key, override) is not override:
+            raise UserError(f"{key} is given twice, {first[key]} and {override}: leave one out")
 
 
 @cache
@@ -112,34 +112,34 @@ def setting_kinds(cls: type, prefix: str = "") -> dict[str, Any]:
     return kinds
 
 
-def _with_keys(verb: str, cls: type, words: list[str]) -> list[str]:
-    """The words with the one setting that may stand without its name written out."""
+def _with_keys(verb: str, cls: type, overrides: list[str]) -> list[str]:
+    """The overrides with the one setting that may stand without its name written out."""
     known = get_type_hints(cls)
     name = next((key for key in BARE_KEYS if key in known), None)
     if name is None:
-        return words
+        return overrides
     if get_origin(known[name]) is list:
-        bare = [word for word in words if _is_bare(word)]
-        words = [word for word in words if not _is_bare(word)]
+        bare = [override for override in overrides if _is_bare(override)]
+        overrides = [override for override in overrides if not _is_bare(override)]
         if bare:
-            words = [f"{name}={','.join(bare)}", *words]
-    elif words and "=" not in words[0]:
-        words = [f"{name}={words[0]}", *words[1:]]
-    is_given = any(word.startswith(f"{name}=") for word in words)
+            overrides = [f"{name}={','.join(bare)}", *overrides]
+    elif overrides and "=" not in overrides[0]:
+        overrides = [f"{name}={overrides[0]}", *overrides[1:]]
+    is_given = any(override.startswith(f"{name}=") for override in overrides)
     if not is_given and any(field.name == name and _is_required(field) for field in fields(cls)):
         what = f"one of {', '.join(group_options(name))}" if name in GROUPS else "a word"
         raise UserError(f"{verb} needs {what} after it; see `rearrange {verb} --help`")
-    return words
+    return overrides
 
 
-def _is_bare(word: str) -> bool:
-    """True for a path: a word without `=`, or with one that follows a slash."""
-    key, equals, _ = word.partition("=")
+def _is_bare(override: str) -> bool:
+    """True for a path: an override without `=`, or with one that follows a slash."""
+    key, equals, _ = override.partition("=")
     return not equals or "/" in key
 
 
 def _takes_others(cls: type) -> bool:
-    """Whether the verb hands on the words that it does not know."""
+    """Whether the verb hands on the overrides that it does not know."""
     return any(field.name == "passed_on" for field in fields(cls))
 
 
@@ -170,12 +170,12 @@ def _option(group: str, value: str) -> str:
     return value
 
 
-def nearest_key(word: str, verb: str, known: list[str]) -> str:
+def nearest_key(wanted: str, verb: str, known: list[str]) -> str:
     """As `nearest`; a setting of a part is also found by its last name alone, and by initials."""
 
     def likeness(key: str) -> tuple[float, float]:
-        said, name = word.rpartition(".")[2], key.rpartition(".")[2]
-        pairs = (word, key), (said, name)
+        said, name = wanted.rpartition(".")[2], key.rpartition(".")[2]
+        pairs = (wanted, key), (said, name)
         ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
         is_short_for = len(said) > 1 and said == "".join(part[:1] for part in name.split("_"))
         # of two with the same last name the shorter one
@@ -193,7 +193,7 @@ def nearest_key(word: str, verb: str, known: list[str]) -> str:
 
 
 def _value(key: str, value: str, kind: Any) -> Any:
-    """A word's value as what the setting is."""
+    """An override's value as what the setting is."""
     is_union = isinstance(kind, UnionType) or get_origin(kind) is Union
     choices = get_args(kind) if is_union else (kind,)
     if NoneType in choices and value.lower() in ("null", "none"):

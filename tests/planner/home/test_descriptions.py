@@ -6,15 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from rearrange.planner.home.words import (
-    Words,
+from rearrange.planner.home.descriptions import (
+    Descriptions,
     any_step,
+    describe_progress,
+    describe_stages,
     furniture,
     names_of,
     plain,
-    progress_words,
     running_step,
-    stage_words,
 )
 from rearrange.sim.home.furniture import PIECES
 from rearrange.sim.home.objects import KINDS
@@ -24,7 +24,7 @@ from rearrange.tasks.rules.episode import EpisodeSpec, Target
 TABLE = "receptacle_aabb_Tbl1_Top1_frl_apartment_table_01"
 SOFA = "receptacle_aabb_Sofa_frl_apartment_sofa"
 FRIDGE = "receptacle_aabb_middle_topfrl_apartment_refrigerator"
-WORDS = Words(
+DESCRIPTIONS = Descriptions(
     {
         "any_targets|0": ("024_bowl", TABLE, FRIDGE),
         "any_targets|1": ("009_gelatin_box", FRIDGE, SOFA),
@@ -34,7 +34,7 @@ WORDS = Words(
 
 
 @pytest.mark.parametrize(
-    "line, words",
+    "line, text",
     [
         ("place(any_targets|1, TARGET_any_targets|1)", "gelatin box -> sofa"),
         ("place(any_targets|0, TARGET_any_targets|2)", "first bowl -> table"),
@@ -49,15 +49,15 @@ WORDS = Words(
         ("random actions", "random actions"),
     ],
 )
-def test_a_step_is_said_with_the_things_of_its_episode(line, words):
-    assert WORDS.step(line) == words
-    assert WORDS.plan_line(f"> {line}") == f"> {words}"
-    assert WORDS.plan_line(f"  {line}") == f"  {words}"
-    assert WORDS.status(f"{line}: backing out") == f"{words}: backing out"
+def test_a_step_is_said_with_the_things_of_its_episode(line, text):
+    assert DESCRIPTIONS.step(line) == text
+    assert DESCRIPTIONS.plan_line(f"> {line}") == f"> {text}"
+    assert DESCRIPTIONS.plan_line(f"  {line}") == f"  {text}"
+    assert DESCRIPTIONS.status(f"{line}: backing out") == f"{text}: backing out"
 
 
 @pytest.mark.parametrize(
-    "label, step, words",
+    "label, step, text",
     [
         ("time_limit", "place(any_targets|0, TARGET_any_targets|0)",
          "ran out of time while placing the first bowl"),
@@ -78,30 +78,30 @@ def test_a_step_is_said_with_the_things_of_its_episode(line, words):
         ("of somebody's own agent", "", "of somebody's own agent"),
     ],
 )  # fmt: skip
-def test_a_failure_says_what_happened_and_at_what(label, step, words):
-    assert WORDS.failure(label, step) == words
+def test_a_failure_says_what_happened_and_at_what(label, step, text):
+    assert DESCRIPTIONS.failure(label, step) == text
 
 
 def test_without_an_episode_things_have_their_places_in_the_task():
-    words = Words()
-    said = words.failure("pick(any_targets|1): no reach")
+    text = Descriptions()
+    said = text.failure("pick(any_targets|1): no reach")
     assert said == "could not reach far enough while picking up the second object"
-    assert words.failure("time_limit", any_step("pick")) == (
+    assert text.failure("time_limit", any_step("pick")) == (
         "ran out of time while picking up the object"
     )
     assert any_step("tidy_house") == ""
 
 
 def test_stages_are_counted():
-    assert stage_words(["stage_0_5", "stage_1", "stage_1_5", "stage_2", "button_pressed"]) == {
+    assert describe_stages(["stage_0_5", "stage_1", "stage_1_5", "stage_2", "button_pressed"]) == {
         "stage_0_5": "1 of 2 picked up", "stage_1": "1 of 2 placed",
         "stage_1_5": "2 of 2 picked up", "stage_2": "2 of 2 placed",
         "button_pressed": "button pressed",
     }  # fmt: skip
     stages = {"stage_0_5": False, "stage_1": False, "stage_1_5": False, "stage_2": False}
-    assert progress_words(stages) == "0 of 2 placed"
-    assert progress_words(stages | {"stage_0_5": True, "stage_1": True}) == "1 of 2 placed"
-    assert progress_words({}) == "" and progress_words({"button_pressed": False}) == ""
+    assert describe_progress(stages) == "0 of 2 placed"
+    assert describe_progress(stages | {"stage_0_5": True, "stage_1": True}) == "1 of 2 placed"
+    assert describe_progress({}) == "" and describe_progress({"button_pressed": False}) == ""
 
 
 def test_every_kind_and_every_receptacle_has_a_plain_name():
@@ -122,13 +122,13 @@ def test_the_step_of_a_skill_s_own_task_is_known_from_its_episode():
     other = Target(0, "any_targets|0", bowl.pos, bowl.pos, TABLE, TABLE)
     own = Target(1, "any_targets|1", bowl.pos, bowl.pos, TABLE, SOFA)
     episode = EpisodeSpec("place", "val", 0, 0, scene, (other, own), target_index=1)
-    words = Words(names_of(episode))
+    text = Descriptions(names_of(episode))
     assert names_of(episode) == {"any_targets|1": (can.kind, TABLE, SOFA)}
-    assert words.step(running_step(episode, "place: lowering")) == "tuna fish can -> sofa"
+    assert text.step(running_step(episode, "place: lowering")) == "tuna fish can -> sofa"
     there = replace(episode, task="navigate", start_holding=True)
-    assert words.step(running_step(there, "navigate")) == "go to the sofa"
+    assert text.step(running_step(there, "navigate")) == "go to the sofa"
     drawer = replace(episode, task="open_drawer", marker="cab_push_point_5")
-    assert words.step(running_step(drawer, "")) == "open the drawer" and not names_of(drawer)
+    assert text.step(running_step(drawer, "")) == "open the drawer" and not names_of(drawer)
 
 
 def test_a_plan_s_step_is_the_one_in_the_agent_s_status():

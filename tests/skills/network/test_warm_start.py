@@ -6,10 +6,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rearrange.skills.network.growing import with_senses
 from rearrange.skills.network.pictures.encoder import EncoderCfg
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
+from rearrange.skills.network.warm_start import with_new_inputs
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
 GOAL = {"goal": spaces.Box(-1.0, 1.0, (5,))}
@@ -40,7 +40,7 @@ def test_it_acts_alike_at_first_whatever_it_sees(before, after, new, hidden_size
     old = build_policy(observation_spec(spaces.Dict(before)), action, cfg)
     grown = build_policy(observation_spec(spaces.Dict(after)), action, cfg)
     grown.load_state_dict(
-        with_senses(old.state_dict(), grown.state_dict(), grown.embedding), strict=True
+        with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding), strict=True
     )
     seen = {
         "goal": torch.rand(4, 5), "scan": torch.rand(4, 40), "depth": torch.rand(4, 32, 32, 1)
@@ -76,7 +76,7 @@ def test_weights_that_lack_nothing_are_left_as_they_are():
         observation_spec(spaces.Dict(GOAL)), action_spec(spaces.Box(-1.0, 1.0, (3,))), PolicyCfg()
     )
     known = policy.state_dict()
-    assert with_senses(known, policy.state_dict(), policy.embedding) is known
+    assert with_new_inputs(known, policy.state_dict(), policy.embedding) is known
 
 
 def test_levelled_vectors_are_ignored_at_first():
@@ -89,7 +89,7 @@ def test_levelled_vectors_are_ignored_at_first():
     old = build_policy(observation_spec(spaces.Dict(before)), action, cfg)
     grown_cfg = replace(cfg, has_levelled=True)
     grown = build_policy(observation_spec(spaces.Dict(before)), action, grown_cfg)
-    grown.load_state_dict(with_senses(old.state_dict(), grown.state_dict(), grown.embedding))
+    grown.load_state_dict(with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding))
     seen = {"joint": torch.rand(4, 7), "obj_start_sensor": torch.rand(4, 3)}
     rest = (torch.rand(4, 3), torch.zeros(4, dtype=torch.bool), torch.rand(4, old.state_size))
     one = old.act(seen, *rest, deterministic=True)
