@@ -58,7 +58,7 @@ class Shelf:
 
         It does if the straight way goes in through the opening, or if there is way enough left to
         turn in to the line that leads there. A base that backs off goes on until there is more
-        than enough: it does not come to a stand between the two. Nor does one that faces elsewhere
+        than enough: it does not stall between the two. Nor does one that faces elsewhere
         while it drives around turn to the point too early.
         """
         x, y = self._from_it(base)

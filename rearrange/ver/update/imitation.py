@@ -5,7 +5,7 @@
        +--> the last M rollouts ------+     each epoch after the first is over an older rollout
 
 The labels come with the observation, as DAgger (Ross et al. 2011) has it: collected while policy
-and teacher take turns, learned from as one growing heap. The heap forgets after M rollouts, for
+and teacher take turns, learned from as one growing memory. It forgets after M rollouts, for
 memory's sake, and is in the checkpoints (of several ranks that of rank 0; the others' begin anew).
 The standard deviations stay as they are: they are for the exploration that follows.
 
