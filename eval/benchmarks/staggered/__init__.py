@@ -1,0 +1,1 @@
+"""What staggered resets do to learning, on the toy of their paper."""
