@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
 
-_BENCHES = "choose from sim, homes, trainers, scaling, bridge"
+_BENCHES = "choose from sim, homes, trainers, scaling, bridge, staggered-resets"
 
 
 @dataclass(kw_only=True)
 class BenchCfg:
     what: str = MISSING
     """What to measure: sim; for others see `rearrange help bench homes`, `bench trainers`,
-    `bench scaling` and `bench bridge`."""
+    `bench scaling`, `bench bridge` and `bench staggered-resets`."""
     output: str | None = None
     """Also write the measurements to this JSON file."""
     num_steps: int = 10_000
@@ -197,6 +197,43 @@ class BenchBridgeCfg:
         for name in ("num_steps", "num_kills"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
+
+
+@dataclass(kw_only=True)
+class BenchStaggeredCfg:
+    what: str = "staggered-resets"
+    """What to measure: the toy of the paper on staggered resets, with and without them."""
+    output: str | None = None
+    """Also write the measurements to this JSON file, a plot and the table beside it."""
+    keep_dir: str | None = None
+    """Keep each training's figures here; the same command then trains only what is missing."""
+    horizon: int = 200
+    """Steps of an episode where value errors and forgetting are looked at."""
+    progression: float = 0.1
+    """The chance with which a gate opens without mastery, there."""
+    seeds: int = 10
+    """Trainings of each way, there."""
+    horizons: list[int] = field(default_factory=lambda: [50, 100, 200, 300, 400, 500])
+    """Horizons over which success is compared; [] for none."""
+    sweep_seeds: int = 10
+    """Trainings of each way at each of these horizons."""
+    num_envs: int = 512
+    """Chains that are stepped together."""
+    num_updates: int = 150
+    """Of a training; each learns from five steps of every chain."""
+
+    def __post_init__(self) -> None:
+        is_known = self.what == "staggered-resets"
+        _check(is_known, f"unknown bench '{self.what}': {_BENCHES}")
+        for name in ("seeds", "sweep_seeds", "num_envs", "num_updates"):
+            value = getattr(self, name)
+            _check(value >= 1, f"{name} must be at least 1, got {value}")
+        for name, values in (("horizon", [self.horizon]), ("horizons", self.horizons)):
+            for value in values:
+                is_right = value >= 10 and value % 5 == 0
+                _check(is_right, f"{name} must be a multiple of 5 from 10 on, got {value}")
+        is_chance = 0.0 <= self.progression <= 1.0
+        _check(is_chance, f"progression must lie in [0, 1], got {self.progression}")
 
 
 @dataclass(kw_only=True)

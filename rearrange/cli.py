@@ -232,6 +232,16 @@ VERBS: dict[str, Verb] = {
         ("bench bridge python=~/envs/old", "bench bridge num_kills=1000"),
         "Exit code 1 if a bar is missed or killed workers leave something behind.",
     ),
+    "bench staggered-resets": Verb(
+        "rearrange.eval.benchmarks.staggered.bench_staggered",
+        "measure what staggered resets do, on the toy of their paper",
+        (
+            "bench staggered-resets output=outputs/staggered.json keep_dir=outputs/staggered",
+            "bench staggered-resets seeds=1 horizons=50,200 sweep_seeds=1 num_updates=80",
+        ),
+        "Trains 140 times, half of them with synchronous resets: some 15 minutes of one core.\n"
+        "Exit code 1 if a bar is missed.",
+    ),
     "chaos": Verb(
         "rearrange.commands.chaos",
         "break training in many ways and tell what happened",

@@ -192,7 +192,8 @@ def test_run_names_a_place_where_it_may_not_write(run_script, capsys, monkeypatc
 def test_bench_by_itself_lists_its_benches(capsys):
     lines = works(capsys, "bench").splitlines()[1:]
     assert [line.split("  ")[1] for line in lines] == [
-        "bench sim", "bench homes", "bench trainers", "bench scaling", "bench bridge"
+        "bench sim", "bench homes", "bench trainers", "bench scaling", "bench bridge",
+        "bench staggered-resets",
     ]  # fmt: skip
     assert all(len(line.split("  ")[-1]) > 20 for line in lines)
 

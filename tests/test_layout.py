@@ -35,7 +35,7 @@ ROOMS = (
     "rearrange.eval.benchmarks.homes", "rearrange.eval.benchmarks.peers",
     "rearrange.eval.benchmarks.trainers", "rearrange.eval.benchmarks.scaling",
     "rearrange.eval.benchmarks.chaos", "rearrange.eval.benchmarks.soak",
-    "rearrange.eval.benchmarks.campaigns",
+    "rearrange.eval.benchmarks.campaigns", "rearrange.eval.benchmarks.staggered",
     "rearrange.commands", "rearrange.commands.results", "rearrange.commands.training",
     "rearrange.commands.skills", "rearrange",
 )  # fmt: skip

@@ -1,0 +1,247 @@
+"""`rearrange bench staggered-resets`: the paper's toy, trained with and without staggered resets.
+
+    memory     H = 200, p_prog = 0.1: value error, policy KL, forgetting        figures 12 and 13
+    horizons   p_prog = 0.5, H from 50 to 500: success at the end               figure 2a
+
+Bharthulwar et al., "Staggered Environment Resets Improve Massively Parallel On-Policy Reinforcement
+Learning", sections 4.2 and E. Forgetting of a block is the best accuracy that there ever was in it
+less the present one; its figure is the mean over blocks and updates. Accuracy is the chance of the
+right action, of the policy itself, in blocks that the rollout did not show too. Intervals are
+Student's over seeds.
+
+Legend: U updates, B blocks.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rearrange.configs.benches import BenchStaggeredCfg
+from rearrange.errors import UserError
+from rearrange.eval.benchmarks.bars import report
+from rearrange.eval.benchmarks.homes.bench_sim import Bar
+from rearrange.eval.benchmarks.staggered.chain_ppo import ChainRun, Learned, train
+from rearrange.eval.benchmarks.staggered.plot import write_plot
+from rearrange.eval.intervals import mean_over_seeds
+from rearrange.eval.running import versions
+from rearrange.system.checked_json import strict_json
+from rearrange.system.outputs import atomic_write_json, atomic_write_text, prepare_folder
+
+SWEEP_PROGRESSION = 0.5  # section B.2.2, of figure 2a
+WAYS = {"naive": False, "staggered": True}
+FLAT = 0.1  # of success: less is no change over horizons
+# Section E.0.2; the means over seeds of what is drawn in figure 2a the paper does not write.
+PAPER = {
+    "naive": {"value_error": "> 80", "forgetting": "0.21"},
+    "staggered": {"value_error": "<= 2.5", "forgetting": "0.015"},
+}
+
+
+def run(cfg: BenchStaggeredCfg) -> int:
+    """Trains, prints a table and returns 1 if a bar is missed.
+
+    Beside `output` there are then a plot (.png) and the table (.md).
+    """
+    output = None if cfg.output is None else Path(cfg.output).expanduser()
+    if output is not None:
+        prepare_folder(output.parent)
+        if output.suffix in (".png", ".md"):
+            raise UserError(f"output is for the figures, plot and table stand beside; got {output}")
+    with ExitStack() as stack:
+        if cfg.keep_dir is None:
+            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staggered-")))
+        else:
+            root = prepare_folder(Path(cfg.keep_dir).expanduser())
+        figures = figures_of(cfg, train_all(runs_of(cfg), root))
+    bars = bars_of(figures)
+    text = table(figures, bars)
+    code = report(text, figures, bars, output)
+    if output is not None:
+        write_plot(figures, output.with_suffix(".png"))
+        atomic_write_text(output.with_suffix(".md"), f"{text}\n")
+    return code
+
+
+def runs_of(cfg: BenchStaggeredCfg) -> list[ChainRun]:
+    """All trainings, those of both ways beside each other."""
+    settings = [(cfg.horizon, cfg.progression, seed) for seed in range(cfg.seeds)]
+    for seed in range(cfg.sweep_seeds):
+        settings += [(horizon, SWEEP_PROGRESSION, seed) for horizon in sorted(set(cfg.horizons))]
+    return [
+        ChainRun(
+            horizon=horizon, progression=progression, is_staggered=is_staggered, seed=seed,
+            num_envs=cfg.num_envs, num_updates=cfg.num_updates,
+        )
+        for horizon, progression, seed in dict.fromkeys(settings)
+        for is_staggered in WAYS.values()
+    ]  # fmt: skip
+
+
+def train_all(runs: list[ChainRun], root: Path) -> dict[ChainRun, Learned]:
+    """Trains what the folder does not hold yet, with a bar, or a line for each run, on stderr."""
+    from tqdm import tqdm
+
+    found, threads = {}, torch.get_num_threads()
+    torch.set_num_threads(1)  # the layers are small: a second thread costs more than it gives
+    try:
+        with tqdm(total=len(runs), desc="staggered", unit="run", file=sys.stderr) as bar:
+            for one in runs:
+                path = root / f"{one.name}.json"
+                found[one] = _kept(path, one) if path.exists() else train(one)
+                atomic_write_json(path, asdict(one) | asdict(found[one]))
+                bar.set_postfix_str(f"{one.name}: success {found[one].success:.2f}")
+                bar.update()
+    finally:
+        torch.set_num_threads(threads)
+    return found
+
+
+def _kept(path: Path, one: ChainRun) -> Learned:
+    """What a file of an earlier command says. Raises UserError if that was another training."""
+    try:
+        values = strict_json(path.read_text(encoding="utf-8"))
+        mine = {name: values.pop(name) for name in asdict(one)}
+        learned = Learned(**values)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} must be a training's figures, and is not: {error}") from error
+    for name, value in asdict(one).items():
+        if mine[name] != value:
+            raise UserError(
+                f"{path} was trained with {name}={mine[name]}, now it is {value}: choose another "
+                "keep_dir"
+            )
+    return learned
+
+
+def figures_of(cfg: BenchStaggeredCfg, found: dict[ChainRun, Learned]) -> dict[str, Any]:
+    """What is told of the trainings."""
+    memory, curves, forgetting = {}, {}, {}
+    for way in WAYS:
+        some = _some(found, way, cfg.horizon, cfg.progression)[: cfg.seeds]
+        lost = [forgotten(np.array(one.accuracy)) for one in some]
+        memory[way] = {
+            "value_error": mean_over_seeds([max(one.value_error) for one in some]),
+            "policy_kl": mean_over_seeds([float(np.mean(one.policy_kl)) for one in some]),
+            "forgetting": mean_over_seeds([float(one.mean()) for one in lost]),
+            "accuracy": mean_over_seeds([float(np.mean(one.accuracy[-1])) for one in some]),
+            "success": mean_over_seeds([one.success for one in some]),
+        }
+        curves[way] = {
+            "value_error": [one.value_error for one in some],
+            "policy_kl": [one.policy_kl for one in some],
+            "accuracy": [np.mean(one.accuracy, axis=1).tolist() for one in some],
+        }
+        forgetting[way] = np.mean(lost, axis=0).round(4).tolist()
+    horizons = {
+        horizon: {
+            way: {
+                "success": mean_over_seeds([one.success for one in some]),
+                "accuracy": mean_over_seeds([float(np.mean(one.accuracy[-1])) for one in some]),
+            }
+            for way in WAYS
+            for some in [_some(found, way, horizon, SWEEP_PROGRESSION)[: cfg.sweep_seeds]]
+        }
+        for horizon in sorted(set(cfg.horizons))
+    }
+    settings = asdict(cfg)
+    for name in ("what", "output", "keep_dir"):
+        del settings[name]
+    return {
+        "memory": memory, "horizons": horizons, "curves": curves, "forgetting": forgetting,
+        "settings": settings, "versions": versions(),
+    }  # fmt: skip
+
+
+def forgotten(accuracy: np.ndarray) -> np.ndarray:
+    """By how much accuracy [U, B] lies below the best so far, [U, B]."""
+    return np.maximum.accumulate(accuracy, axis=0) - accuracy
+
+
+def _some(
+    found: dict[ChainRun, Learned], way: str, horizon: int, progression: float
+) -> list[Learned]:
+    """Those of a setting, by their seeds."""
+    key = (WAYS[way], horizon, progression)
+    return [found[r] for r in found if (r.is_staggered, r.horizon, r.progression) == key]
+
+
+def bars_of(figures: dict[str, Any]) -> list[Bar]:
+    """What has to hold, by the means over seeds."""
+    naive, staggered = (figures["memory"][way] for way in WAYS)
+
+    def ratio(name: str) -> float:
+        return staggered[name]["mean"] / max(naive[name]["mean"], 1e-9)
+
+    bars = [
+        Bar("largest value error, staggered / naive", ratio("value_error"), 0.1, ""),
+        Bar("forgetting, staggered / naive", ratio("forgetting"), 0.2, ""),
+    ]
+    horizons = list(figures["horizons"])
+    if len(horizons) > 1:
+        first, last = horizons[0], horizons[-1]
+        gains = {
+            way: figures["horizons"][last][way]["success"]["mean"]
+            - figures["horizons"][first][way]["success"]["mean"]
+            for way in WAYS
+        }
+        name = f"from H = {first} to {last}"
+        bars += [
+            Bar(f"success lost with staggering {name}", -gains["staggered"], FLAT, ""),
+            Bar(f"success gained without {name}", gains["naive"], -FLAT, ""),
+        ]
+    return bars
+
+
+def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+    """Markdown: what the command prints."""
+    cfg, rows = figures["settings"], []
+    of_memory = {
+        "value_error": "largest value error", "policy_kl": "policy KL, mean over updates",
+        "forgetting": "forgetting", "accuracy": "accuracy at the end",
+        "success": "success at the end",
+    }  # fmt: skip
+    for name, title in of_memory.items():
+        cells = [
+            cell
+            for way in WAYS
+            for cell in (_text(figures["memory"][way][name]), PAPER[way].get(name, ""))
+        ]
+        rows.append(f"| {title} | {' | '.join(cells)} |")
+    lines = [
+        f"H = {cfg['horizon']}, p_prog = {cfg['progression']:g}, {cfg['num_envs']} chains, "
+        f"{cfg['num_updates']} updates, {cfg['seeds']} seeds: mean (95% interval)",
+        "",
+        "| | naive | paper | staggered | paper |",
+        "|---|---|---|---|---|",
+        *rows,
+    ]
+    if figures["horizons"]:
+        lines += [
+            "",
+            f"p_prog = {SWEEP_PROGRESSION:g}, {cfg['sweep_seeds']} seeds, at the end of training:",
+            "",
+            "| H | success, naive | success, staggered | accuracy, naive | accuracy, staggered |",
+            "|---|---|---|---|---|",
+        ]
+    for horizon, ways in figures["horizons"].items():
+        cells = [_text(ways[way][name]) for name in ("success", "accuracy") for way in WAYS]
+        lines.append(f"| {horizon} | {' | '.join(cells)} |")
+    lines += ["", "| bar | measured | at most | |", "|---|---|---|---|"]
+    for bar in bars:
+        verdict = "met" if bar.is_met else "MISSED"
+        lines.append(f"| {bar.name} | {bar.value:.3f} | {bar.limit:g} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _text(figure: dict[str, float | None]) -> str:
+    """A mean and, where there is one, its interval."""
+    mean, low, high = (figure[name] for name in ("mean", "low", "high"))
+    return f"{mean:.3g}" if low is None else f"{mean:.3g} ({low:.3g} to {high:.3g})"
