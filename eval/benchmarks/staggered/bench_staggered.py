@@ -37,6 +37,7 @@ from rearrange.system.outputs import atomic_write_json, atomic_write_text, prepa
 
 SWEEP_PROGRESSION = 0.5  # section B.2.2, of figure 2a
 WAYS = {"naive": False, "staggered": True}
+IN_STEP = 8  # trainings: their weights and moments still fit into a processor's cache
 FLAT = 0.1  # of success: less is no change over horizons
 # Section E.0.2; the means over seeds of what is drawn in figure 2a the paper does not write.
 PAPER = {
@@ -86,22 +87,26 @@ def runs_of(cfg: BenchStaggeredCfg) -> list[ChainRun]:
 
 
 def train_all(runs: list[ChainRun], root: Path) -> dict[ChainRun, Learned]:
-    """Trains what the folder does not hold yet, with a bar, or a line for each run, on stderr."""
+    """Trains what the folder does not hold yet, with a bar on stderr."""
     from tqdm import tqdm
 
-    found, threads = {}, torch.get_num_threads()
+    paths = {one: root / f"{one.name}.json" for one in runs}
+    found = {one: _kept(path, one) for one, path in paths.items() if path.exists()}
+    missing = [one for one in runs if one not in found]
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the layers are small: a second thread costs more than it gives
     try:
-        with tqdm(total=len(runs), desc="staggered", unit="run", file=sys.stderr) as bar:
-            for one in runs:
-                path = root / f"{one.name}.json"
-                found[one] = _kept(path, one) if path.exists() else train(one)
-                atomic_write_json(path, asdict(one) | asdict(found[one]))
-                bar.set_postfix_str(f"{one.name}: success {found[one].success:.2f}")
-                bar.update()
+        with tqdm(total=len(runs), initial=len(found), unit="run", file=sys.stderr) as bar:
+            while missing:
+                group = [one for one in missing if one.horizon == missing[0].horizon][:IN_STEP]
+                for one, learned in zip(group, train(group), strict=True):
+                    found[one] = learned
+                    atomic_write_json(paths[one], asdict(one) | asdict(learned))
+                    missing.remove(one)
+                bar.update(len(group))
     finally:
         torch.set_num_threads(threads)
-    return found
+    return {one: found[one] for one in runs}
 
 
 def _kept(path: Path, one: ChainRun) -> Learned:

@@ -7,14 +7,16 @@ Bharthulwar et al., "Staggered Environment Resets Improve Massively Parallel On-
 Learning", section B.2, table 2, and E.0.1 for what is measured. Loss and advantages are the
 trainer's (`ppo_loss`, `compute_advantages`), the resets `StaggeredResets`; the loop is this one,
 because an agent that sees only its block is a table: the network is asked once for each block, not
-for each step, which gives the same gradients for a sixteenth of the work.
+for each step, and several trainings learn in step, their networks stacked, each with gradients and
+an optimiser state of its own. Both change nothing but the time that it takes.
 
 What the paper leaves open, and what holds here: actor and critic share the layers; weights are
 orthogonal; advantages are normalised in each minibatch, Adam's epsilon is 1e-5 and the learning
 rate constant, as in the paper's other experiments (table 3); each seed has right actions of its
 own.
 
-Legend: N chains, K steps of a rollout, S = N K, B blocks, U blocks of a rollout, A actions.
+Legend: N chains, K steps of a rollout, S = N K, B blocks, U blocks of a rollout, A actions,
+R trainings in step.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
+from torch.func import vmap
 
 from rearrange.skills.network.embedding import layer
 from rearrange.ver.rollout.staggered import StaggerCfg, StaggeredResets
@@ -102,7 +105,7 @@ class Rollout(NamedTuple):
 
 
 class ChainNetwork(nn.Module):
-    """Blocks [U] -> log-probabilities [U, A] and values [U]."""
+    """One network: blocks [U] -> log-probabilities [U, A] and values [U]."""
 
     def __init__(self, num_blocks: int, num_actions: int) -> None:
         super().__init__()
@@ -119,10 +122,60 @@ class ChainNetwork(nn.Module):
         x = self.hidden(self.embedding(blocks))
         return self.actor(x).log_softmax(dim=-1), self.critic(x).squeeze(-1)
 
-    @torch.no_grad()
-    def table(self) -> Table:
-        log_probs, values = self(torch.arange(self.embedding.num_embeddings))
-        return Table(log_probs.double().numpy(), values.double().numpy())
+
+class Networks:
+    """R networks whose weights are stacked, each drawn by its seed."""
+
+    def __init__(self, seeds: list[int], num_blocks: int, num_actions: int) -> None:
+        drafts = []
+        for seed in seeds:
+            torch.manual_seed(seed)
+            drafts.append(ChainNetwork(num_blocks, num_actions).state_dict())
+        # Matrices the other way round than torch's: their gradients then need no copies.
+        self.weights = {
+            name: torch.stack([_turned(name, draft[name]) for draft in drafts]).requires_grad_()
+            for name in drafts[0]
+        }
+        """{name: [R, ...]}"""
+        self._blocks = torch.arange(num_blocks).repeat(len(seeds), 1)
+        self._each = torch.arange(len(seeds)).unsqueeze(-1)
+        self.optimizer = torch.optim.Adam(
+            self.weights.values(), lr=PPO.learning_rate, eps=PPO.adam_eps, fused=True
+        )
+
+    def __call__(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
+        """Each network's log-probabilities [R, U, A] and values [R, U] of blocks [R, U]."""
+        x = self.weights["embedding.weight"][self._each, blocks]
+        for i in range(len(HIDDEN)):
+            x = self._linear(f"hidden.{i}.0", x).relu()
+        return self._linear("actor", x).log_softmax(dim=-1), self._linear("critic", x).squeeze(-1)
+
+    def tables(self) -> list[Table]:
+        """What each network makes of all blocks."""
+        with torch.no_grad():
+            log_probs, values = self(self._blocks)
+        pairs = zip(log_probs.double().numpy(), values.double().numpy(), strict=True)
+        return [Table(*pair) for pair in pairs]
+
+    def learn(self, losses: Tensor) -> None:
+        """A step of each by its loss, [R]; gradients are clipped one by one."""
+        self.optimizer.zero_grad(set_to_none=True)
+        losses.sum().backward()
+        gradients = [weight.grad for weight in self.weights.values() if weight.grad is not None]
+        norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients])
+        factors = PPO.max_grad_norm / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)
+        for gradient in gradients:
+            gradient.mul_(factors.clamp(max=1.0).view(-1, *[1] * (gradient.dim() - 1)))
+        self.optimizer.step()
+
+    def _linear(self, name: str, x: Tensor) -> Tensor:
+        return torch.baddbmm(
+            self.weights[f"{name}.bias"].unsqueeze(1), x, self.weights[f"{name}.weight"]
+        )
+
+
+def _turned(name: str, weight: Tensor) -> Tensor:
+    return weight if weight.dim() == 1 or name.startswith("embedding") else weight.T
 
 
 def make_chains(run: ChainRun) -> VectorEnv:
@@ -138,29 +191,41 @@ def make_chains(run: ChainRun) -> VectorEnv:
     return StaggeredResets(chains, cfg)
 
 
-def train(run: ChainRun) -> Learned:
-    """Trains and measures. Draws from torch's global generator."""
-    torch.manual_seed(run.seed)
-    rng = np.random.default_rng(run.seed)
-    chains = make_chains(run)
-    targets = chains.unwrapped.targets
-    network = ChainNetwork(len(targets), chains.unwrapped.num_actions)
-    optimizer = torch.optim.Adam(
-        network.parameters(), lr=PPO.learning_rate, eps=PPO.adam_eps, fused=True
+def train(runs: list[ChainRun]) -> list[Learned]:
+    """Trains in step and measures. All must have the same horizon and number of updates.
+
+    Draws from torch's global generator. What becomes of a training depends on those beside it only
+    as far as products of stacked matrices are rounded in another way.
+    """
+    all_chains = [make_chains(run) for run in runs]
+    rngs = [np.random.default_rng(run.seed) for run in runs]
+    targets = [chains.unwrapped.targets for chains in all_chains]
+    places = np.arange(len(targets[0]))
+    networks = Networks(
+        [run.seed for run in runs], len(places), all_chains[0].unwrapped.num_actions
     )
-    blocks, _ = chains.reset(seed=run.seed * run.num_envs)
-    learned, table = Learned([], [], [], 0.0), network.table()
-    for _ in range(run.num_updates):
-        rollout, blocks = collect(chains, blocks, table, rng)
-        error = table.values[rollout.blocks] - rollout.returns
-        learned.value_error.append(float(np.square(error).mean()))
-        update(network, optimizer, rollout, table, rng)
-        old, table = table, network.table()
-        change = (table.log_probs - old.log_probs)[rollout.blocks, rollout.actions]
-        learned.policy_kl.append(0.5 * float(np.square(change).mean()))
-        right = np.exp(table.log_probs)[np.arange(len(targets)), targets]
-        learned.accuracy.append(right.round(4).tolist())
-    learned.success = success(run, table, rng)
+    stand = [
+        chains.reset(seed=run.seed * run.num_envs)[0]
+        for run, chains in zip(runs, all_chains, strict=True)
+    ]
+    learned, tables = [Learned([], [], [], 0.0) for _ in runs], networks.tables()
+    for _ in range(runs[0].num_updates):
+        rollouts = []
+        for i, chains in enumerate(all_chains):
+            rollout, stand[i] = collect(chains, stand[i], tables[i], rngs[i])
+            rollouts.append(rollout)
+            error = tables[i].values[rollout.blocks] - rollout.returns
+            learned[i].value_error.append(float(np.square(error).mean()))
+        update(networks, rollouts, tables, rngs)
+        old, tables = tables, networks.tables()
+        for i, rollout in enumerate(rollouts):
+            change = tables[i].log_probs - old[i].log_probs
+            kl = 0.5 * np.square(change[rollout.blocks, rollout.actions]).mean()
+            learned[i].policy_kl.append(float(kl))
+            right = np.exp(tables[i].log_probs)[places, targets[i]]
+            learned[i].accuracy.append(right.round(4).tolist())
+    for run, one, table, rng in zip(runs, learned, tables, rngs, strict=True):
+        one.success = success(run, table, rng)
     return learned
 
 
@@ -186,28 +251,27 @@ def collect(
 
 
 def update(
-    network: ChainNetwork,
-    optimizer: torch.optim.Optimizer,
-    rollout: Rollout,
-    old: Table,  # by which it was collected
-    rng: np.random.Generator,
+    networks: Networks,
+    rollouts: list[Rollout],
+    old: list[Table],  # by which they were collected
+    rngs: list[np.random.Generator],
 ) -> None:
-    """PPO's epochs over a rollout."""
-    known, place = np.unique(rollout.blocks, return_inverse=True)
-    blocks, places = torch.from_numpy(known), torch.from_numpy(place)
+    """PPO's epochs, over each network's rollout."""
+    blocks, *columns = _stacked(rollouts, old)
+
+    def loss(log_probs: Tensor, values: Tensor, *columns: Tensor) -> Tensor:
+        entropies = -(log_probs.exp() * log_probs).sum(dim=-1)
+        minibatch, places = _minibatch(*columns)
+        of_actions = log_probs.index_select(0, places).gather(1, minibatch.action).squeeze(-1)
+        entropy, value = entropies.index_select(0, places), values.index_select(0, places)
+        return ppo_loss(Evaluation(of_actions, entropy, value), minibatch, ENTROPY_COEF, PPO)[0]
+
+    size = len(rollouts[0].blocks)
     for _ in range(PPO.num_epochs):
-        order = rng.permutation(len(place))
-        for rows in np.array_split(order, PPO.num_minibatches):
-            log_probs, values = network(blocks)
-            entropies = -(log_probs.exp() * log_probs).sum(dim=-1)
-            minibatch, at = _minibatch(rollout, old, rows), places[torch.from_numpy(rows)]
-            actions = minibatch.action.squeeze(-1)
-            evaluation = Evaluation(log_probs[at, actions], entropies[at], values[at])
-            loss, _ = ppo_loss(evaluation, minibatch, ENTROPY_COEF, PPO)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            nn.utils.clip_grad_norm_(network.parameters(), PPO.max_grad_norm)
-            optimizer.step()
+        orders = torch.from_numpy(np.stack([rng.permutation(size) for rng in rngs]))
+        for rows in orders.tensor_split(PPO.num_minibatches, dim=1):
+            parts = [column.gather(1, rows) for column in columns]
+            networks.learn(vmap(loss)(*networks(blocks), *parts))
 
 
 def success(run: ChainRun, table: Table, rng: np.random.Generator) -> float:
@@ -222,25 +286,38 @@ def success(run: ChainRun, table: Table, rng: np.random.Generator) -> float:
     return float(infos["success"].mean())
 
 
-def _minibatch(rollout: Rollout, old: Table, rows: np.ndarray) -> Minibatch:
-    """Steps without memory: each is a sequence of its own, of weight 1."""
-    blocks, actions = rollout.blocks[rows], rollout.actions[rows]
-    size = len(rows)
+def _stacked(rollouts: list[Rollout], old: list[Table]) -> list[Tensor]:
+    """Blocks to ask about, [R, U], and what `_minibatch` takes, [R, S] each."""
+    unique = [np.unique(rollout.blocks, return_inverse=True) for rollout in rollouts]
+    most = max(len(known) for known, _ in unique)
+    # Where a rollout has fewer blocks the last one stands again, which no step refers to.
+    blocks = [np.pad(known, (0, most - len(known)), mode="edge") for known, _ in unique]
+    columns = [
+        (
+            place,
+            rollout.actions,
+            table.log_probs[rollout.blocks, rollout.actions].astype(np.float32),
+            table.values[rollout.blocks].astype(np.float32),
+            rollout.advantages.astype(np.float32),
+            rollout.returns.astype(np.float32),
+        )
+        for rollout, table, (_, place) in zip(rollouts, old, unique, strict=True)
+    ]
+    arrays = [blocks, *zip(*columns, strict=True)]
+    return [torch.from_numpy(np.stack(array)) for array in arrays]
 
-    def column(values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values.astype(np.float32))
 
-    return Minibatch(
-        observation={"block": torch.from_numpy(blocks)},
-        prev_action=torch.zeros(size, 1, dtype=torch.int64),
-        is_first=torch.zeros(size, dtype=torch.bool),
-        action=torch.from_numpy(actions).unsqueeze(-1),
-        log_prob=column(old.log_probs[blocks, actions]),
-        value=column(old.values[blocks]),
-        advantage=column(rollout.advantages[rows]),
-        returns=column(rollout.returns[rows]),
-        is_weight=torch.ones(size),
-        is_stale=torch.zeros(size, dtype=torch.bool),
-        start_state=torch.zeros(size, 0),
-        batch_sizes=torch.tensor([size]),
-    )
+def _minibatch(
+    places: Tensor, actions: Tensor, log_probs: Tensor, values: Tensor, advantages: Tensor,
+    returns: Tensor,
+) -> tuple[Minibatch, Tensor]:  # fmt: skip
+    """Steps without memory: each is a sequence of its own, of weight 1. And their places."""
+    size = len(places)
+    is_never = torch.zeros(size, dtype=torch.bool)
+    minibatch = Minibatch(
+        observation={}, prev_action=torch.zeros(size, 1), is_first=is_never,
+        action=actions.unsqueeze(-1), log_prob=log_probs, value=values, advantage=advantages,
+        returns=returns, is_weight=torch.ones(size), is_stale=is_never,
+        start_state=torch.zeros(size, 0), batch_sizes=torch.tensor([size]),
+    )  # fmt: skip
+    return minibatch, places

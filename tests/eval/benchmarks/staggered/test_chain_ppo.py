@@ -1,14 +1,12 @@
 """PPO on the chain against slow ways to say the same."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from rearrange.eval.benchmarks.staggered import chain_ppo
-from rearrange.eval.benchmarks.staggered.chain_ppo import ChainNetwork, ChainRun, Table
+from rearrange.eval.benchmarks.staggered.chain_ppo import ChainNetwork, ChainRun, Networks, Table
 
 RUN = ChainRun(horizon=40, progression=1.0, is_staggered=True, seed=3, num_envs=40, num_updates=2)
 NUM_BLOCKS = RUN.horizon // 5
@@ -57,21 +55,13 @@ def test_nothing_is_expected_after_an_episodes_end():
         assert rollout.returns[last][t] == pytest.approx(trace + value, abs=1e-5)
 
 
-def test_a_network_asked_for_each_block_learns_as_one_asked_for_each_step():
-    torch.manual_seed(0)
-    quick = ChainNetwork(NUM_BLOCKS, 20)
-    slow = copy.deepcopy(quick)
-    old = quick.table()
-    rollout, _ = rollout_of(RUN, old)
-    rate = chain_ppo.PPO.learning_rate
-    chain_ppo.update(
-        quick, torch.optim.SGD(quick.parameters(), rate), rollout, old, np.random.default_rng(1)
-    )
-    optimizer, rng = torch.optim.SGD(slow.parameters(), rate), np.random.default_rng(1)
+def slow_update(network, rollout, old, rng):
+    """PPO's epochs with a network that is asked for each step."""
+    optimizer = torch.optim.SGD(network.parameters(), chain_ppo.PPO.learning_rate)
     before = torch.from_numpy(old.log_probs[rollout.blocks, rollout.actions])
     for _ in range(4):
         for rows in np.array_split(rng.permutation(len(rollout.blocks)), 4):
-            log_probs, values = slow(torch.from_numpy(rollout.blocks[rows]))
+            log_probs, values = network(torch.from_numpy(rollout.blocks[rows]))
             of_actions = log_probs[torch.arange(len(rows)), torch.from_numpy(rollout.actions[rows])]
             ratio = (of_actions - before[rows]).exp()
             a = rollout.advantages[rows]
@@ -81,10 +71,27 @@ def test_a_network_asked_for_each_block_learns_as_one_asked_for_each_step():
             entropy = torch.distributions.Categorical(logits=log_probs).entropy().mean()
             optimizer.zero_grad()
             (policy + 0.5 * value - 0.01 * entropy).backward()
-            nn.utils.clip_grad_norm_(slow.parameters(), 0.5)
+            nn.utils.clip_grad_norm_(network.parameters(), 0.5)
             optimizer.step()
-    for one, other in zip(quick.parameters(), slow.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_stacked_networks_asked_for_each_block_learn_as_single_ones_asked_for_each_step():
+    networks = Networks([5, 6], NUM_BLOCKS, 20)
+    networks.optimizer = torch.optim.SGD(networks.weights.values(), chain_ppo.PPO.learning_rate)
+    singles = []
+    for seed in (5, 6):
+        torch.manual_seed(seed)
+        singles.append(ChainNetwork(NUM_BLOCKS, 20))
+    old = networks.tables()
+    runs = [RUN, run_of(is_staggered=False)]  # eight blocks, and one
+    rollouts = [rollout_of(run, table)[0] for run, table in zip(runs, old, strict=True)]
+    chain_ppo.update(networks, rollouts, old, [np.random.default_rng(i) for i in (1, 2)])
+    for i, single in enumerate(singles):
+        slow_update(single, rollouts[i], old[i], np.random.default_rng(i + 1))
+        for name, weight in single.named_parameters():
+            one = networks.weights[name][i]
+            one = one.T if weight.dim() == 2 and "embedding" not in name else one
+            torch.testing.assert_close(one, weight, rtol=1e-4, atol=1e-6)
 
 
 def test_who_knows_all_succeeds_and_who_knows_nothing_is_held_by_hard_gates():
@@ -97,8 +104,11 @@ def test_who_knows_all_succeeds_and_who_knows_nothing_is_held_by_hard_gates():
 
 
 def test_a_training_is_made_again_by_its_seed_and_measures_each_update():
-    one, again = chain_ppo.train(RUN), chain_ppo.train(RUN)
-    assert one == again != chain_ppo.train(run_of(seed=4))
+    both = [RUN, run_of(seed=4)]
+    one, other = chain_ppo.train(both)
+    assert [one, other] == chain_ppo.train(both) and one != other
+    (alone,) = chain_ppo.train([RUN])  # the same but for rounding
+    np.testing.assert_allclose(alone.value_error, one.value_error, rtol=1e-4)
     assert len(one.value_error) == len(one.policy_kl) == 2
     assert np.shape(one.accuracy) == (2, NUM_BLOCKS)
     assert min(one.policy_kl) > 0.0
