@@ -18,6 +18,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,23 +88,27 @@ def runs_of(cfg: BenchStaggeredCfg) -> list[ChainRun]:
 
 
 def train_all(runs: list[ChainRun], root: Path) -> dict[ChainRun, Learned]:
-    """Trains what the folder does not hold yet, with a bar on stderr."""
+    """Trains what the folder does not hold yet, with a bar on a terminal, a line each on stderr."""
     from tqdm import tqdm
 
     paths = {one: root / f"{one.name}.json" for one in runs}
     found = {one: _kept(path, one) for one, path in paths.items() if path.exists()}
     missing = [one for one in runs if one not in found]
+    updates = sum(one.num_updates for one in missing)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the layers are small: a second thread costs more than it gives
     try:
-        with tqdm(total=len(runs), initial=len(found), unit="run", file=sys.stderr) as bar:
+        with tqdm(
+            total=updates, desc="staggered", unit="update", disable=None, file=sys.stderr
+        ) as bar:
             while missing:
                 group = [one for one in missing if one.horizon == missing[0].horizon][:IN_STEP]
-                for one, learned in zip(group, train(group), strict=True):
+                tell = partial(bar.update, len(group))
+                for one, learned in zip(group, train(group, tell), strict=True):
                     found[one] = learned
                     atomic_write_json(paths[one], asdict(one) | asdict(learned))
                     missing.remove(one)
-                bar.update(len(group))
+                    tqdm.write(f"{one.name}: success {learned.success:.3f}", file=sys.stderr)
     finally:
         torch.set_num_threads(threads)
     return {one: found[one] for one in runs}

@@ -10,7 +10,7 @@ because an agent that sees only its block is a table: the network is asked once 
 for each step, and several trainings learn in step, their networks stacked, each with gradients and
 an optimiser state of its own. Both change nothing but the time that it takes.
 
-What the paper leaves open, and what holds here: actor and critic share the layers; weights are
+What the paper leaves open, and what holds here: actor and critic share their layers; weights are
 orthogonal; advantages are normalised in each minibatch, Adam's epsilon is 1e-5 and the learning
 rate constant, as in the paper's other experiments (table 3); each seed has right actions of its
 own.
@@ -21,31 +21,30 @@ R trainings in step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import vmap
 
-from rearrange.skills.network.embedding import layer
+from rearrange.eval.benchmarks.staggered.networks import Networks, Table
 from rearrange.ver.rollout.staggered import StaggerCfg, StaggeredResets
 from rearrange.ver.rollout.types import Evaluation, Minibatch
 from rearrange.ver.update.ppo import PPOCfg, ppo_loss
 from rearrange.ver.update.returns import ReturnsCfg, compute_advantages
 from rearrange.workloads.skill_chain import SkillChainVectorEnv
 
-ROLLOUT_STEPS = 5  # K
-EMBEDDING, HIDDEN = 64, (256, 256, 256, 256)
+ROLLOUT_STEPS, NUM_ACTIONS = 5, 20  # K, A
 ENTROPY_COEF = 0.01
 PPO = PPOCfg(
     learning_rate=3e-4, num_epochs=4, num_minibatches=4, clip_coef=0.2, value_coef=0.5,
     max_grad_norm=0.5, normalize_advantages=True,
 )  # fmt: skip
 RETURNS = ReturnsCfg(gamma=0.99, gae_lambda=0.95)
-ACTOR_GAIN = 0.01  # of the last layer's weights: all actions are alike at the start
 EVALUATION = 2**20  # added to the seeds of chains on which success is measured
 
 
@@ -82,19 +81,6 @@ class Learned:
     """At the end, of as many whole episodes as there are chains, with drawn actions."""
 
 
-class Table(NamedTuple):
-    """What the policy does and expects in each block."""
-
-    log_probs: np.ndarray  # [B, A]
-    values: np.ndarray  # [B]
-
-    def draw(self, blocks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """An action for each of these, [N]."""
-        sums = np.exp(self.log_probs).cumsum(axis=1)
-        sums[:, -1] = 1.0  # what is left out by rounding
-        return (sums[blocks] <= rng.random((len(blocks), 1))).sum(axis=1)
-
-
 class Rollout(NamedTuple):
     """Steps, those of one chain one after the other, [S] each."""
 
@@ -104,106 +90,26 @@ class Rollout(NamedTuple):
     advantages: np.ndarray
 
 
-class ChainNetwork(nn.Module):
-    """One network: blocks [U] -> log-probabilities [U, A] and values [U]."""
-
-    def __init__(self, num_blocks: int, num_actions: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(num_blocks, EMBEDDING)
-        sizes = (EMBEDDING, *HIDDEN)
-        pairs = zip(sizes, sizes[1:], strict=False)
-        self.hidden = nn.Sequential(*(layer(a, b, "relu") for a, b in pairs))
-        self.actor, self.critic = nn.Linear(HIDDEN[-1], num_actions), nn.Linear(HIDDEN[-1], 1)
-        for head, gain in ((self.actor, ACTOR_GAIN), (self.critic, 1.0)):
-            nn.init.orthogonal_(head.weight, gain)
-            nn.init.zeros_(head.bias)
-
-    def forward(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.hidden(self.embedding(blocks))
-        return self.actor(x).log_softmax(dim=-1), self.critic(x).squeeze(-1)
-
-
-class Networks:
-    """R networks whose weights are stacked, each drawn by its seed."""
-
-    def __init__(self, seeds: list[int], num_blocks: int, num_actions: int) -> None:
-        drafts = []
-        for seed in seeds:
-            torch.manual_seed(seed)
-            drafts.append(ChainNetwork(num_blocks, num_actions).state_dict())
-        # Matrices the other way round than torch's: their gradients then need no copies.
-        self.weights = {
-            name: torch.stack([_turned(name, draft[name]) for draft in drafts]).requires_grad_()
-            for name in drafts[0]
-        }
-        """{name: [R, ...]}"""
-        self._blocks = torch.arange(num_blocks).repeat(len(seeds), 1)
-        self._each = torch.arange(len(seeds)).unsqueeze(-1)
-        self.optimizer = torch.optim.Adam(
-            self.weights.values(), lr=PPO.learning_rate, eps=PPO.adam_eps, fused=True
-        )
-
-    def __call__(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        """Each network's log-probabilities [R, U, A] and values [R, U] of blocks [R, U]."""
-        x = self.weights["embedding.weight"][self._each, blocks]
-        for i in range(len(HIDDEN)):
-            x = self._linear(f"hidden.{i}.0", x).relu()
-        return self._linear("actor", x).log_softmax(dim=-1), self._linear("critic", x).squeeze(-1)
-
-    def tables(self) -> list[Table]:
-        """What each network makes of all blocks."""
-        with torch.no_grad():
-            log_probs, values = self(self._blocks)
-        pairs = zip(log_probs.double().numpy(), values.double().numpy(), strict=True)
-        return [Table(*pair) for pair in pairs]
-
-    def learn(self, losses: Tensor) -> None:
-        """A step of each by its loss, [R]; gradients are clipped one by one."""
-        self.optimizer.zero_grad(set_to_none=True)
-        losses.sum().backward()
-        gradients = [weight.grad for weight in self.weights.values() if weight.grad is not None]
-        norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients])
-        factors = PPO.max_grad_norm / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)
-        for gradient in gradients:
-            gradient.mul_(factors.clamp(max=1.0).view(-1, *[1] * (gradient.dim() - 1)))
-        self.optimizer.step()
-
-    def _linear(self, name: str, x: Tensor) -> Tensor:
-        return torch.baddbmm(
-            self.weights[f"{name}.bias"].unsqueeze(1), x, self.weights[f"{name}.weight"]
-        )
-
-
-def _turned(name: str, weight: Tensor) -> Tensor:
-    return weight if weight.dim() == 1 or name.startswith("embedding") else weight.T
-
-
-def make_chains(run: ChainRun) -> VectorEnv:
-    """N chains that reset themselves in the step in which they end."""
+def make_chains(run: ChainRun) -> tuple[VectorEnv, np.ndarray]:
+    """N chains that reset themselves in the step in which they end; the right actions, [B]."""
     mode = AutoresetMode.DISABLED if run.is_staggered else AutoresetMode.SAME_STEP
-    chains = SkillChainVectorEnv(
-        run.num_envs, horizon=run.horizon, progression=run.progression, target_seed=run.seed,
-        autoreset_mode=mode,
-    )  # fmt: skip
+    chains = _chains(run, mode)
     if not run.is_staggered:
-        return chains
+        return chains, chains.targets
     cfg = StaggerCfg(horizon=run.horizon, rollout_steps=ROLLOUT_STEPS)
-    return StaggeredResets(chains, cfg)
+    return StaggeredResets(chains, cfg), chains.targets
 
 
-def train(runs: list[ChainRun]) -> list[Learned]:
+def train(runs: list[ChainRun], after_update: Callable[[], None] = lambda: None) -> list[Learned]:
     """Trains in step and measures. All must have the same horizon and number of updates.
 
     Draws from torch's global generator. What becomes of a training depends on those beside it only
     as far as products of stacked matrices are rounded in another way.
     """
-    all_chains = [make_chains(run) for run in runs]
+    all_chains, targets = zip(*map(make_chains, runs), strict=True)
     rngs = [np.random.default_rng(run.seed) for run in runs]
-    targets = [chains.unwrapped.targets for chains in all_chains]
     places = np.arange(len(targets[0]))
-    networks = Networks(
-        [run.seed for run in runs], len(places), all_chains[0].unwrapped.num_actions
-    )
+    networks = Networks([run.seed for run in runs], len(places), NUM_ACTIONS, PPO)
     stand = [
         chains.reset(seed=run.seed * run.num_envs)[0]
         for run, chains in zip(runs, all_chains, strict=True)
@@ -224,6 +130,7 @@ def train(runs: list[ChainRun]) -> list[Learned]:
             learned[i].policy_kl.append(float(kl))
             right = np.exp(tables[i].log_probs)[places, targets[i]]
             learned[i].accuracy.append(right.round(4).tolist())
+        after_update()
     for run, one, table, rng in zip(runs, learned, tables, rngs, strict=True):
         one.success = success(run, table, rng)
     return learned
@@ -243,9 +150,14 @@ def collect(
     ended = terminated.copy()
     ended[-1] = True
     values, next_values = table.values[seen], table.values[after]
-    columns = (torch.from_numpy(x.T.ravel()) for x in (rewards, values, next_values))
-    ends = (torch.from_numpy(x.T.ravel()) for x in (terminated, ended))
-    advantages = compute_advantages(*columns, *ends, RETURNS).double().numpy()
+
+    def of_chains(steps: np.ndarray) -> Tensor:
+        return torch.from_numpy(steps.T.ravel())
+
+    advantages = compute_advantages(
+        of_chains(rewards), of_chains(values), of_chains(next_values), of_chains(terminated),
+        of_chains(ended), RETURNS,
+    ).double().numpy()  # fmt: skip
     returns = values.T.ravel() + advantages
     return Rollout(seen.T.ravel(), actions.T.ravel(), returns, advantages), blocks
 
@@ -276,14 +188,18 @@ def update(
 
 def success(run: ChainRun, table: Table, rng: np.random.Generator) -> float:
     """The share of N whole episodes that end in the last block."""
-    chains = SkillChainVectorEnv(
-        run.num_envs, horizon=run.horizon, progression=run.progression, target_seed=run.seed,
-        autoreset_mode=AutoresetMode.DISABLED,
-    )  # fmt: skip
+    chains = _chains(run, AutoresetMode.DISABLED)
     blocks, infos = chains.reset(seed=EVALUATION + run.seed * run.num_envs)
     for _ in range(run.horizon):
         blocks, _, _, _, infos = chains.step(table.draw(blocks, rng))
     return float(infos["success"].mean())
+
+
+def _chains(run: ChainRun, mode: AutoresetMode) -> SkillChainVectorEnv:
+    return SkillChainVectorEnv(
+        run.num_envs, horizon=run.horizon, block_steps=5, num_actions=NUM_ACTIONS, mastery=3,
+        progression=run.progression, target_seed=run.seed, autoreset_mode=mode,
+    )  # fmt: skip
 
 
 def _stacked(rollouts: list[Rollout], old: list[Table]) -> list[Tensor]:

@@ -40,13 +40,16 @@ def draw(figures: dict[str, Any]) -> Any:
     for name in (0, 1):
         places[name].set_yscale("log")
     places[0].legend()
-    for axes, way in zip(places[3:], COLORS, strict=False):
-        image = axes.imshow(
+    images = [
+        axes.imshow(
             np.array(figures["forgetting"][way]).T, origin="lower", aspect="auto", vmin=0.0,
             vmax=1.0, cmap="inferno",
-        )  # fmt: skip
+        )
+        for axes, way in zip(places[3:], COLORS, strict=False)
+    ]  # fmt: skip
+    for axes, way in zip(places[3:], COLORS, strict=False):
         axes.set(xlabel="update", ylabel="block", title=f"forgetting, {way}")
-    figure.colorbar(image, ax=places[3:5].tolist(), shrink=0.8)
+    figure.colorbar(images[0], ax=places[3:5].tolist(), shrink=0.8)
     _draw_horizons(places[5], figures["horizons"])
     return figure
 

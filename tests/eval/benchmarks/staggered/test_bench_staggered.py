@@ -60,7 +60,7 @@ def test_the_command_keeps_what_it_trained_and_writes_table_and_plot(tmp_path, c
     assert np.shape(found["forgetting"]["staggered"]) == (3, 4)
     assert len(list(kept.iterdir())) == 8
 
-    monkeypatch.setattr(bench_staggered, "train", lambda runs: pytest.fail("trained again"))
+    monkeypatch.setattr(bench_staggered, "train", lambda *_: pytest.fail("trained again"))
     assert cli.main(words) in (0, 1)
     assert json.loads(output.read_text())["curves"] == found["curves"]
     capsys.readouterr()

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from rearrange.eval.benchmarks.staggered import chain_ppo
-from rearrange.eval.benchmarks.staggered.chain_ppo import ChainNetwork, ChainRun, Networks, Table
+from rearrange.eval.benchmarks.staggered.chain_ppo import ChainRun
+from rearrange.eval.benchmarks.staggered.networks import ChainNetwork, Networks, Table
 
 RUN = ChainRun(horizon=40, progression=1.0, is_staggered=True, seed=3, num_envs=40, num_updates=2)
 NUM_BLOCKS = RUN.horizon // 5
@@ -17,7 +18,7 @@ def run_of(**values):
 
 
 def rollout_of(run, table):
-    chains = chain_ppo.make_chains(run)
+    chains, _ = chain_ppo.make_chains(run)
     blocks, _ = chains.reset(seed=0)
     return chain_ppo.collect(chains, blocks, table, np.random.default_rng(0))
 
@@ -28,7 +29,7 @@ def uniform(values=0.0):
 
 def knowing(chance, num_actions=20):
     """The right action with this chance, the others alike."""
-    targets = chain_ppo.make_chains(RUN).unwrapped.targets
+    targets = chain_ppo.make_chains(RUN)[1]
     probs = np.full((NUM_BLOCKS, num_actions), (1.0 - chance) / (num_actions - 1))
     probs[np.arange(NUM_BLOCKS), targets] = chance
     with np.errstate(divide="ignore"):
@@ -47,7 +48,7 @@ def test_nothing_is_expected_after_an_episodes_end():
     rollout, _ = rollout_of(RUN, uniform(values=7.0))
     last = rollout.blocks == NUM_BLOCKS - 1  # the five steps before the end, at 7 less nothing
     value, trace = 7.0, 0.0
-    rewards = np.where(rollout.actions == chain_ppo.make_chains(RUN).unwrapped.targets[-1], 1, -1)
+    rewards = np.where(rollout.actions == chain_ppo.make_chains(RUN)[1][-1], 1, -1)
     for t in (4, 3, 2, 1, 0):
         delta = 0.5 * rewards[last][t] + (0.99 * value if t < 4 else 0.0) - value
         trace = delta + 0.99 * 0.95 * trace
@@ -76,7 +77,7 @@ def slow_update(network, rollout, old, rng):
 
 
 def test_stacked_networks_asked_for_each_block_learn_as_single_ones_asked_for_each_step():
-    networks = Networks([5, 6], NUM_BLOCKS, 20)
+    networks = Networks([5, 6], NUM_BLOCKS, 20, chain_ppo.PPO)
     networks.optimizer = torch.optim.SGD(networks.weights.values(), chain_ppo.PPO.learning_rate)
     singles = []
     for seed in (5, 6):
