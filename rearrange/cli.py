@@ -344,7 +344,8 @@ def _verbs_below(verb: str) -> list[str]:
     others = [name for name in VERBS if name.startswith(f"{verb} ")]
     first = VERBS[verb].examples[0]
     lines = {first: VERBS[verb].summary} | {name: VERBS[name].summary for name in others}
-    return [f"  {name:<16} {summary}" for name, summary in lines.items()] if others else []
+    width = max(map(len, lines))
+    return [f"  {name:<{width}}  {text}" for name, text in lines.items()] if others else []
 
 
 def load_settings(verb: str, overrides: list[str]) -> Any:
@@ -378,6 +379,7 @@ def split_verb(arguments: list[str]) -> tuple[str, list[str]]:
 
 def overview() -> str:
     """What `rearrange --help` prints."""
+    width = max(map(len, VERBS))
     lines = [
         "rearrange: a home robot on the Home Assistant Benchmark, simulated with MuJoCo",
         "",
@@ -385,7 +387,7 @@ def overview() -> str:
         "       rearrange VERB --help       the verb's settings with defaults and meanings",
         "",
         "verbs:",
-        *(f"  {name:<14} {verb.summary}" for name, verb in VERBS.items()),
+        *(f"  {name:<{width}} {verb.summary}" for name, verb in VERBS.items()),
         "",
         "examples:",
         *(f"  rearrange {verb.examples[0]}" for verb in VERBS.values()),
