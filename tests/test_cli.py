@@ -268,7 +268,8 @@ def works(capsys, *arguments):
     """What a command that must end well prints."""
     assert cli.main(list(arguments)) == 0
     captured = capsys.readouterr()
-    assert "error" not in captured.err and (arguments[0] == "evaluate" or captured.err == "")
+    tells_how_far = arguments[0] in ("evaluate", "record")  # now and then, on a slow machine
+    assert "error" not in captured.err and (tells_how_far or captured.err == "")
     return captured.out
 
 
