@@ -32,6 +32,25 @@ class NamedPolicyCfg(PolicyCfg):
 
 
 @dataclass(kw_only=True)
+class ValidationCfg:
+    """Episodes that the policy does not learn from, as `evaluate` runs them."""
+
+    every: int = 0
+    """Evaluate after each so many environment steps, and at the end; the training waits for it. The
+    best checkpoint then is the best in these episodes. 0: never."""
+    num_episodes: int = 50
+    """Of the validation split, most likely actions, the same ones each time."""
+    record: int = 1
+    """Films of so many of them, which TensorBoard shows too."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("every", 0), ("num_episodes", 1), ("record", 0)):
+            if getattr(self, name) < low:
+                got = getattr(self, name)
+                raise ValueError(f"validation.{name} must be at least {low}, got {got}")
+
+
+@dataclass(kw_only=True)
 class RunCfg(TrainerCfg):
     """What both verbs share."""
 
@@ -51,6 +70,8 @@ class RunCfg(TrainerCfg):
     """Begin with these weights: the folder of a run, or a skill file."""
     fresh_log_std: bool = False
     """With warm_start: the Gaussians begin as wide as policy.initial_log_std says, not as there."""
+    validation: ValidationCfg = field(default_factory=ValidationCfg)
+    """How good the policy is in episodes that it does not learn from, while it is trained."""
     run_dir: str | None = None
     """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
     given: Any = None
@@ -71,6 +92,11 @@ class RunCfg(TrainerCfg):
             raise ValueError(
                 "serial=true steps the environments in this process: workers.python="
                 f"{self.workers.python} needs serial=false"
+            )
+        if self.validation.every and self.workers.python is not None:
+            raise ValueError(
+                "validation.every evaluates in this Python, and workers.python="
+                f"{self.workers.python} has the environments: leave one out"
             )
         if self.mode in ALONE_MODES and self.scheme.name in SPREAD:
             raise ValueError(

@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import rearrange
 from rearrange.system.processes import end_with_parent
@@ -118,6 +119,15 @@ class RankHost:
         content = os.pread(file.fileno(), 2**20, self._num_read[file])
         self._num_read[file] += len(content)
         return content.decode(errors="replace")
+
+
+def start_here(words: Sequence[str], stream: BinaryIO) -> subprocess.Popen[bytes]:
+    """`rearrange` and these words, apart, which gets no Ctrl-C of the terminal and ends with us."""
+    options = ["-P"] if sys.flags.safe_path else []
+    return subprocess.Popen(
+        [sys.executable, *options, "-m", __name__, str(os.getpid()), *words],
+        stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+    )  # fmt: skip
 
 
 def main() -> int:

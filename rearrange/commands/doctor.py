@@ -18,7 +18,7 @@ import rearrange
 from rearrange.configs.benches import DoctorCfg
 from rearrange.errors import UserError
 from rearrange.sim.kernel_cache import remove_damaged
-from rearrange.system.machine import num_cores
+from rearrange.system.machine import PROGRAM_BYTES, WORKER_BYTES, free_memory, num_cores
 from rearrange.system.outputs import atomic_write_json
 from rearrange.ver.bridge.other_python import describe, find_python
 
@@ -30,8 +30,6 @@ PACKAGES = ("mujoco", "numpy", "numba", "gymnasium", "omegaconf", "pddlpy", "ima
     "safetensors",
     "tensorboard",
 )
-WORKER_BYTES = 250 * 2**20  # bar of the project's design for one environment worker
-PROGRAM_BYTES = 1 * GIB  # the command itself, with a renderer and matplotlib
 
 RENDER = """
 import sys, mujoco
@@ -142,23 +140,6 @@ def _memory() -> Finding:
         f"use num_workers={max(1, (free - PROGRAM_BYTES) // WORKER_BYTES)}, or close other programs"
     )
     return Finding("memory", value, is_good=free >= needed, fix=fix)
-
-
-def free_memory() -> int | None:
-    """Bytes that can still be used, the container's limit included; None if unknown."""
-    try:
-        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        free = int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None
-    try:
-        group = Path("/sys/fs/cgroup")
-        limit = (group / "memory.max").read_text().strip()
-        if limit != "max":
-            free = min(free, int(limit) - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):
-        pass  # no limit, or another way to set it
-    return free
 
 
 def _try(program: str, timeout_s: float, *arguments: str, **environment: str) -> tuple[bool, str]:

@@ -18,6 +18,8 @@ from rearrange.errors import UserError
 if TYPE_CHECKING:
     import torch
 
+WORKER_BYTES = 250 * 2**20  # bar of the project's design for one environment worker
+PROGRAM_BYTES = 2**30  # the command itself, with a renderer and matplotlib
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -105,6 +107,23 @@ def commit() -> str | None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
         return done.stdout.strip() or None
     return None
+
+
+def free_memory() -> int | None:
+    """Bytes that can still be used, the container's limit included; None if unknown."""
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+    try:
+        group = Path("/sys/fs/cgroup")
+        limit = (group / "memory.max").read_text().strip()
+        if limit != "max":
+            free = min(free, int(limit) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):
+        pass  # no limit, or another way to set it
+    return free
 
 
 def machine() -> str:

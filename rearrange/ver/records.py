@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from rearrange.ver.run.run_state import (
     save_run,
 )
 from rearrange.ver.run.snapshot import LAYOUT, Snapshot, note_failed_resets
+from rearrange.ver.run.validation import Measure
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import Algorithm
 
@@ -45,6 +47,7 @@ class RunRecords:
     Args:
         identity: JSON-able values that a checkpoint must share to be gone on from.
         ranks: the processes that train together.
+        is_validating: `validate` says which checkpoint is the best, and not the training episodes.
 
     Attributes:
         steps, updates: environment steps of all ranks, and updates, so far.
@@ -69,6 +72,7 @@ class RunRecords:
         ranks: Ranks,
         policy: Policy,
         algorithm: Algorithm,
+        is_validating: bool = False,
     ) -> None:
         check_names(algorithm)
         self._cfg, self._run_dir, self._env_name, self._identity = cfg, run_dir, env_name, identity
@@ -78,6 +82,8 @@ class RunRecords:
         # of the processes that trained this run earlier, and of the other ranks
         self._restarts_before = self._restarts_elsewhere = 0
         self._num_milestones = 0
+        self._is_validating = is_validating
+        self._validated: tuple[int, tuple[str, float] | None] = (-1, None)
         self._log: RunLog | SilentLog = SilentLog()
         self.resumed: Snapshot | None = None
         if cfg.resume == "auto":
@@ -85,11 +91,12 @@ class RunRecords:
             if checkpoint is not None:
                 self._restore(checkpoint)
 
-    def opened(self, is_quiet: bool) -> AbstractContextManager:
+    def opened(self, is_quiet: bool, label: str) -> AbstractContextManager:
         """The log of metrics, which has to be entered before anything is told."""
         if self._ranks.is_first:
+            settings = asdict(self._cfg) | self._identity
             total = self._cfg.total_steps
-            self._log = RunLog(self._run_dir, total, is_quiet, self.steps)
+            self._log = RunLog(self._run_dir, total, is_quiet, self.steps, settings, label)
         return self._log
 
     def tell(
@@ -125,6 +132,26 @@ class RunRecords:
         except OSError as error:
             log.warning("the metrics of step %d could not be written: %s", self.steps, error)
 
+    def validate(self, measure: Measure) -> None:
+        """Saves the policy and measures it; the checkpoint's score then is what was measured.
+
+        Nothing is told where nothing could be measured.
+        """
+        if not self._ranks.is_first or self._validated[0] == self.steps:
+            return
+        self.save(is_last=False)
+        found = measure(self._checkpoints / f"{self.steps:012d}.json", self.steps)
+        if found is None:
+            return
+        self._validated = (self.steps, (found.score, found.figures[found.score]))
+        try:
+            self._log.update(found.figures, self.steps)
+        except OSError as error:
+            log.warning("the validation of step %d could not be written: %s", self.steps, error)
+        if found.film is not None:
+            self._log.show_film(found.film, self.steps)
+        self.save(is_last=False)
+
     def save(self, is_last: bool) -> None:
         """Writes a checkpoint of the last boundary between rollouts.
 
@@ -142,6 +169,7 @@ class RunRecords:
             save_run(
                 self._checkpoints, state, self._policy, self._algorithm, self._identity,
                 self._cfg.keep_checkpoints, self._milestones(self.steps) > self._num_milestones,
+                self._score(),
             )  # fmt: skip
             self._num_milestones = self._milestones(self.steps)
         except OSError as error:
@@ -199,12 +227,21 @@ class RunRecords:
         self.steps, self.updates = state.steps, state.updates
         self._restarts_before, self.resumed = state.restarts, state.snapshot
         self._num_milestones = self._milestones(self.steps)
+        if (best := best_checkpoint(self._checkpoints)) and best[0] == checkpoint.path:
+            self._validated = (self.steps, best[1:])
         values = state.snapshot.values
         is_same = len(values["episode_numbers"]) == self._cfg.num_envs
         # Saved actions belong to the episodes of their seed.
         values["is_exact"] &= is_same and values.get("seed") == self._cfg.seed
         values["is_exact"] &= ("batched" in values) == (self._cfg.mode == "batched")
         values["is_exact"] &= self._ranks.is_alone and values.get("layout") == LAYOUT
+
+    def _score(self) -> tuple[str, float] | None:
+        """What a checkpoint of now is worth; where there is a validation, only that counts."""
+        if not self._is_validating:
+            return self.episodes.score()
+        step, score = self._validated
+        return score if step == self.steps else None
 
     def _milestones(self, step: int) -> int:
         """How many there are up to a step."""

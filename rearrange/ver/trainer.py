@@ -16,6 +16,7 @@ together: see `distributed.py`.
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -51,6 +52,7 @@ from rearrange.ver.run.snapshot import (
     restore_random,
     take_snapshot,
 )
+from rearrange.ver.run.validation import Validation
 from rearrange.ver.trainer_cfg import ALONE_MODES, MODES, TrainerCfg
 from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, Turn
 from rearrange.ver.update.ppo_learner import PPO
@@ -87,6 +89,8 @@ class Trainer:
         ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
         check_folder: looked at before anything is written into run_dir; raises FolderLost.
+        validation: measures the policy every so many steps, and at the end.
+        label: what the progress begins with.
 
     Raises ValueError and UserError for settings that do not fit, before any worker starts, and
     EnvironmentFailed for an environment that cannot take a step.
@@ -108,12 +112,14 @@ class Trainer:
         ranks: Ranks = ALONE,
         is_quiet: bool = False,
         check_folder: Callable[[], None] = lambda: None,
+        validation: Validation | None = None,
+        label: str = "",
     ) -> None:
         self.cfg, self.run_dir, identity = cfg, Path(run_dir), identity or {}
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
         self.ranks, self._pool_factory = ranks, pool_factory
         self._make_envs = make_envs or partial(SingleEnvs, make_env)
-        self._check_folder = check_folder
+        self._check_folder, self._validation, self._label = check_folder, validation, label
         if not ranks.is_alone and cfg.mode in ALONE_MODES:
             raise ValueError(f"mode {cfg.mode} runs in one process, got {ranks.world_size} ranks")
         ranks.check_same("settings", asdict(cfg) | identity)
@@ -140,8 +146,9 @@ class Trainer:
         )
         self._stop = StopSignals()
         self.records = RunRecords(
-            cfg, self.run_dir, env_name, identity, ranks, self.policy, self.algorithm
-        )
+            cfg, self.run_dir, env_name, identity, ranks, self.policy, self.algorithm,
+            is_validating=validation is not None,
+        )  # fmt: skip
         ranks.copy_from_first(self.policy.state_dict())
 
     def run(self) -> dict[str, Any]:
@@ -157,7 +164,7 @@ class Trainer:
             UserError: a mistake that only an environment worker could find.
         """
         threads_before = torch.get_num_threads()
-        with self._stop.listening(), self.records.opened(self._is_quiet):
+        with self._stop.listening(), self.records.opened(self._is_quiet, self._label):
             pool = self.records.pool = self._make_pool()
             try:
                 self._train(pool)
@@ -218,6 +225,7 @@ class Trainer:
         refresh()
         records.boundary = self._start(pool, collector, storages[0])
         saved_at = time.monotonic()
+        validate_at = self._next_validation()
         begin = time.perf_counter()
         rollouts = self._rollouts(collector, storages, refresh, sync)
         try:
@@ -249,6 +257,9 @@ class Trainer:
                 if is_due and self.steps < cfg.total_steps:
                     records.save(is_last=False)
                     saved_at = time.monotonic()
+                if validate_at <= self.steps < cfg.total_steps:
+                    self._validate()
+                    validate_at, begin = self._next_validation(), time.perf_counter()
                 if sync.agree_on_stop():
                     break
             self._check_folder()
@@ -257,10 +268,22 @@ class Trainer:
             raise
         else:
             records.save(is_last=True)
+            if self.steps >= cfg.total_steps:
+                self._validate()
         finally:
             self._stop.end()  # a collecting thread looks at it
             rollouts.close()
             collector.close()
+
+    def _next_validation(self) -> float:
+        return math.inf if self._validation is None else self._validation.next_step(self.steps)
+
+    def _validate(self) -> None:
+        """Other ranks and the environments wait."""
+        if (validation := self._validation) is not None and not self._stop.is_set():
+            self.records.validate(
+                lambda checkpoint, step: validation.measure(checkpoint, step, self._stop.is_set)
+            )
 
     def _rollouts(self, collector, storages, refresh, sync) -> turns.Rollouts:
         if self.cfg.turns == "in turn":

@@ -16,6 +16,7 @@ from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.run.checkpoint import load_newest
+from rearrange.ver.run.validation import Found, Validation
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg
@@ -36,7 +37,7 @@ TIMES = ("speed/", "phase/", "time_s")
 
 def trainer(
     run_dir, updates=2, make_env=CART_POLE, policy=SMALL, after=None, hook=None, make_envs=None,
-    **cfg,
+    validation=None, **cfg,
 ):  # fmt: skip
     """A trainer of so many updates.
 
@@ -73,7 +74,7 @@ def trainer(
     made.append(
         Trainer(
             make_env, build, TrainerCfg(total_steps=updates * size, **settings), run_dir,
-            identity={"env": "it"}, is_quiet=True, make_envs=make_envs,
+            identity={"env": "it"}, is_quiet=True, make_envs=make_envs, validation=validation,
         )
     )  # fmt: skip
     if after is not None:  # with the state that was restored, but asking for a stop
@@ -247,6 +248,50 @@ def test_the_best_and_evenly_spread_checkpoints_stay(tmp_path):
     most = max(line["episode/success"] for line in full)
     assert summary["best"]["metric"] == "episode/success" and summary["best"]["value"] == most
     assert lines[best]["episode/success"] == most
+
+
+def test_the_best_in_validation_stays_and_counts_more_than_training_episodes(tmp_path):
+    """Measured at multiples of `every` and at the end, each once, also of a run that is stopped."""
+    values, asked = {3 * S: 0.2, 6 * S: 0.9, 9 * S: 0.4, 10 * S: 0.3}, []
+
+    def measure(checkpoint, step, should_stop):
+        assert checkpoint.is_file() and not should_stop()
+        asked.append(step)
+        return Found({"validation/success": values[step]}, "validation/success")
+
+    make = partial(
+        trainer, tmp_path, updates=10, serial=True, checkpoint_interval_s=0, keep_checkpoints=1,
+        keep_milestones=0, validation=Validation(3 * S, measure),
+    )  # fmt: skip
+    make(after=7).run()
+    summary = make(resume="auto").run()
+    assert asked == [*values]
+    best = tmp_path / f"checkpoints/{6 * S:012d}.json"
+    assert summary["best"] == {
+        "checkpoint": str(best), "metric": "validation/success", "value": 0.9
+    }  # fmt: skip
+    kept = {int(path.stem) for path in best.parent.glob("*.json")}
+    assert kept == {6 * S, 10 * S}
+    lines = [line for line in metrics(tmp_path) if "validation/success" in line]
+    assert {line["step"]: line["validation/success"] for line in lines} == values
+
+
+def test_a_score_is_kept_by_a_run_that_is_over(tmp_path):
+    def measure(checkpoint, step, should_stop):
+        asked.append(step)
+        return Found({"validation/return": 0.5}, "validation/return")
+
+    asked = []
+    make = partial(trainer, tmp_path, serial=True, validation=Validation(9 * S, measure))
+    first = make().run()["best"]
+    assert make(resume="auto").run()["best"] == first
+    assert (first["value"], asked) == (0.5, [2 * S])
+
+
+def test_a_validation_that_fails_is_no_score(tmp_path):
+    validation = Validation(S, lambda checkpoint, step, should_stop: None)
+    assert trainer(tmp_path, serial=True, validation=validation).run()["best"] is None
+    assert not any("validation/success" in line for line in metrics(tmp_path))
 
 
 def test_another_number_of_environments_goes_on(tmp_path):

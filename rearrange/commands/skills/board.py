@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from rearrange.commands.skills.plan import Step
 from rearrange.commands.skills.rates import Rates
+from rearrange.commands.training.forecast import memory_line
 from rearrange.commands.training.subject import newest_metrics
 from rearrange.ver.run.progress import duration
 
@@ -78,6 +79,8 @@ class Board:
         ]
         total = self._rates.all_left(self._jobs)
         machine = f"by steps a second of {self._rates.machine} until there are own ones"
+        trainings = [step.settings for step in self._steps if step.settings is not None]
+        lines.append(memory_line(trainings, self._jobs))
         lines.append(f"expected: {_hours(total)} hours of training, {machine}")
         return "\n".join(lines)
 

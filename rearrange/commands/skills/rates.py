@@ -9,24 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rearrange.commands.settings import yaml_file
 from rearrange.commands.skills.plan import Step
-from rearrange.configs.training import TrainSkillCfg
+from rearrange.commands.training.speeds import speed_key, speed_table
 
 LEAST_S = 30.0  # of training, before a measured rate says anything
-
-
-def speed_key(settings: TrainSkillCfg) -> str:
-    """What a stage's rate depends on most: network, method, and whether there are pictures."""
-    sight = "blind" if settings.env_kwargs.get("depth") is False else "camera"
-    return f"{settings.policy.name}_{settings.method}_{sight}"
 
 
 class Rates:
     """Steps a second of the stages of a plan, by where they stood at the last `refresh`."""
 
     def __init__(self, steps: Sequence[Step], table: dict[str, Any] | None = None) -> None:
-        table = yaml_file("speeds.yaml") if table is None else table
+        table = speed_table() if table is None else table
         self.machine: str = table["machine"]
         self._table: dict[str, float] = table["steps_per_second"]
         self._steps = steps

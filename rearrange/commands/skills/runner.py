@@ -9,15 +9,14 @@ signal is handed on once, and each saves its work before it leaves.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rearrange.cluster.rank_host import start_here
 from rearrange.errors import UserError, one_line
 from rearrange.system.outputs import why_not
 from rearrange.system.stop_signals import EXIT_CODES, StopSignals
@@ -117,16 +116,10 @@ def _begin(
 def start(task: Task) -> subprocess.Popen[bytes]:
     """The task's process. Raises UserError if its log cannot be written."""
     assert task.log is not None, f"{task.name} has no log"
-    options = ["-P"] if sys.flags.safe_path else []
-    # what this module runs gets no Ctrl-C of the terminal, and ends when we do
-    host = ["-m", "rearrange.cluster.rank_host", str(os.getpid())]
     try:
         task.log.parent.mkdir(parents=True, exist_ok=True)
         with open(task.log, "ab") as log:
-            return subprocess.Popen(
-                [sys.executable, *options, *host, *task.arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+            return start_here(task.arguments, log)
     except OSError as error:
         raise why_not(task.log, error) from error
 

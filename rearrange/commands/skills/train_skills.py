@@ -7,10 +7,11 @@ What is done stays done: the same command goes on after Ctrl-C, a kill or `max_h
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from rearrange.commands.skills.plan import Step, all_steps, output_folder, plan
 from rearrange.commands.skills.rates import Rates
 from rearrange.commands.skills.report import write_report
 from rearrange.commands.skills.runner import Outcome, run_queues
+from rearrange.configs.choices import group_options
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.system.console import say
 from rearrange.system.folder_lock import hold_folder
@@ -73,7 +75,26 @@ def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
                     f"{cfg.evaluate_episodes} validation episodes"
                 )
         lines.append(f"{skill:<14}{', '.join(parts)}")
-    return "\n".join([*lines, f"report        {output_folder(cfg) / REPORT_FILE}"])
+    lines.append(f"report        {output_folder(cfg) / REPORT_FILE}")
+    done = [own for own in skills.values() if all(step.summary() is not None for step in own)]
+    return "\n".join([*lines, *what_next(cfg, done)])
+
+
+def what_next(cfg: TrainSkillsCfg, done: Sequence[Sequence[Step]]) -> list[str]:
+    """What skills that are finished are for, as commands to be typed."""
+    if not done:
+        return []
+    folder, first = shlex.quote(str(output_folder(cfg))), done[0]
+    runs = shlex.join(str(step.folder) for step in first if step.settings is not None)
+    trained = f"task={first[0].task} agent=learned skills={folder}"
+    if len(done) == len(group_options("skill")):
+        trained = f"task=tidy_house agent=tp_srl skills={folder}"
+    return [
+        "",
+        f"how good      rearrange evaluate {trained}",
+        f"watch one     rearrange record {trained}",
+        f"curves        rearrange plot {runs}",
+    ]
 
 
 def _end(outcome: Outcome, stop: StopSignals, output: Path) -> int:

@@ -11,9 +11,9 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from gymnasium.vector import VectorEnv
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.commands.overrides import overlaid
+from rearrange.commands.training.ending import table, what_next
+from rearrange.commands.training.forecast import Leg, forecast
 from rearrange.commands.training.resolve import CHAIN, chain
 from rearrange.commands.training.subject import (
     Subject,
@@ -30,6 +32,7 @@ from rearrange.commands.training.subject import (
     save_config,
     what_to_train,
 )
+from rearrange.commands.training.validation import validation_of
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError
 from rearrange.skills.deployed.skill_files import find_weights
@@ -75,7 +78,34 @@ def run(settings: AnyRunCfg) -> int:
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
         if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
             return train_in_stages(settings, ranks)
-        return train(settings, ranks)
+        return train(settings, ranks, Place(legs=_legs(settings)))
+
+
+def _legs(settings: AnyRunCfg) -> list[Leg]:
+    """Of a training of one stage."""
+    if not isinstance(settings, TrainSkillCfg):
+        return []
+    return [Leg(settings.stage or settings.method, settings)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Of a training among those that one command runs."""
+
+    number: int = 1
+    legs: Sequence[Leg] = ()
+    """All of them, for the forecast; empty where there is none."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.number >= len(self.legs)
+
+    @property
+    def label(self) -> str:
+        """What the progress begins with."""
+        if len(self.legs) < 2:
+            return ""
+        return f"stage {self.number} of {len(self.legs)}, {self.legs[self.number - 1].name}"
 
 
 def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
@@ -87,17 +117,20 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
     with held(run_dir, ranks) as folder:
         ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
         *stages, last = chain(settings.given)
-        for stage in stages:
-            if code := train(stage, ranks):
+        names = [*(stage.folder.name for stage in stages), "ver"]
+        parts = [part for part in (*stages, last) if isinstance(part, TrainSkillCfg)]
+        legs = [Leg(name, part) for name, part in zip(names, parts, strict=True)]
+        for number, stage in enumerate(stages, start=1):
+            if code := train(stage, ranks, Place(number, legs)):
                 return code
-        return _train_in(run_dir, last, ranks, folder)
+        return _train_in(run_dir, last, ranks, folder, Place(len(legs), legs))
 
 
-def train(settings: AnyRunCfg, ranks: Ranks) -> int:
+def train(settings: AnyRunCfg, ranks: Ranks, place: Place) -> int:
     """One stage: trains, prints a short table and returns the exit code. Raises as `run`."""
     run_dir = settings.folder
     with held(run_dir, ranks) as folder:
-        return _train_in(run_dir, settings, ranks, folder)
+        return _train_in(run_dir, settings, ranks, folder, place)
 
 
 @contextmanager
@@ -113,49 +146,23 @@ def held(run_dir: Path, ranks: Ranks) -> Iterator[HeldFolder | None]:
         yield found[0]
 
 
-def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFolder | None) -> int:
+def _train_in(
+    run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFolder | None, place: Place
+) -> int:
     """Trains in a folder that rank 0 holds."""
     subject = what_to_train(settings)
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
-    identity = {
-        "env": subject.env_id,
-        "env_kwargs": to_record(subject.known_id, subject.kwargs),
-        "policy": _without(policy_json(settings.policy), FREE_POLICY_SETTINGS),
-    }
-    num_envs = settings.num_envs * ranks.world_size
-    stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
-    make_env = subject.elsewhere or partial(make_gym, **stream)
-    make_envs = partial(make_batched, settings.batched, subject, make_env)
-    make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
-    if settings.algorithm != STANDARD:
-        identity["algorithm"] = {settings.algorithm: settings.algorithm_kwargs}
-    is_imitation = False
-    if isinstance(settings, TrainSkillCfg) and settings.method == "imitation":
-        is_imitation = True
-        identity["method"] = "imitation"
-        make_env = partial(make_guided, **stream, cfg=settings.guide)
-        make_envs = partial(SingleEnvs, make_env)
-        make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
-    is_home = subject.known_id in TASKS.values()
+    is_home, is_imitation = subject.known_id in TASKS.values(), _is_imitation(settings)
     try:
-        trainer = Trainer(
-            make_env,
-            lambda observation, action: first_policy(settings, subject, observation, action),
-            TrainerCfg(**{f.name: getattr(settings, f.name) for f in fields(TrainerCfg)}),
-            run_dir,
-            env_name=subject.env_id,
-            identity=identity,
-            ranks=ranks,
-            preload=(_preload(is_home, is_imitation),),
-            make_algorithm=make_algorithm,
-            make_envs=make_envs,
-            check_folder=folder.check if folder is not None else lambda: None,
-        )
+        trainer = _trainer(run_dir, settings, subject, ranks, folder, place.label)
     except EnvironmentFailed as error:
         return _unexpected(error)
     except ValueError as error:  # sizes that only meet here, such as a picture too small
         raise UserError(str(error)) from error
     ranks.on_first(lambda: save_config(settings, subject, run_dir))
+    if place.legs and place.number == 1 and ranks.is_first:
+        with suppress(OSError):
+            print(forecast(place.legs), file=sys.stderr, flush=True)
     if is_home:
         compile_home(subject.env_id, subject.kwargs)
     if is_imitation:
@@ -177,7 +184,62 @@ def _train_in(run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFold
     if stopped_by is not None:
         with suppress(OSError):
             print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
+    elif place.is_last:
+        say(what_next(settings, subject, summary, run_dir))
     return code
+
+
+def _trainer(
+    run_dir: Path,
+    settings: AnyRunCfg,
+    subject: Subject,
+    ranks: Ranks,
+    folder: HeldFolder | None,
+    label: str,
+) -> Trainer:
+    """Joins environments, policy and what learns. Raises as `Trainer`."""
+    validation = validation_of(settings, subject, run_dir)
+    if validation is not None and not ranks.is_alone:
+        raise UserError(
+            f"validation.every needs a training of one process, got {ranks.world_size} ranks"
+        )
+    identity = {
+        "env": subject.env_id,
+        "env_kwargs": to_record(subject.known_id, subject.kwargs),
+        "policy": _without(policy_json(settings.policy), FREE_POLICY_SETTINGS),
+    }
+    num_envs = settings.num_envs * ranks.world_size
+    stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
+    make_env = subject.elsewhere or partial(make_gym, **stream)
+    make_envs = partial(make_batched, settings.batched, subject, make_env)
+    make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
+    if settings.algorithm != STANDARD:
+        identity["algorithm"] = {settings.algorithm: settings.algorithm_kwargs}
+    if isinstance(settings, TrainSkillCfg) and _is_imitation(settings):
+        identity["method"] = "imitation"
+        make_env = partial(make_guided, **stream, cfg=settings.guide)
+        make_envs = partial(SingleEnvs, make_env)
+        make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
+    is_home = subject.known_id in TASKS.values()
+    return Trainer(
+        make_env,
+        lambda observation, action: first_policy(settings, subject, observation, action),
+        TrainerCfg(**{f.name: getattr(settings, f.name) for f in fields(TrainerCfg)}),
+        run_dir,
+        env_name=subject.env_id,
+        identity=identity,
+        ranks=ranks,
+        preload=(_preload(is_home, _is_imitation(settings)),),
+        make_algorithm=make_algorithm,
+        make_envs=make_envs,
+        check_folder=folder.check if folder is not None else lambda: None,
+        validation=validation,
+        label=label,
+    )
+
+
+def _is_imitation(settings: AnyRunCfg) -> bool:
+    return isinstance(settings, TrainSkillCfg) and settings.method == "imitation"
 
 
 def _unexpected(error: BaseException) -> int:
@@ -248,22 +310,6 @@ def first_policy(
     return policy
 
 
-def table(summary: dict[str, Any], run_dir: Path) -> str:
-    """The summary for people."""
-    rate = summary["steps_per_second"]
-    rows = {
-        "env": f"{summary['env']}, mode {summary['mode']}",
-        "steps": f"{summary['total_steps']} in {summary['wall_time_s']:.1f} s"
-        + (f", {rate:.0f} a second" if rate else ""),
-        "return": _mean(summary["episode_return"], "{:.4g}"),
-        "success": _mean(summary["success"], "{:.1%}"),
-        "best": _best(summary["best"]),
-        "restarts": str(summary["restarts"]),
-        "run_dir": str(run_dir),
-    }
-    return "\n".join(f"{name:<10}{value}" for name, value in rows.items())
-
-
 def _without(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """A nested dict without the keys of these names."""
     return {
@@ -271,17 +317,3 @@ def _without(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
         for name, value in values.items()
         if name not in names
     }
-
-
-def _best(best: dict[str, Any] | None) -> str:
-    if best is None:
-        return "none: too few episodes"
-    return f"{best['metric']} {best['value']:.4g} in {best['checkpoint']}"
-
-
-def _mean(statistics: dict[str, float] | None, form: str) -> str:
-    """Mean, spread and number of a metric over the last episodes."""
-    if statistics is None:
-        return "none"
-    mean, std = form.format(statistics["mean"]), form.format(statistics["std"])
-    return f"{mean} +- {std} (last {statistics['episodes']} episodes)"

@@ -13,7 +13,6 @@ of each environment of all ranks, and each environment weighs the same: see `epi
 import json
 import logging
 import os
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +26,7 @@ from rearrange.system.checked_json import strict_json
 from rearrange.system.files import read_whole_file, write_whole_file
 from rearrange.ver.run.episode_window import EpisodeWindow, finite_or_none
 from rearrange.ver.run.progress import Progress
+from rearrange.ver.run.tensorboard import Film, TensorBoard
 
 METRICS_FILE = "metrics.jsonl"
 MAX_METRICS = 2**28  # bytes; a hundred thousand updates
@@ -48,6 +48,8 @@ class RunLog:
         is_quiet: show no progress.
         start_step: the step the training goes on from; lines of metrics beyond it are dropped,
             because that part is trained again.
+        settings: nested; TensorBoard shows them beside what came of them.
+        label: what the progress begins with, such as "stage 2 of 3".
 
     Raises:
         OSError: here and in `update`, if the files cannot be written. metrics.jsonl then ends with
@@ -55,7 +57,13 @@ class RunLog:
     """
 
     def __init__(
-        self, run_dir: Path, total_steps: int, is_quiet: bool = False, start_step: int = 0
+        self,
+        run_dir: Path,
+        total_steps: int,
+        is_quiet: bool = False,
+        start_step: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        label: str = "",
     ) -> None:
         run_dir.mkdir(parents=True, exist_ok=True)
         self.path = run_dir / METRICS_FILE
@@ -64,13 +72,12 @@ class RunLog:
         self._descriptor: int | None = os.open(
             self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666
         )
-        self._progress = Progress(total_steps, start_step, is_quiet)
-        from torch.utils.tensorboard import SummaryWriter  # here: its import takes a while
-
+        self._progress = Progress(total_steps, start_step, is_quiet, label=label)
+        self._validation: dict[str, float | None] = {}
         # TensorBoard then hides what an earlier process wrote beyond the step we go on from.
         purge_step = start_step + 1 if start_step else None
-        self._writer = SummaryWriter(str(run_dir / "tensorboard"), purge_step=purge_step)
-        _let_writers_fail_in_silence()
+        self._board = TensorBoard(run_dir / "tensorboard", purge_step)
+        self._board.show_settings(settings or {})
 
     @property
     def wall_time_s(self) -> float:
@@ -82,15 +89,13 @@ class RunLog:
         values = {name: finite_or_none(value) for name, value in metrics.items()}
         line = {"step": int(step), "time_s": round(self.wall_time_s, 3)} | values
         self._append(json.dumps(line, allow_nan=False).encode() + b"\n")
-        if self._writer is not None:
-            try:
-                for name, value in values.items():
-                    if value is not None:
-                        self._writer.add_scalar(name, value, step)
-            except OSError as error:  # the same numbers are in metrics.jsonl
-                logger.warning("no more TensorBoard files: %s", error)
-                self._writer = None
-        self._progress.show(step, values)
+        self._board.show_numbers(values, step)
+        self._validation |= {n: v for n, v in values.items() if n.startswith("validation/")}
+        self._progress.show(step, self._validation | values)
+
+    def show_film(self, film: Film, step: int) -> None:
+        """For TensorBoard alone."""
+        self._board.show_film(film, step)
 
     def close(self) -> None:
         """Ends the files; twice is harmless."""
@@ -98,10 +103,7 @@ class RunLog:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-        if self._writer is not None:
-            with suppress(OSError):
-                self._writer.close()
-            self._writer = None
+        self._board.close()
 
     def __enter__(self) -> "RunLog":
         return self
@@ -122,21 +124,6 @@ class RunLog:
                 os.ftruncate(self._descriptor, size)
             error.filename = str(self.path)
             raise
-
-
-def _let_writers_fail_in_silence() -> None:
-    """TensorBoard's thread, on a full disk: the next number given to it raises what it met."""
-    before = threading.excepthook
-    if getattr(before, "is_ours", False):
-        return
-
-    def hook(failure: threading.ExceptHookArgs) -> None:
-        is_theirs = type(failure.thread).__module__.startswith("tensorboard.")
-        if not (is_theirs and issubclass(failure.exc_type, OSError)):
-            before(failure)
-
-    setattr(hook, "is_ours", True)  # noqa: B010 - functions have no such attribute in stubs
-    threading.excepthook = hook
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -170,6 +157,9 @@ class SilentLog:
         return time.monotonic() - self._started
 
     def update(self, metrics: Mapping[str, float | None], step: int) -> None:
+        """Nothing."""
+
+    def show_film(self, film: Film, step: int) -> None:
         """Nothing."""
 
     def __enter__(self) -> "SilentLog":

@@ -16,7 +16,11 @@ PLAIN_INTERVAL_S = 30.0
 
 
 class Progress:
-    """Steps, steps a second, time left, return, success and phases, as far as they are known."""
+    """Steps, steps a second, time left, return, success and phases, as far as they are known.
+
+    Args:
+        label: what every line begins with.
+    """
 
     def __init__(
         self,
@@ -25,7 +29,9 @@ class Progress:
         is_quiet: bool = False,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        label: str = "",
     ) -> None:
+        self._begin = f"{label}: " if label else ""
         # None is Python's word for a closed stderr
         self._stream: TextIO | None = sys.stderr if stream is None else stream
         self._total_steps, self._clock = total_steps, clock
@@ -38,6 +44,7 @@ class Progress:
             from tqdm import tqdm
 
             self._bar = tqdm(
+                desc=label or None,
                 total=total_steps,
                 initial=start_step,
                 unit=" steps",
@@ -82,7 +89,8 @@ class Progress:
         shown_step, shown_time = self._shown
         rate = (step - shown_step) / (now - shown_time) if now > shown_time else 0.0
         left = self._total_steps - step
-        parts = [f"step {step} of {self._total_steps} ({step / max(1, self._total_steps):.1%})"]
+        share = step / max(1, self._total_steps)
+        parts = [f"{self._begin}step {step} of {self._total_steps} ({share:.1%})"]
         if rate > 0.0:
             parts.append(f"{rate:.0f} steps/s")
             if left > 0:
@@ -98,6 +106,8 @@ def describe(metrics: Mapping[str, float | None]) -> str:
         parts.append(f"return {metrics['episode/return']:.4g}")
     if metrics.get("episode/success") is not None:
         parts.append(f"success {metrics['episode/success']:.0%}")
+    if metrics.get("validation/success") is not None:
+        parts.append(f"validation {metrics['validation/success']:.0%}")
     shares = [(name, metrics.get(f"phase/{name}")) for name in PHASES]
     if any(share is not None for _, share in shares):
         parts.append(" ".join(f"{name} {share:.0%}" for name, share in shares if share is not None))

@@ -97,6 +97,7 @@ def save_run(
     identity: dict[str, Any],
     keep: int,
     is_milestone: bool,
+    score: tuple[str, float] | None,
 ) -> None:
     """Writes a checkpoint. Raises OSError if it cannot be written; earlier ones stay."""
     tensors = with_prefix("policy", policy.state_dict()) | state.snapshot.tensors
@@ -116,7 +117,6 @@ def save_run(
         tensors |= with_prefix(name, module.state_dict())
     if algorithm.memory is not None:
         values["memory"] = algorithm.memory.save(folder / MEMORY_FOLDER)
-    score = state.episodes.score()
     save_checkpoint(
         folder, state.steps, tensors, values, keep, is_milestone=is_milestone, score=score
     )

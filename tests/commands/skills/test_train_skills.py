@@ -60,7 +60,11 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     assert cli.main([*overrides, f"total_steps={total}"]) == 0
     assert steps_of(metrics) == [*before, total]  # nothing is trained twice
     assert steps_of(out / "close_drawer/cells_ver/metrics.jsonl")[-1] == total
-    assert "2 of 2 stages in " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 of 2 stages in " in said and "memory: some " in said
+    learned = f"task=close_drawer agent=learned skills={out}"
+    assert f"rearrange evaluate {learned}" in said
+    assert f"rearrange plot {out}/close_drawer/cells {out}/close_drawer/cells_ver" in said
     origin = read_skill(out / "close_drawer.safetensors").origin
     assert [(stage["name"], stage["steps"]) for stage in origin["stages"]] == [
         ("cells", total), ("cells_ver", total)

@@ -6,8 +6,10 @@ import sys
 import imageio.v2 as imageio
 import numpy as np
 import pytest
+from PIL import Image
 
 from rearrange.errors import UserError
+from rearrange.eval.film.gif import GifCfg, length_of, size_of, write_gif
 from rearrange.eval.film.video import VideoWriter
 
 
@@ -24,6 +26,30 @@ def test_film_plays_back_what_went_in(tmp_path):
         means = [float(picture.mean()) for picture in reader]
     assert means == pytest.approx([50, 100, 150, 200], abs=4)  # lossy
     assert [p.name for p in tmp_path.iterdir()] == ["a b.mp4"]
+
+
+def test_a_film_becomes_a_gif_as_long_as_it_may_be(tmp_path):
+    film, path = tmp_path / "a.mp4", tmp_path / "a.gif"
+    with VideoWriter(film, 64, 48, fps=10) as video:
+        for grey in np.linspace(0, 250, 40):
+            video.add(frame(int(grey)))
+    assert length_of(film) == pytest.approx(4.0, abs=0.1)
+    write_gif(film, path, length_of(film), GifCfg(width=32, fps=5, seconds=2.0))
+    with Image.open(path) as gif:
+        assert gif.size == size_of(path.read_bytes()) == (32, 24)
+        assert gif.n_frames == 10 and gif.info["duration"] == 200  # 2 s at 5 a second
+        means = []
+        for number in range(gif.n_frames):
+            gif.seek(number)
+            means.append(np.asarray(gif.convert("L")).mean())
+    assert means == sorted(means) and means[-1] > 200  # the whole film, in its order
+
+
+def test_a_gif_of_no_film_is_one_line(tmp_path):
+    (tmp_path / "a.mp4").write_text("no film")
+    with pytest.raises(UserError, match="cannot make .*a.gif of .*a.mp4: ffmpeg says"):
+        write_gif(tmp_path / "a.mp4", tmp_path / "a.gif", 1.0, GifCfg(width=9, fps=1, seconds=1))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
 
 
 def test_interrupted_film_leaves_nothing(tmp_path):
@@ -46,6 +72,7 @@ import resource
 import numpy as np
 from pathlib import Path
 from rearrange import cli
+from rearrange.eval.film.gif import GifCfg, length_of, size_of, write_gif
 from rearrange.eval.film.video import VideoWriter
 
 def write(words):

@@ -227,6 +227,16 @@ def test_log_file_gets_a_plain_line_every_half_minute():
     ]
 
 
+def test_every_line_begins_with_its_label():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(100, stream=stream, clock=clock, label="stage 2 of 3, blind")
+    clock.now = 1.0
+    progress.show(10, {"validation/success": 0.25})
+    progress.close()
+    line = "stage 2 of 3, blind: step 10 of 100 (10.0%), 10 steps/s, 0:09 left, validation 25%\n"
+    assert stream.getvalue() == line
+
+
 def test_end_is_shown_though_half_a_minute_is_not_over():
     clock, stream = Clock(), io.StringIO()
     progress = Progress(100, stream=stream, clock=clock)
@@ -297,7 +307,7 @@ def test_numbers_of_400_digits_and_the_like_are_one_line(tmp_path, value):
 
 def test_tensorboards_thread_fails_in_silence(tmp_path, capfd):
     log = RunLog(tmp_path, 10, is_quiet=True)
-    thread = log._writer._get_file_writer().event_writer._async_writer._worker
+    thread = log._board._writer._get_file_writer().event_writer._async_writer._worker
     failure = threading.ExceptHookArgs((OSError, OSError(28, "No space left"), None, thread))
     threading.excepthook(failure)
     assert capfd.readouterr().err == ""

@@ -1,0 +1,57 @@
+"""An mp4 film as a GIF, for places that play nothing else: a README, TensorBoard."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import imageio_ffmpeg
+
+from rearrange.errors import UserError
+from rearrange.system.outputs import atomic_path
+
+
+@dataclass(frozen=True, kw_only=True)
+class GifCfg:
+    width: int
+    fps: float
+    """Pictures a second of the GIF."""
+    seconds: float
+    """How long it may be: a longer film runs faster."""
+    num_colors: int = 128
+
+
+def write_gif(film: Path, path: Path, film_s: float, cfg: GifCfg) -> None:
+    """Writes the GIF of a film of `film_s` seconds, with a palette of its own.
+
+    Raises UserError if the film cannot be read or the file not be written.
+    """
+    speed = max(1.0, film_s / cfg.seconds)
+    steps = f"setpts=PTS/{speed:.6f},fps={cfg.fps:g},scale={cfg.width}:-2:flags=lanczos"
+    palette = f"palettegen=max_colors={cfg.num_colors}:stats_mode=diff"
+    # no dithering: what does not move then compresses to nothing
+    graph = f"{steps},split[a][b];[a]{palette}[p];[b][p]paletteuse=dither=none:diff_mode=rectangle"
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-threads", "1"]
+    with atomic_path(path) as temporary:
+        done = subprocess.run(
+            [*command, "-i", str(film), "-vf", graph, "-loop", "0", "-f", "gif", str(temporary)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode != 0:
+            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise UserError(f"cannot make {path} of {film}: ffmpeg says {said[-1]}")
+
+
+def size_of(content: bytes) -> tuple[int, int]:
+    """Width and height that a GIF's header says (GIF89a, section 18)."""
+    return int.from_bytes(content[6:8], "little"), int.from_bytes(content[8:10], "little")
+
+
+def length_of(film: Path) -> float:
+    """Seconds that a film lasts."""
+    frames = imageio_ffmpeg.read_frames(str(film))
+    try:
+        return float(next(frames)["duration"])
+    finally:
+        frames.close()

@@ -1,0 +1,59 @@
+"""What a training says when it is over: how it went, and what to do with it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rearrange.commands.training.subject import Subject
+from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
+
+
+def table(summary: dict[str, Any], run_dir: Path) -> str:
+    """The summary for people."""
+    rate = summary["steps_per_second"]
+    rows = {
+        "env": f"{summary['env']}, mode {summary['mode']}",
+        "steps": f"{summary['total_steps']} in {summary['wall_time_s']:.1f} s"
+        + (f", {rate:.0f} a second" if rate else ""),
+        "return": _mean(summary["episode_return"], "{:.4g}"),
+        "success": _mean(summary["success"], "{:.1%}"),
+        "best": _best(summary["best"]),
+        "restarts": str(summary["restarts"]),
+        "run_dir": str(run_dir),
+    }
+    return "\n".join(f"{name:<10}{value}" for name, value in rows.items())
+
+
+def what_next(settings: AnyRunCfg, subject: Subject, summary: dict[str, Any], run_dir: Path) -> str:
+    """Commands that a run is for, each to be typed as it stands."""
+    best = summary["best"]
+    run = best["checkpoint"] if best is not None else str(run_dir)
+    name = Path(subject.short_name).name
+    commands = {
+        "curves": ["plot", str(run_dir), f"output={run_dir / 'curves.png'}"],
+        "how good": ["evaluate", f"run={run}", "num_episodes=100"],
+        "keep it": ["export-skill", f"run={run}", f"output={run_dir / name}.safetensors"],
+    }
+    if subject.elsewhere is not None:
+        del commands["how good"]  # evaluated in this Python
+    elif not isinstance(settings, TrainSkillCfg) and ":" in subject.env_id:
+        commands["how good"].append(f"env={subject.env_id}")
+    lines = [f"{what:<10}rearrange {shlex.join(words)}" for what, words in commands.items()]
+    lines.append(f"{'live':<10}tensorboard --logdir {shlex.quote(str(run_dir / 'tensorboard'))}")
+    return "\n".join(["", *lines])
+
+
+def _best(best: dict[str, Any] | None) -> str:
+    if best is None:
+        return "none: too few episodes"
+    return f"{best['metric']} {best['value']:.4g} in {best['checkpoint']}"
+
+
+def _mean(statistics: dict[str, float] | None, form: str) -> str:
+    """Mean, spread and number of a figure over the last episodes."""
+    if statistics is None:
+        return "none"
+    mean, std = form.format(statistics["mean"]), form.format(statistics["std"])
+    return f"{mean} +- {std} (last {statistics['episodes']} episodes)"

@@ -1,0 +1,181 @@
+"""What the training of a skill will take, said before it starts.
+
+pick in 3 stages, total_steps is of the last:
+  1 imitation  imitation, blind     401,408 steps  0.2 h
+  2 blind      ver, blind           500,000 steps  0.1 h
+  3 ver        ver, camera          100,000 steps  0.1 h
+expected: 0.4 hours, at the steps a second of a 2-core x86-64 (this machine: 2 cores)
+memory: some 2.1 GiB of 17.9 GiB that are free
+quicker here: ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearrange.commands.training.recipes import recipes_of
+from rearrange.commands.training.resolve import load_training
+from rearrange.commands.training.speeds import method_of, speed_table, usual_rate
+from rearrange.commands.training.subject import newest_metrics, what_to_train
+from rearrange.configs.training import TrainSkillCfg
+from rearrange.system.machine import (
+    PROGRAM_BYTES,
+    WORKER_BYTES,
+    free_memory,
+    num_cores,
+    pick_device,
+)
+from rearrange.tasks.gym_factory import read_spaces
+
+GIB = 2**30
+LEAST_S = 30.0  # of training, before the run's own rate says anything
+LONG_H = 2.0  # a training that takes longer is told of a way that takes less
+BYTES = 4  # of a number in a rollout
+ARRAYS = 80  # bytes of a step's numbers beside the tensors, see `ver/rollout/rows.py`
+ROLLOUTS = {"in turn": 1, "overlapped": 2, "free": 3}  # that are held at a time
+STEP_PICTURE_BYTES = 40  # while learning, for each pixel of each step of a minibatch
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One training of a skill's way."""
+
+    name: str
+    settings: TrainSkillCfg
+
+    @property
+    def steps_left(self) -> int:
+        return max(
+            0, self.settings.total_steps - newest_metrics(self.settings.folder).get("step", 0)
+        )
+
+    @property
+    def rate(self) -> float | None:
+        """Steps a second: the run's own if it has trained before, else as measured elsewhere."""
+        line = newest_metrics(self.settings.folder)
+        if line.get("time_s", 0.0) >= LEAST_S:
+            return line["step"] / line["time_s"]
+        is_cpu = pick_device(self.settings.device).type == "cpu"
+        return usual_rate(self.settings) if is_cpu else None
+
+    @property
+    def hours(self) -> float | None:
+        """Until its end; None if nobody knows."""
+        if not self.steps_left:
+            return 0.0
+        return self.steps_left / self.rate / 3600.0 if self.rate else None
+
+
+def forecast(legs: Sequence[Leg]) -> str:
+    """Stages, hours and memory in lines for people, and a quicker way if there is one."""
+    skill = legs[-1].settings.skill.name
+    if len(legs) == 1:
+        lines = [f"{skill}: {_about(legs[0])}"]
+    else:
+        width = max(len(leg.name) for leg in legs)
+        lines = [f"{skill} in {len(legs)} stages, total_steps is of the last:"]
+        lines += [
+            f"  {place} {leg.name:<{width}}  {_about(leg)}"
+            for place, leg in enumerate(legs, start=1)
+        ]
+    hours = total_hours(legs)
+    if hours is None:
+        lines.append("expected: nobody has measured this network on this device")
+    else:
+        lines.append(
+            f"expected: {_long(hours)}, by steps a second of this run or else of a "
+            f"{speed_table()['machine']} (here: {num_cores()} cores)"
+        )
+    lines.append(memory_line([leg.settings for leg in legs]))
+    if (advice := quicker_way(legs)) is not None:
+        lines.append(f"quicker here: {advice}")
+    return "\n".join(lines)
+
+
+def memory_line(trainings: Sequence[TrainSkillCfg], jobs: int = 1) -> str:
+    """What the largest of them needs, so many at a time, beside what is free."""
+    needed, free = jobs * max(map(memory_of, trainings)), free_memory()
+    if free is None:
+        return f"memory: some {needed / GIB:.1f} GiB"
+    line = f"memory: some {needed / GIB:.1f} GiB of {free / GIB:.1f} GiB that are free"
+    if needed > free:
+        line += ": too little; use a smaller num_envs, num_steps or imitation.memory_rollouts"
+    return line
+
+
+def total_hours(legs: Sequence[Leg]) -> float | None:
+    """Of all; None if nobody knows it of one of them."""
+    hours = [leg.hours for leg in legs]
+    known = [part for part in hours if part is not None]
+    return sum(known) if len(known) == len(hours) else None
+
+
+def quicker_way(legs: Sequence[Leg]) -> str | None:
+    """The preset for laptops where VER from nothing, or a network for a GPU, is asked of a CPU."""
+    settings = legs[-1].settings
+    is_fresh = settings.warm_start is None and settings.method == "ver"
+    if len(legs) > 1 or not is_fresh or pick_device(settings.device).type != "cpu":
+        return None
+    hours, other = total_hours(legs), laptop_hours(settings.skill.name)
+    if other is None or (hours is not None and hours < max(LONG_H, other)):
+        return None
+    than = "" if hours is None else f" instead of {_long(hours)}"
+    return (
+        f"`rearrange train-skills skills={settings.skill.name}`, a teacher first and VER in the "
+        f"end: {_long(other)}{than}"
+    )
+
+
+def laptop_hours(skill: str) -> float | None:
+    """Of all stages of the preset for two cores; None if nobody knows."""
+    names = [
+        stage.name for stage in recipes_of(skill).stages["laptop"] if stage.method != "average"
+    ]
+    found = []
+    for name in names:
+        settings = load_training("train-skill", [skill, f"stage={name}", "preset=laptop"])
+        if (rate := usual_rate(settings)) is None:
+            return None
+        found.append(settings.total_steps / rate / 3600.0)
+    return sum(found) if found else None
+
+
+def memory_of(settings: TrainSkillCfg) -> float:
+    """Bytes: the program, its workers, rollouts, what is remembered, and learning from pictures."""
+    subject = what_to_train(settings)
+    observation, action = read_spaces(subject.env_id, subject.kwargs)
+    shapes = [space.shape or () for space in observation.values()]  # pyright: ignore
+    num_actions = int(np.prod(action.shape or (1,)))
+    policy = settings.policy
+    state = 2 * policy.lstm_layers * policy.lstm_hidden * (1 + policy.separate_critic)
+    numbers = sum(math.prod(shape) for shape in shapes) + 4 * num_actions + state
+    step = BYTES * numbers + ARRAYS
+    rollout = settings.steps_per_rollout
+    count = ROLLOUTS[settings.turns]
+    if settings.method == "imitation":
+        count += min(settings.imitation.memory_rollouts, settings.total_steps // rollout)
+    pixels = sum(math.prod(shape) for shape in shapes if len(shape) == 3)
+    learning = STEP_PICTURE_BYTES * pixels * rollout / settings.ppo.num_minibatches
+    pool = settings.workers.sized(settings.num_envs, num_cores())
+    is_here = settings.serial or settings.mode == "batched"
+    workers = 0 if is_here else settings.num_envs / pool.envs_per_worker
+    return PROGRAM_BYTES + workers * WORKER_BYTES + count * rollout * step + learning
+
+
+def _about(leg: Leg) -> str:
+    settings = leg.settings
+    sight = "blind" if settings.env_kwargs.get("depth") is False else "camera"
+    parts = [f"{method_of(settings)}, {sight}, network {settings.policy.name}"]
+    done = settings.total_steps - leg.steps_left
+    parts.append(f"{settings.total_steps:,} steps" + (f", {done:,} done" if done > 0 else ""))
+    if leg.hours is not None:
+        parts.append(_long(leg.hours) + (f" at {leg.rate:.0f} a second" if leg.rate else ""))
+    return ", ".join(parts)
+
+
+def _long(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours >= 1.0 else f"{math.ceil(60 * hours)} minutes"

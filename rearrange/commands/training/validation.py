@@ -1,0 +1,116 @@
+"""Evaluates a training's checkpoints now and then, as processes of their own.
+
+    RUN/validation/000000524288/   what `evaluate` writes: summary.json, report.html, videos/
+    RUN/validation/000000524288.log
+
+Each is a command that could be typed, `rearrange evaluate run=RUN/checkpoints/000000524288.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rearrange.cluster.rank_host import start_here
+from rearrange.commands.training.subject import Subject
+from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
+from rearrange.errors import UserError
+from rearrange.eval.film.gif import GifCfg, length_of, size_of, write_gif
+from rearrange.ver.run.metrics import SUMMARY_FILE
+from rearrange.ver.run.tensorboard import Film
+from rearrange.ver.run.validation import Found, Validation
+
+FOLDER = "validation"
+SEED = 0  # of the episodes: the same ones at each step and for each training
+POLL_S = 0.25
+GIF = GifCfg(width=400, fps=6, seconds=10.0)
+
+log = logging.getLogger(__name__)
+
+
+def validation_of(settings: AnyRunCfg, subject: Subject, run_dir: Path) -> Validation | None:
+    """None if none is wanted."""
+    if not settings.validation.every:
+        return None
+    words = words_of(settings, subject)
+    return Validation(settings.validation.every, partial(_measure, words, run_dir))
+
+
+def words_of(settings: AnyRunCfg, subject: Subject) -> list[str]:
+    """What follows `rearrange evaluate run=... output_dir=...`."""
+    cfg = settings.validation
+    words = [f"num_episodes={cfg.num_episodes}", f"record={cfg.record}", f"seed={SEED}"]
+    if isinstance(settings, TrainSkillCfg):
+        words.append("split=val")
+        homes = subject.kwargs.get("homes")
+        return words if homes is None else [*words, f"homes={homes}"]
+    return [*words, f"env={subject.env_id}"]
+
+
+def _measure(
+    words: list[str], run_dir: Path, checkpoint: Path, step: int, should_stop: Callable[[], bool]
+) -> Found | None:
+    """What `evaluate` finds; None, with a warning, where it fails or is stopped."""
+    folder = run_dir / FOLDER / f"{step:012d}"
+    begin = time.monotonic()
+    try:
+        code = _run(["evaluate", f"run={checkpoint}", f"output_dir={folder}", *words], should_stop)
+        if code is None:
+            return None
+        summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+        figures = figures_of(summary)
+    except (OSError, ValueError, KeyError, UserError) as error:
+        log.warning("no validation at step %d: %s; see %s.log", step, error, folder)
+        return None
+    score = next(iter(figures))
+    figures["validation/time_s"] = time.monotonic() - begin
+    return Found(figures, score, _film(folder))
+
+
+def figures_of(summary: dict[str, Any]) -> dict[str, float]:
+    """Success and return, as far as the environment has them, the one that counts first."""
+    parts = {"success": summary.get("success"), "return": summary.get("episode_return")}
+    known = {name: part["mean"] for name, part in parts.items() if part is not None}
+    if not known:
+        raise UserError("the evaluation has neither success nor return")
+    return {f"validation/{name}": float(value) for name, value in known.items()}
+
+
+def _run(words: list[str], should_stop: Callable[[], bool]) -> int | None:
+    """Runs the command to its end; None if it was stopped. Raises UserError if it fails."""
+    log_file = Path(words[2].partition("=")[2]).with_suffix(".log")
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    with open(log_file, "ab") as stream:
+        process = start_here(words, stream)
+    try:
+        while (code := process.poll()) is None:
+            if should_stop():
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+                return None
+            time.sleep(POLL_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    if code != 0:
+        raise UserError(f"the evaluation ended with exit code {code}")
+    return code
+
+
+def _film(folder: Path) -> Film | None:
+    """The first episode's, if there is one that can be shown."""
+    for film in sorted((folder / "videos").glob("*.mp4"))[:1]:
+        with suppress(UserError, OSError, RuntimeError, StopIteration):
+            path = film.with_suffix(".gif")
+            write_gif(film, path, length_of(film), GIF)
+            content = path.read_bytes()
+            return Film("validation/episode", content, *size_of(content))
+    return None

@@ -1,0 +1,121 @@
+"""TensorBoard: the numbers of metrics.jsonl once more, the settings that led to them, and films.
+
+    tensorboard/   SCALARS   every metric
+                   HPARAMS   settings, nested ones with a dot
+                   IMAGES    films of validation episodes, as GIFs that the page plays
+
+What cannot be written there ends nothing: the numbers are in metrics.jsonl.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = ("episode/return", "episode/success", "validation/return", "validation/success")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Film:
+    """A GIF."""
+
+    name: str
+    content: bytes
+    width: int
+    height: int
+
+
+class TensorBoard:
+    """Writes into a folder, until the disk refuses.
+
+    Args:
+        purge_step: what an earlier process wrote from this step on is hidden; None: nothing is.
+    """
+
+    def __init__(self, folder: Path, purge_step: int | None) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # here: its import takes a while
+
+        self._writer: Any = SummaryWriter(str(folder), purge_step=purge_step)
+        _let_writers_fail_in_silence()
+
+    def show_numbers(self, values: Mapping[str, float | None], step: int) -> None:
+        """Those that are known."""
+
+        def write(writer: Any) -> None:
+            for name, value in values.items():
+                if value is not None:
+                    writer.add_scalar(name, value, step)
+
+        self._until_refused(write)
+
+    def show_settings(self, settings: Mapping[str, Any]) -> None:
+        """As hyper-parameters."""
+        from torch.utils.tensorboard.summary import hparams
+
+        def write(writer: Any) -> None:
+            for summary in hparams(flat(settings), dict.fromkeys(RESULTS, 0.0)):
+                writer.file_writer.add_summary(summary)
+
+        if settings:
+            self._until_refused(write)
+
+    def show_film(self, film: Film, step: int) -> None:
+        """Beside the numbers of its step."""
+        from tensorboard.compat.proto import summary_pb2
+
+        messages: Any = summary_pb2  # its classes are made when it is imported
+        image = messages.Summary.Image(
+            height=film.height, width=film.width, colorspace=3, encoded_image_string=film.content
+        )
+        summary = messages.Summary(value=[messages.Summary.Value(tag=film.name, image=image)])
+        self._until_refused(lambda writer: writer.file_writer.add_summary(summary, step))
+
+    def close(self) -> None:
+        """Twice is harmless."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+            self._writer = None
+
+    def _until_refused(self, write: Callable[[Any], None]) -> None:
+        if self._writer is None:
+            return
+        try:
+            write(self._writer)
+        except OSError as error:
+            logger.warning("no more TensorBoard files: %s", error)
+            self._writer = None
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | bool]:
+    """Nested settings with a dot in their names; lists and what is not set as text."""
+    found: dict[str, str | float | bool] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            is_plain = isinstance(value, str | int | float)
+            found[prefix + name] = value if is_plain else str(value).lower()
+    return found
+
+
+def _let_writers_fail_in_silence() -> None:
+    """TensorBoard's thread, on a full disk: the next number given to it raises what it met."""
+    before = threading.excepthook
+    if getattr(before, "is_ours", False):
+        return
+
+    def hook(failure: threading.ExceptHookArgs) -> None:
+        is_theirs = type(failure.thread).__module__.startswith("tensorboard.")
+        if not (is_theirs and issubclass(failure.exc_type, OSError)):
+            before(failure)
+
+    setattr(hook, "is_ours", True)  # noqa: B010 - functions have no such attribute in stubs
+    threading.excepthook = hook
