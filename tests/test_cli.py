@@ -223,6 +223,20 @@ def test_unusable_output_folder_is_one_line(capsys, tmp_path):
         assert "output_dir must be a folder" in line or "cannot write into output_dir" in line
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "bench sim", "bench homes", "bench bridge", "doctor", "chaos quick=true", "compare {0} {0}",
+        "plan task=tidy_house",
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_written_is_found_before_the_work(capsys, tmp_path, arguments):
+    (tmp_path / "file").write_text("")
+    output = tmp_path / "file" / "a.json"
+    line = fails(capsys, *arguments.format(tmp_path).split(), f"output={output}")
+    assert f"cannot use {output.parent} as a folder" in line
+
+
 def test_ctrl_c_and_a_closed_pipe_leave_cleanly(capsys, monkeypatch):
     def interrupt(arguments):
         raise KeyboardInterrupt

@@ -24,7 +24,7 @@ from rearrange.eval.benchmarks.chaos.run import DidNotHappen
 from rearrange.eval.benchmarks.soak.kills import soak_with_kills
 from rearrange.eval.benchmarks.soak.pairs import kill_pairs
 from rearrange.eval.benchmarks.soak.soak import soak
-from rearrange.system.outputs import atomic_write_json
+from rearrange.system.outputs import atomic_write_json, prepare_output
 
 if TYPE_CHECKING:
     from rearrange.configs.benches import ChaosCfg
@@ -37,6 +37,7 @@ def run(settings: ChaosCfg) -> int:
     """Breaks trainings, prints the table; 1 if one did not end as it should."""
     if sys.platform != "linux":
         raise UserError("chaos looks into /proc: it runs on Linux only")
+    prepare_output(settings.output)  # better said before the work
     if settings.pairs:
         return _report(settings, [kill_pairs(settings.pairs, settings.seed)])
     minutes = settings.soak_minutes

@@ -19,7 +19,7 @@ from rearrange.configs.benches import DoctorCfg
 from rearrange.errors import UserError
 from rearrange.sim.kernel_cache import remove_damaged
 from rearrange.system.machine import PROGRAM_BYTES, WORKER_BYTES, free_memory, num_cores
-from rearrange.system.outputs import atomic_write_json
+from rearrange.system.outputs import atomic_write_json, prepare_output
 from rearrange.ver.bridge.other_python import describe, find_python
 
 GIB = 2**30
@@ -68,6 +68,7 @@ class Finding:
 
 def run(cfg: DoctorCfg) -> int:
     """Prints the findings; returns 1 if something that is needed does not work."""
+    output = prepare_output(cfg.output)
     findings = [
         *_packages(),
         _cores(),
@@ -88,9 +89,9 @@ def run(cfg: DoctorCfg) -> int:
     for finding in to_fix:
         need = "" if finding.is_needed else " (if you want it)"
         print(f"  {finding.name}{need}: {finding.fix}")
-    if cfg.output is not None:
+    if output is not None:
         content = {"findings": [asdict(finding) for finding in findings]}
-        atomic_write_json(Path(cfg.output).expanduser(), content)
+        atomic_write_json(output, content)
     return int(any(finding.is_needed and not finding.is_good for finding in findings))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rearrange.configs.schema import PlanCfg
 from rearrange.errors import UserError
-from rearrange.system.outputs import atomic_write_text
+from rearrange.system.outputs import atomic_write_text, prepare_output
 
 if TYPE_CHECKING:
     from rearrange.planner.strips.budget import Plan
@@ -66,8 +66,9 @@ def find_plan(cfg: PlanCfg) -> Found:
     if not TASKS.find(cfg.task.name).is_planned:
         raise UserError(f"task '{cfg.task.name}' is one skill and has no plan: try tidy_house")
     check_split(cfg.split)
+    output = prepare_output(cfg.output)
     episode, problem, plan, names = plan_of_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)
-    if cfg.output is not None:
-        atomic_write_text(Path(cfg.output).expanduser(), problem)
+    if output is not None:
+        atomic_write_text(output, problem)
     steps, described = home_steps(plan, names), Descriptions(names_of(episode))
     return Found(plan, steps, [described.step(step) for step in steps], problem)

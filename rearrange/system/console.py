@@ -48,12 +48,16 @@ def open_missing() -> None:
     """Gives descriptors 0 to 2 something to be, where the caller closed them.
 
     The next file to be opened, such as the metrics, would otherwise get what is said on stderr.
+    Python's own name for a stream that was closed is None, to which little can be said.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def let_go() -> None:

@@ -71,6 +71,11 @@ def prepare_file(path: Path) -> Path:
     return path
 
 
+def prepare_output(path: str | None) -> Path | None:
+    """The file of an `output=` setting, as `prepare_file`; None where none is wanted."""
+    return None if path is None else prepare_file(Path(path).expanduser())
+
+
 @contextmanager
 def atomic_path(path: Path) -> Generator[Path]:
     """Gives a temporary path in the same folder; renames it to `path` if the block ends well.

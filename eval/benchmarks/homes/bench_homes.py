@@ -27,6 +27,7 @@ from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.homes.bench_sim import Bar
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
+from rearrange.system.outputs import prepare_output
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.vector_env import HOMES_AHEAD, HomeVectorEnv
 
@@ -55,6 +56,7 @@ print((sizes[1] - sizes[0]) / count)
 
 def run(cfg: BenchHomesCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
+    prepare_output(cfg.output)  # better said before the work
     figures = measure_homes(cfg)
     bars = bars_of(figures)
     return report(table(figures, bars), figures, bars, cfg.output)

@@ -20,6 +20,7 @@ from rearrange.configs.benches import BenchCfg
 from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
+from rearrange.system.outputs import prepare_output
 
 SIZE = 128  # pixels a side, as in the VER paper
 MEMORY_STEPS = 500
@@ -72,6 +73,7 @@ def _quieten_warp() -> None:
 
 def run(cfg: BenchCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
+    prepare_output(cfg.output)  # better said before the work
     figures = measure_sim(cfg)
     bars = bars_of(figures)
     return report(table(figures, bars), figures, bars, cfg.output)

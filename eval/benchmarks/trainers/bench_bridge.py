@@ -14,14 +14,13 @@ import signal
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from rearrange.configs.benches import BenchBridgeCfg
 from rearrange.system.machine import machine, versions
-from rearrange.system.outputs import atomic_write_json
+from rearrange.system.outputs import atomic_write_json, prepare_output
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.bridge.other_python import OtherEnvs, describe, find_python
 from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
@@ -38,6 +37,7 @@ Pool = TypeVar("Pool", SerialPool, WorkerPool)
 
 def run(cfg: BenchBridgeCfg) -> int:
     """Prints the figures; 1 if the bar is missed or something is left behind."""
+    output = prepare_output(cfg.output)
     python = find_python(cfg.python or sys.executable)
     found = describe(python, _START_S)
     print(f"{python}: {', '.join(f'{name} {version}' for name, version in found.items())}")
@@ -54,7 +54,7 @@ def run(cfg: BenchBridgeCfg) -> int:
         f"{killing['processes']} processes, {killing['files']} files, {killing['memory']} memory"
     )
     left = killing["processes"] + killing["files"] + killing["memory"]
-    if cfg.output is not None:
+    if output is not None:
         figures = {
             "machine": machine(),
             "versions": versions(),
@@ -65,7 +65,7 @@ def run(cfg: BenchBridgeCfg) -> int:
             "kills": cfg.num_kills,
             "killing": killing,
         }
-        atomic_write_json(Path(cfg.output).expanduser(), figures)
+        atomic_write_json(output, figures)
     return int(overhead > MOST_OVERHEAD_US or left > 0)
 
 

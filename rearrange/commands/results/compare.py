@@ -5,20 +5,21 @@ from pathlib import Path
 
 from rearrange.configs.schema import CompareCfg
 from rearrange.eval.compare import compare, read_result, table
-from rearrange.system.outputs import atomic_write_json
+from rearrange.system.outputs import atomic_write_json, prepare_output
 
 
 def run(cfg: CompareCfg) -> int:
     """Prints each later evaluation beside the first."""
+    output = prepare_output(cfg.output)
     results = [read_result(Path(run).expanduser()) for run in cfg.runs]
     first, found = results[0], []
     for other in results[1:]:
         found.append(compare(first, other))
     print("\n\n".join(table(first, b, c) for b, c in zip(results[1:], found, strict=True)))
-    if cfg.output is not None:
+    if output is not None:
         rows = [
             {"a": str(first.folder), "b": str(b.folder)} | asdict(c)
             for b, c in zip(results[1:], found, strict=True)
         ]
-        atomic_write_json(Path(cfg.output).expanduser(), rows)
+        atomic_write_json(output, rows)
     return 0

@@ -23,6 +23,7 @@ from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import check_run_folder, newest_metrics, what_to_train
 from rearrange.configs.schema import LaunchCfg
 from rearrange.errors import UserError
+from rearrange.system.outputs import prepare_folder
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.run.progress import duration
 
@@ -48,6 +49,7 @@ def run(settings: LaunchCfg) -> int:
     Raises UserError, before any training starts, for what is wrong with one of them.
     """
     jobs = plan(settings)
+    prepare_folder(Path(settings.run_root).expanduser())
     largest = max(job.scheme.world_size * job.scheme.num_cpus for job in jobs)
     stop = StopSignals()
     with connected(jobs[0].scheme.address, largest), stop.listening():
