@@ -148,7 +148,7 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path):
         run(settings(tmp_path, good, metrics=["episode/retrun"]))
     with pytest.raises(UserError, match="output must end in"):
         run(PlotCfg(runs=[str(good)], output=str(tmp_path / "p.gif")))
-    with pytest.raises(UserError, match="cannot write"):
+    with pytest.raises(UserError, match="as a folder: it is a file"):
         run(PlotCfg(runs=[str(good)], output=str(good / "metrics.jsonl" / "p.png")))
 
 
