@@ -100,7 +100,7 @@ def make_chains(run: ChainRun) -> tuple[VectorEnv, np.ndarray]:
     return StaggeredResets(chains, cfg), chains.targets
 
 
-def train(runs: list[ChainRun], after_update: Callable[[], None] = lambda: None) -> list[Learned]:
+def train(runs: list[ChainRun], after_update: Callable[[], object] = lambda: None) -> list[Learned]:
     """Trains in step and measures. All must have the same horizon and number of updates.
 
     Draws from torch's global generator. What becomes of a training depends on those beside it only
