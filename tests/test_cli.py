@@ -247,6 +247,9 @@ def test_ctrl_c_and_a_closed_pipe_leave_cleanly(capsys, monkeypatch):
     shell = f"{shlex.quote(sys.executable)} -m rearrange --help | head -1"
     done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=os.environ)
     assert done.stderr == ""
+    shell = f"{shlex.quote(sys.executable)} -m rearrange list splits >&-"
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=os.environ)
+    assert (done.stderr, done.returncode) == ("", 0)
 
 
 def test_only_a_closed_stdout_is_a_quiet_end(capsys, monkeypatch):

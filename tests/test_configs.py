@@ -162,7 +162,7 @@ def test_words_become_typed_values():
         ("evaluate", ["output_dir="], "output_dir must not be empty"),
         ("evaluate", ["output_dir=${oc.env:HOME}"], "output_dir must not contain"),
         ("evaluate", ["+task=pick"], "evaluate has no setting '+task': did you mean 'task'?"),
-        ("record", ["output=film.gif"], "output must end in .mp4, got film.gif"),
+        ("record", ["output=film.avi"], "output must end in .mp4 or .gif, got film.avi"),
         ("record", ["index=-1"], "index must not be negative, got -1"),
         ("plan", ["domain=a.pddl"], "domain and problem go together"),
         ("view", ["port=70000"], "port must lie in [0, 65535], got 70000"),

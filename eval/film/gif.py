@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +24,24 @@ class GifCfg:
     seconds: float
     """How long it may be: a longer film runs faster."""
     num_colors: int = 128
+
+
+PAGE = GifCfg(width=640, fps=8, seconds=math.inf)  # for the top of a page
+
+
+@contextmanager
+def film_for(path: Path) -> Generator[Path]:
+    """Gives the mp4 file to film into; where `path` ends in .gif it is made of that at a good end.
+
+    Raises UserError as `write_gif`.
+    """
+    if path.suffix != ".gif":
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="rearrange-film-") as folder:
+        film = Path(folder) / "film.mp4"
+        yield film
+        write_gif(film, path, length_of(film), PAGE)
 
 
 def write_gif(film: Path, path: Path, film_s: float, cfg: GifCfg) -> None:

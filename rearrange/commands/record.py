@@ -1,11 +1,13 @@
 """`rearrange record`: a video of one episode."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rearrange.configs.schema import RecordCfg
-from rearrange.eval.film.film import RECORDING, filming
+from rearrange.eval.film.film import FOR_A_PAGE, RECORDING, filming
 from rearrange.eval.film.filming_progress import filming_progress
+from rearrange.eval.film.gif import film_for
 from rearrange.eval.runner import (
     check_names,
     follow_episode,
@@ -23,7 +25,8 @@ def run(cfg: RecordCfg) -> int:
     path = Path(cfg.output).expanduser()
     if cfg.run is not None:
         prepare_file(path)
-        episode = record_run(cfg)
+        with film_for(path) as film_path:
+            episode = record_run(replace(cfg, output=str(film_path)))
         said = f"a return of {episode.total_return:.5g} after {episode.steps} steps"
         print(f"{said}\nvideo: {path}")
         return 0
@@ -32,8 +35,10 @@ def run(cfg: RecordCfg) -> int:
     prepare_file(path)
     reset_options(world, cfg.index)  # a wrong file or index is better said before the work
     env, agent = make_world(world)
+    style = FOR_A_PAGE if path.suffix == ".gif" else RECORDING
     with (
-        filming(env, agent, path, cfg.renderer, cfg.task.title, RECORDING) as film,
+        film_for(path) as film_path,
+        filming(env, agent, film_path, cfg.renderer, cfg.task.title, style) as film,
         filming_progress() as progress,
     ):
 

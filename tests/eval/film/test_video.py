@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from rearrange.errors import UserError
-from rearrange.eval.film.gif import GifCfg, length_of, size_of, write_gif
+from rearrange.eval.film.gif import GifCfg, film_for, length_of, size_of, write_gif
 from rearrange.eval.film.video import VideoWriter
 
 
@@ -43,6 +43,20 @@ def test_a_film_becomes_a_gif_as_long_as_it_may_be(tmp_path):
             gif.seek(number)
             means.append(np.asarray(gif.convert("L")).mean())
     assert means == sorted(means) and means[-1] > 200  # the whole film, in its order
+
+
+def test_a_recording_is_a_gif_where_its_name_says_so(tmp_path):
+    for name, form in (("a.gif", "GIF"), ("a.mp4", None)):
+        with (
+            film_for(tmp_path / name) as film,
+            VideoWriter(film, 64, 48, fps=10) as video,
+        ):
+            video.add(frame(9))
+            video.add(frame(200))
+        if form is not None:
+            with Image.open(tmp_path / name) as gif:
+                assert gif.format == form
+    assert {path.name for path in tmp_path.iterdir()} == {"a.gif", "a.mp4"}
 
 
 def test_a_gif_of_no_film_is_one_line(tmp_path):
