@@ -7,6 +7,7 @@ one; what the operating system says becomes one `UserError` line.
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -77,6 +78,19 @@ def prepare_output(path: str | None) -> Path | None:
 
 
 @contextmanager
+def kept_or_temporary(folder: str | None, prefix: str) -> Generator[Path]:
+    """A folder to work in: the one that a `keep_dir=` setting names, else one that goes at the end.
+
+    Raises UserError as `prepare_folder`.
+    """
+    if folder is not None:
+        yield prepare_folder(Path(folder).expanduser())
+        return
+    with tempfile.TemporaryDirectory(prefix=prefix) as temporary:
+        yield Path(temporary)
+
+
+@contextmanager
 def atomic_path(path: Path) -> Generator[Path]:
     """Gives a temporary path in the same folder; renames it to `path` if the block ends well.
 
@@ -102,6 +116,12 @@ def atomic_write_bytes(path: Path, content: bytes) -> None:
     """Writes a whole file or, raising UserError, none."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
+
+
+def atomic_write_figure(path: Path, figure: Any) -> None:
+    """Writes a matplotlib figure; the suffix says in which format."""
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:])
 
 
 def atomic_write_text(path: Path, content: str) -> None:

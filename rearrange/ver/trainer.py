@@ -214,7 +214,7 @@ class Trainer:
                 cfg.steps_per_rollout, cfg.num_envs, self._layout.observation,
                 self._layout.action, actor.state_size, self.device, sync.may_fill,
             )
-            for _ in range({"in turn": 1, "overlapped": 2, "free": 3}[self.cfg.turns])
+            for _ in range(cfg.num_storages)
         ]  # fmt: skip
 
         def refresh() -> None:

@@ -165,6 +165,11 @@ class TrainerCfg:
         return "overlapped" if self.overlap else MODES[self.mode].turns
 
     @property
+    def num_storages(self) -> int:
+        """Rollouts that are held at a time: filled, learned from, or waiting for either."""
+        return {"in turn": 1, "overlapped": 2, "free": 3}[self.turns]
+
+    @property
     def steps_per_rollout(self) -> int:
         """S."""
         return self.num_envs * self.num_steps

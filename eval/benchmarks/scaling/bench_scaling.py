@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import platform
 import sys
-import tempfile
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
@@ -34,13 +32,13 @@ from rearrange.eval.benchmarks.scaling.calibration import (
     rates_alone,
 )
 from rearrange.eval.benchmarks.scaling.measure import check_settings, measure
-from rearrange.eval.benchmarks.scaling.plot import write_plot
+from rearrange.eval.benchmarks.scaling.plot import draw
 from rearrange.eval.benchmarks.scaling.simulation import WAYS, Costs, StepTable
 from rearrange.eval.benchmarks.scaling.workload import workload_of
 from rearrange.eval.benchmarks.trainers.bench_trainers import Bar, names_of
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
-from rearrange.system.outputs import prepare_folder
+from rearrange.system.outputs import atomic_write_figure, kept_or_temporary, prepare_output
 
 BAR_RANKS = 8  # the paper's figures are for 8 GPUs
 LARGEST_OWN_CORES = 0.3  # beyond that the ranks wait for this machine's cores
@@ -60,23 +58,17 @@ def run(cfg: BenchScalingCfg) -> int:
     """
     cfg.ranks = sorted({1, *cfg.ranks})
     ways = names_of("ways", cfg.ways, tuple(WAYS))
-    output = None if cfg.output is None else Path(cfg.output).expanduser()
-    if output is not None:
-        prepare_folder(output.parent)
-        if output.suffix == ".png":
-            raise UserError(f"output is for the figures, the plot stands beside it; got {output}")
-    with ExitStack() as stack:
-        if cfg.keep_dir is None:
-            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scaling-")))
-        else:
-            root = prepare_folder(Path(cfg.keep_dir).expanduser())
+    output = prepare_output(cfg.output)
+    if output is not None and output.suffix == ".png":
+        raise UserError(f"output is for the figures, the plot stands beside it; got {output}")
+    with kept_or_temporary(cfg.keep_dir, "scaling-") as root:
         check_settings(cfg, root)
         measured = measure_all(cfg, ways, root)
     figures = figures_of(cfg, ways, measured)
     bars = bars_of(figures)
     code = report(table(figures, bars), figures, bars, output)
     if output is not None:
-        write_plot(figures, output.with_suffix(".png"))
+        atomic_write_figure(output.with_suffix(".png"), draw(figures))
     return code
 
 

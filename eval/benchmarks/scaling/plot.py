@@ -5,18 +5,9 @@ Points were measured, lines simulated.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rearrange.eval.benchmarks.scaling.simulation import WAYS
-from rearrange.system.outputs import atomic_path
-
-
-def write_plot(figures: dict[str, Any], path: Path) -> None:
-    """Writes the picture; its format is the suffix's. Raises UserError if it cannot."""
-    figure = draw(figures)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:])
 
 
 def draw(figures: dict[str, Any]) -> Any:

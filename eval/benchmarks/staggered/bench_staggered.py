@@ -15,8 +15,6 @@ Legend: U updates, B blocks.
 from __future__ import annotations
 
 import sys
-import tempfile
-from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -30,11 +28,17 @@ from rearrange.errors import UserError
 from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.homes.bench_sim import Bar
 from rearrange.eval.benchmarks.staggered.chain_ppo import ChainRun, Learned, train
-from rearrange.eval.benchmarks.staggered.plot import write_plot
+from rearrange.eval.benchmarks.staggered.plot import draw
 from rearrange.eval.intervals import mean_over_seeds
 from rearrange.eval.running import versions
 from rearrange.system.checked_json import strict_json
-from rearrange.system.outputs import atomic_write_json, atomic_write_text, prepare_folder
+from rearrange.system.outputs import (
+    atomic_write_figure,
+    atomic_write_json,
+    atomic_write_text,
+    kept_or_temporary,
+    prepare_output,
+)
 
 SWEEP_PROGRESSION = 0.5  # section B.2.2, of figure 2a
 WAYS = {"naive": False, "staggered": True}
@@ -52,22 +56,16 @@ def run(cfg: BenchStaggeredCfg) -> int:
 
     Beside `output` there are then a plot (.png) and the table (.md).
     """
-    output = None if cfg.output is None else Path(cfg.output).expanduser()
-    if output is not None:
-        prepare_folder(output.parent)
-        if output.suffix in (".png", ".md"):
-            raise UserError(f"output is for the figures, plot and table stand beside; got {output}")
-    with ExitStack() as stack:
-        if cfg.keep_dir is None:
-            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staggered-")))
-        else:
-            root = prepare_folder(Path(cfg.keep_dir).expanduser())
+    output = prepare_output(cfg.output)
+    if output is not None and output.suffix in (".png", ".md"):
+        raise UserError(f"output is for the figures, plot and table stand beside; got {output}")
+    with kept_or_temporary(cfg.keep_dir, "staggered-") as root:
         figures = figures_of(cfg, train_all(runs_of(cfg), root))
     bars = bars_of(figures)
     text = table(figures, bars)
     code = report(text, figures, bars, output)
     if output is not None:
-        write_plot(figures, output.with_suffix(".png"))
+        atomic_write_figure(output.with_suffix(".png"), draw(figures))
         atomic_write_text(output.with_suffix(".md"), f"{text}\n")
     return code
 

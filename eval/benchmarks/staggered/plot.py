@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rearrange.system.outputs import atomic_path
-
 CURVES = {"value_error": "value error", "policy_kl": "policy KL", "accuracy": "accuracy"}
 COLORS = {"naive": "C0", "staggered": "C3"}
-
-
-def write_plot(figures: dict[str, Any], path: Path) -> None:
-    """Writes the picture; its format is the suffix's. Raises UserError if it cannot."""
-    figure = draw(figures)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:])
 
 
 def draw(figures: dict[str, Any]) -> Any:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import platform
 import sys
-import tempfile
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -30,7 +28,7 @@ from rearrange.eval.benchmarks.trainers import bench_ideal
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
 from rearrange.eval.running import versions
 from rearrange.system.machine import num_cores
-from rearrange.system.outputs import prepare_folder
+from rearrange.system.outputs import kept_or_temporary, prepare_output
 from rearrange.tasks.rules.names import SKILL_TASKS
 from rearrange.ver.update.ppo_learner import PPO
 
@@ -62,8 +60,7 @@ def run(cfg: BenchTrainersCfg) -> int:
     workloads = names_of("workloads", cfg.workloads, (STRAGGLER, *SKILL_TASKS))
     modes = names_of("modes", cfg.modes, bench_ideal.MODES)
     peer_names = find_peers(cfg) if PEER_TASK in workloads else []
-    if cfg.output is not None:
-        prepare_folder(Path(cfg.output).expanduser().parent)
+    prepare_output(cfg.output)
     figures = measure(cfg, workloads, modes, peer_names)
     bars = bars_of(figures["workloads"])
     return report(table(figures, bars), figures, bars, cfg.output)
@@ -91,11 +88,7 @@ def measure(
 ) -> dict[str, Any]:
     """All figures, as they stand in the JSON file; rates in steps per second."""
     figures: dict[str, Any] = {"settings": asdict(cfg), "workloads": {}}
-    with ExitStack() as stack:
-        if cfg.keep_dir is None:
-            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        else:
-            root = prepare_folder(Path(cfg.keep_dir).expanduser())
+    with kept_or_temporary(cfg.keep_dir, "bench-") as root:
         for name in workloads:
             taken: dict[str, list[dict[str, Any]]] = {}
             for turn in range(cfg.repeats):

@@ -20,7 +20,7 @@ from rearrange.errors import UserError
 from rearrange.eval.intervals import mean_over_seeds
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import read_whole_file
-from rearrange.system.outputs import atomic_path, expand, prepare_file
+from rearrange.system.outputs import atomic_write_figure, expand, prepare_file
 from rearrange.system.plain_yaml import plain_yaml
 from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
 
@@ -69,8 +69,7 @@ def run(settings: PlotCfg) -> int:
         print(line)
     prepare_file(output)
     figure = draw(runs, metrics, settings.x, settings.smooth)
-    with atomic_path(output) as temporary:
-        figure.savefig(temporary, format=output.suffix[1:])
+    atomic_write_figure(output, figure)
     print(f"wrote {output}")
     return 0
 

@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rearrange.commands.skills.plan import Step
-from rearrange.commands.training.speeds import speed_key, speed_table
-
-LEAST_S = 30.0  # of training, before a measured rate says anything
+from rearrange.commands.training.speeds import (
+    LEAST_S,
+    own_rate,
+    speed_key,
+    speed_table,
+    sum_if_known,
+)
 
 
 class Rates:
@@ -52,14 +56,13 @@ class Rates:
         count, seconds = self._done[step.name]
         if (left := step.total_steps - count) <= 0:
             return 0.0
-        rate = count / seconds if seconds >= LEAST_S else self.rate(step)
+        own = own_rate(count, seconds)
+        rate = self.rate(step) if own is None else own
         return left / rate if rate else None
 
     def all_left(self, jobs: int = 1) -> float | None:
         """Of all stages, with so many at a time; None if nobody knows it of one of them."""
-        parts = [self.seconds_left(step) for step in self._steps]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
+        if (seconds := sum_if_known([self.seconds_left(step) for step in self._steps])) is None:
             return None
         # a skill's stages wait for one another: no more at a time than there are skills
-        return sum(known) / min(jobs, len({step.skill for step in self._steps}))
+        return seconds / min(jobs, len({step.skill for step in self._steps}))

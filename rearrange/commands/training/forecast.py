@@ -14,12 +14,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rearrange.commands.training.recipes import recipes_of
 from rearrange.commands.training.resolve import load_training
-from rearrange.commands.training.speeds import method_of, speed_table, usual_rate
+from rearrange.commands.training.speeds import (
+    method_of,
+    own_rate,
+    sight_of,
+    speed_table,
+    sum_if_known,
+    usual_rate,
+)
 from rearrange.commands.training.subject import newest_metrics, what_to_train
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.system.machine import (
@@ -32,11 +40,9 @@ from rearrange.system.machine import (
 from rearrange.tasks.gym_factory import read_spaces
 
 GIB = 2**30
-LEAST_S = 30.0  # of training, before the run's own rate says anything
 LONG_H = 2.0  # a training that takes longer is told of a way that takes less
 BYTES = 4  # of a number in a rollout
 ARRAYS = 80  # bytes of a step's numbers beside the tensors, see `ver/rollout/rows.py`
-ROLLOUTS = {"in turn": 1, "overlapped": 2, "free": 3}  # that are held at a time
 STEP_PICTURE_BYTES = 40  # while learning, for each pixel of each step of a minibatch
 
 
@@ -47,18 +53,21 @@ class Leg:
     name: str
     settings: TrainSkillCfg
 
+    @cached_property
+    def _done(self) -> tuple[int, float]:
+        """Steps, and seconds that they took, when it was first asked."""
+        line = newest_metrics(self.settings.folder)
+        return line.get("step", 0), line.get("time_s", 0.0)
+
     @property
     def steps_left(self) -> int:
-        return max(
-            0, self.settings.total_steps - newest_metrics(self.settings.folder).get("step", 0)
-        )
+        return max(0, self.settings.total_steps - self._done[0])
 
     @property
     def rate(self) -> float | None:
         """Steps a second: the run's own if it has trained before, else as measured elsewhere."""
-        line = newest_metrics(self.settings.folder)
-        if line.get("time_s", 0.0) >= LEAST_S:
-            return line["step"] / line["time_s"]
+        if (own := own_rate(*self._done)) is not None:
+            return own
         is_cpu = pick_device(self.settings.device).type == "cpu"
         return usual_rate(self.settings) if is_cpu else None
 
@@ -109,9 +118,7 @@ def memory_line(trainings: Sequence[TrainSkillCfg], jobs: int = 1) -> str:
 
 def total_hours(legs: Sequence[Leg]) -> float | None:
     """Of all; None if nobody knows it of one of them."""
-    hours = [leg.hours for leg in legs]
-    known = [part for part in hours if part is not None]
-    return sum(known) if len(known) == len(hours) else None
+    return sum_if_known([leg.hours for leg in legs])
 
 
 def quicker_way(legs: Sequence[Leg]) -> str | None:
@@ -155,7 +162,7 @@ def memory_of(settings: TrainSkillCfg) -> float:
     numbers = sum(math.prod(shape) for shape in shapes) + 4 * num_actions + state
     step = BYTES * numbers + ARRAYS
     rollout = settings.steps_per_rollout
-    count = ROLLOUTS[settings.turns]
+    count = settings.num_storages
     if settings.method == "imitation":
         count += min(settings.imitation.memory_rollouts, settings.total_steps // rollout)
     pixels = sum(math.prod(shape) for shape in shapes if len(shape) == 3)
@@ -168,8 +175,7 @@ def memory_of(settings: TrainSkillCfg) -> float:
 
 def _about(leg: Leg) -> str:
     settings = leg.settings
-    sight = "blind" if settings.env_kwargs.get("depth") is False else "camera"
-    parts = [f"{method_of(settings)}, {sight}, network {settings.policy.name}"]
+    parts = [f"{method_of(settings)}, {sight_of(settings)}, network {settings.policy.name}"]
     done = settings.total_steps - leg.steps_left
     parts.append(f"{settings.total_steps:,} steps" + (f", {done:,} done" if done > 0 else ""))
     if leg.hours is not None:

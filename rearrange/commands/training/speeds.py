@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rearrange.commands.settings import yaml_file
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
+
+LEAST_S = 30.0  # of training, before a measured rate says anything
 
 
 def method_of(settings: TrainSkillCfg) -> str:
@@ -13,10 +16,25 @@ def method_of(settings: TrainSkillCfg) -> str:
     return "imitation" if settings.method == "imitation" else "ver"
 
 
+def sight_of(settings: TrainSkillCfg) -> str:
+    """Whether the policy gets pictures."""
+    return "blind" if settings.env_kwargs.get("depth") is False else "camera"
+
+
 def speed_key(settings: TrainSkillCfg) -> str:
     """What a training's rate depends on most: network, method, and whether there are pictures."""
-    sight = "blind" if settings.env_kwargs.get("depth") is False else "camera"
-    return f"{settings.policy.name}_{method_of(settings)}_{sight}"
+    return f"{settings.policy.name}_{method_of(settings)}_{sight_of(settings)}"
+
+
+def own_rate(steps: int, seconds: float) -> float | None:
+    """Steps a second of a training that has stood so long; None if it says too little yet."""
+    return steps / seconds if seconds >= LEAST_S else None
+
+
+def sum_if_known(parts: Sequence[float | None]) -> float | None:
+    """None if one of them is not known."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def speed_table() -> dict[str, Any]:

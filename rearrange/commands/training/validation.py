@@ -8,7 +8,6 @@ Each is a command that could be typed, `rearrange evaluate run=RUN/checkpoints/0
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import time
@@ -23,6 +22,7 @@ from rearrange.commands.training.subject import Subject
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.eval.film.gif import GifCfg, length_of, size_of, write_gif
+from rearrange.system.checked_json import strict_json
 from rearrange.ver.run.metrics import SUMMARY_FILE
 from rearrange.ver.run.tensorboard import Film
 from rearrange.ver.run.validation import Found, Validation
@@ -64,7 +64,7 @@ def _measure(
         code = _run(["evaluate", f"run={checkpoint}", f"output_dir={folder}", *words], should_stop)
         if code is None:
             return None
-        summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+        summary = strict_json((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
         figures = figures_of(summary)
     except (OSError, ValueError, KeyError, UserError) as error:
         log.warning("no validation at step %d: %s; see %s.log", step, error, folder)
