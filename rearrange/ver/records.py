@@ -25,7 +25,13 @@ from rearrange.ver.rollout.rollout_metrics import rollout_metrics
 from rearrange.ver.rollout.types import Policy
 from rearrange.ver.run.checkpoint import Checkpoint, best_checkpoint
 from rearrange.ver.run.episode_window import EpisodeWindow
-from rearrange.ver.run.metrics import RunLog, SilentLog, merge_ranks, write_summary
+from rearrange.ver.run.metrics import (
+    CHECKPOINTS_FOLDER,
+    RunLog,
+    SilentLog,
+    merge_ranks,
+    write_summary,
+)
 from rearrange.ver.run.run_state import (
     RunState,
     check_names,
@@ -216,7 +222,7 @@ class RunRecords:
 
     @property
     def _checkpoints(self) -> Path:
-        return self._run_dir / "checkpoints"
+        return self._run_dir / CHECKPOINTS_FOLDER
 
     # --- private -------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ OUT/evaluation/pick-ver-802816/       what `evaluate` writes
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,7 +24,8 @@ from rearrange.skills.deployed.skill_files import read_skill
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import commit, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
-from rearrange.ver.run.metrics import SUMMARY_FILE
+from rearrange.ver.run.metrics import CHECKPOINTS_FOLDER, SUMMARY_FILE
+from rearrange.ver.run.run_state import MEMORY_FOLDER
 
 PLAN_FILE = "plan.json"
 MAX_MEGABYTES = {"laptop": 6.0, "paper": 64.0}  # of a skill's file; the network `paper` has 30
@@ -34,7 +36,7 @@ def tasks(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> list[Task]:
     """All that is done for one skill, in order."""
     found = []
     for step in steps:
-        found.append(_training(step, steps))
+        found += [_training(step, steps), _forgetting(step)]
         if cfg.evaluate_stages and step is not steps[-1]:
             found.append(_evaluation(cfg, step, step.weights))
     file = skill_file(cfg, steps)
@@ -164,6 +166,16 @@ def _training(step: Step, steps: Sequence[Step]) -> Task:
     if step.settings is not None:
         return Task(step.name, lambda: step.summary() is not None, step.arguments, step.log)
     return Task(step.name, lambda: False, work=partial(write_mean, step, steps))
+
+
+def _forgetting(step: Step) -> Task:
+    """A stage that is over wants its rollouts no more, which take gigabytes."""
+    memory = step.folder / CHECKPOINTS_FOLDER / MEMORY_FOLDER
+    return Task(
+        f"{step.name} memory",
+        lambda: not memory.exists(),
+        work=partial(shutil.rmtree, memory, ignore_errors=True),
+    )
 
 
 def write_mean(step: Step, steps: Sequence[Step]) -> None:

@@ -14,7 +14,7 @@ from rearrange.system.files import write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
 from rearrange.tasks.gym_factory import find_id
 from rearrange.ver.bridge.other_python import OtherEnvs, find_python
-from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE
+from rearrange.ver.run.metrics import CHECKPOINTS_FOLDER, METRICS_FILE, SUMMARY_FILE
 from rearrange.ver.workers.pool import PoolCfg
 
 TAIL_BYTES = 65536  # of metrics.jsonl, whose lines have some 2 kB
@@ -71,7 +71,7 @@ def stages_folder(preset: str, seed: int) -> Path:
     return Path("runs") / f"skills-{preset}-{seed}"
 
 
-RUN_PARTS = dict.fromkeys(("checkpoints", "tensorboard"), Path.is_dir) | dict.fromkeys(
+RUN_PARTS = dict.fromkeys((CHECKPOINTS_FOLDER, "tensorboard"), Path.is_dir) | dict.fromkeys(
     ("config.yaml", METRICS_FILE, SUMMARY_FILE), Path.is_file
 )
 

@@ -32,6 +32,7 @@ METRICS_FILE = "metrics.jsonl"
 MAX_METRICS = 2**28  # bytes; a hundred thousand updates
 MAX_LINE = 2**18  # bytes; ours have one or two kilobytes
 SUMMARY_FILE = "summary.json"
+CHECKPOINTS_FOLDER = "checkpoints"
 SUMMED = ("speed/sps", "ver/sequences", "ver/learned_steps")  # over ranks, as are all faults
 LARGEST = ("ver/longest_sequence", "speed/collect_s", "speed/learn_s")
 LEARNED = ("loss/", "ppo/", "ver/", "imitation/")  # means over the steps of a rollout

@@ -45,6 +45,14 @@ class Pass(NamedTuple):
     """Whether its metrics are among those to log."""
 
 
+class Step(NamedTuple):
+    """What one minibatch led to."""
+
+    metrics: Metrics
+    is_last: bool = False
+    """The policy is far enough from where the update began: the optimiser was not stepped."""
+
+
 class Learner(Algorithm):
     """Holds the optimiser of a policy, Adam. Args as of `Algorithm`."""
 
@@ -72,22 +80,23 @@ class Learner(Algorithm):
         for group in self.optimizer.param_groups:
             group["lr"] = cfg.learning_rate * turn.lr_factor
         stats: dict[str, list[float]] = defaultdict(list)
-        is_cut = False
+        is_over = False
         for one in self._passes(storage, sequences):
             parts = minibatch_rows(
                 *one.sequences, cfg.num_minibatches, self.rng, cfg.max_sequence_length
             )
-            of_pass: list[Metrics] = []
             for part in parts:
-                is_cut = turn.should_cut()
-                if is_cut:
+                is_over = turn.should_cut()
+                if is_over:
                     break
-                of_pass.append(self._step(one.rows, part))
+                step = self._step(one.rows, part, is_first=not stats)
                 turn.after_step()
-            if one.is_told_of:
-                for name, value in (item for metrics in of_pass for item in metrics.items()):
+                for name, value in step.metrics.items() if one.is_told_of else ():
                     stats[name].append(value)
-            if is_cut or self._is_enough(of_pass):
+                is_over = step.is_last
+                if is_over:
+                    break
+            if is_over:
                 break
         fresh = torch.from_numpy(fresh_sequences(storage, sequences).rows).to(self.device)
         seen = {name: array[fresh] for name, array in storage.observation.items()}
@@ -105,8 +114,9 @@ class Learner(Algorithm):
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         """What is minimised, scalars to log, and what the policy thinks of the steps now."""
 
-    def _is_enough(self, metrics: list[Metrics]) -> bool:
-        """Whether an update ends after a pass whose minibatches have these metrics."""
+    def _is_far_enough(self, metrics: Metrics) -> bool:
+        """Whether an update ends before the step on a minibatch that has these metrics. Not asked
+        of the first: without a step nothing would ever change."""
         return False
 
     def _after_backward(self, evaluation: Evaluation) -> list[nn.Parameter]:
@@ -140,7 +150,7 @@ class Learner(Algorithm):
 
     # --- one minibatch -------------------------------------------------------------------------
 
-    def _step(self, storage: RolloutRows, part: PackedRows) -> Metrics:
+    def _step(self, storage: RolloutRows, part: PackedRows, is_first: bool) -> Step:
         """One optimiser step on one minibatch; nothing to tell of one that was skipped."""
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
@@ -148,22 +158,24 @@ class Learner(Algorithm):
         loss.backward()
         learned = [*self.parameters, *self._after_backward(evaluation)]
         # The loss among them: one that is not finite is then seen by all ranks.
-        kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends epochs
+        kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends updates
         self.ranks.average_gradients(learned, [loss.detach(), *kl], len(part.rows))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
         values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
-            return self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
+            self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
+            return Step({})
+        metrics = dict(zip(stats, values[2:], strict=True))
+        if not is_first and self._is_far_enough(metrics):
+            self.optimizer.zero_grad(set_to_none=True)
+            return Step(metrics, is_last=True)
         # Optimiser steps between the weights that decided a step and those it changes now.
         staleness = float(self.num_applied - storage.weights_step[part.rows].mean())
         self.optimizer.step()
         self.num_applied += 1
         self._after_step()
-        return {
-            "loss/total": values[0],
-            "ppo/grad_norm": values[1],
-            "ver/gradient_staleness": staleness,
-        } | dict(zip(stats, values[2:], strict=True))
+        metrics["loss/total"], metrics["ppo/grad_norm"] = values[:2]
+        return Step(metrics | {"ver/gradient_staleness": staleness})
 
     def _nonfinite(
         self,
@@ -173,7 +185,7 @@ class Learner(Algorithm):
         evaluation: Evaluation,
         loss: float,
         norm: float,
-    ) -> Metrics:
+    ) -> None:
         """Names the step that is to blame; the optimiser is not stepped."""
         self.optimizer.zero_grad(set_to_none=True)
         error = (evaluation.value.detach() - minibatch.returns).abs() + minibatch.advantage.abs()
@@ -186,7 +198,6 @@ class Learner(Algorithm):
         if self.cfg.on_nonfinite == "stop":
             raise NonFinite(self._name_culprit(what, float(error.sum())))
         self.num_skipped += 1
-        return {}
 
     def _name_culprit(self, what: str, error: float) -> str:
         """Of several ranks' messages that of the one whose own numbers are not finite."""

@@ -53,7 +53,8 @@ class PPOCfg:
     """In the first so many updates only the critic's last layer learns: one that was learned from
     somebody else's returns would drive a policy that can do something away from it."""
     target_kl: float | None = None
-    """End an update's epochs once the approximate KL divergence exceeds this; None: never."""
+    """End an update before the first minibatch whose approximate KL divergence from the policy that
+    acted exceeds this; None: never."""
 
     def __post_init__(self) -> None:
         if self.critic_updates < 0:

@@ -59,10 +59,9 @@ class PPO(Learner):
         for _ in range(self.cfg.ppo.num_epochs):
             yield Pass(storage, sequences)
 
-    def _is_enough(self, metrics: list[Metrics]) -> bool:
+    def _is_far_enough(self, metrics: Metrics) -> bool:
         most = self.cfg.ppo.target_kl
-        divergences = [found.get("ppo/approx_kl", 0.0) for found in metrics]
-        return most is not None and float(np.mean(divergences)) > most
+        return most is not None and metrics["ppo/approx_kl"] > most
 
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         evaluation = self.policy.evaluate(minibatch)
@@ -77,8 +76,10 @@ class PPO(Learner):
             last: nn.Module = getattr(self.policy, "critic")  # noqa: B009 - only here is it asked for
             critic = {id(parameter) for parameter in last.parameters()}
             for parameter in self.parameters:
-                if id(parameter) not in critic and parameter.grad is not None:
-                    parameter.grad.zero_()
+                if id(parameter) not in critic:
+                    # Not 0: Adam's moments would fall asleep over it, and count as many steps, so
+                    # that the first ones of the policy would be up to twice its learning rate.
+                    parameter.grad = None
         elif self.cfg.entropy.learned:
             self.entropy_optimizer.zero_grad()
             self.entropy.loss(evaluation.entropy.mean()).backward()

@@ -54,12 +54,14 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     assert errors.splitlines()[-1] == "stopped by SIGTERM: saved; the same command goes on"
     assert json.loads((metrics.parent / "summary.json").read_text())["stopped_by"] == "SIGTERM"
     assert not (out / "close_drawer/cells_ver").exists()
-    before = steps_of(metrics)
+    before, memory = steps_of(metrics), metrics.parent / "checkpoints/memory"
+    assert any(memory.iterdir())
 
     total = before[-1] + 64
     assert cli.main([*overrides, f"total_steps={total}"]) == 0
     assert steps_of(metrics) == [*before, total]  # nothing is trained twice
     assert steps_of(out / "close_drawer/cells_ver/metrics.jsonl")[-1] == total
+    assert not memory.exists()  # of a stage that is over
     said = capsys.readouterr().out
     assert "2 of 2 stages in " in said and "memory: some " in said
     learned = f"task=close_drawer agent=learned skills={out}"

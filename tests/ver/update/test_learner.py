@@ -1,5 +1,7 @@
 """One update: what it computes before the epochs, and that it teaches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -138,6 +140,34 @@ def test_at_first_the_critic_alone_may_learn():
     learner.learn(storage, Turn(num_updates=1))
     changed = {n for n, tensor in policy.state_dict().items() if not torch.equal(tensor, before[n])}
     assert len(changed) > 6 and learner.entropy.value.item() != coefficient
+
+
+def test_the_policy_starts_with_full_steps_and_no_more_once_it_learns_too():
+    """Adam's first step is the learning rate, whatever the gradient (Kingma and Ba 2015, 2.1)."""
+    ppo = PPOCfg(learning_rate=1e-2, critic_updates=2, num_epochs=1, num_minibatches=1)
+    policy, learner = make(ppo=ppo)
+    storage = collect(policy, lambda o, a: o[0] + a)
+    for number in range(2):
+        learner.learn(storage, Turn(num_updates=number))
+    before = {name: tensor.clone() for name, tensor in policy.named_parameters()}
+    learner.learn(storage, Turn(num_updates=2))
+    moved = [
+        float((now - before[name]).abs().max())
+        for name, now in policy.named_parameters()
+        if not name.startswith("critic")
+    ]
+    assert 0.9e-2 < max(moved) <= 1.001e-2
+
+
+def test_an_update_ends_before_the_minibatch_that_the_policy_has_left():
+    ppo = PPOCfg(learning_rate=1e-2, num_epochs=3, num_minibatches=4)
+    policy, learner = make(ppo=ppo)
+    learner.learn(collect(policy, lambda o, a: o[0] + a))
+    assert learner.num_applied == 12
+    policy, learner = make(ppo=replace(ppo, target_kl=1e-9))
+    metrics = learner.learn(collect(policy, lambda o, a: o[0] + a))
+    assert learner.num_applied == 1, "the first step is always taken"
+    assert metrics["ppo/first_kl"] < 1e-9 < metrics["ppo/approx_kl"]
 
 
 @pytest.mark.parametrize("max_length", [1, 3])
