@@ -34,8 +34,8 @@ class AgentSettings:
     agent: str = "oracle"
     """Who acts, see `rearrange list`."""
     homes: str = "hab"
-    """hab: HAB's apartments; procedural: 1,200 homes of 2 to 7 rooms, split by home; FILE.json: a
-    home of your own, see `rearrange homes --help`."""
+    """hab: HAB's apartments; procedural: 1,200 homes of 2 to 7 rooms, split by home; mixed: half
+    the episodes in each; FILE.json: a home of your own, see `rearrange homes --help`."""
     checkpoint: str | None = None
     """agent=learned: the folder of a `train-skill` run (its newest checkpoint), one of its
     checkpoints, RUN/checkpoints/000000524288.json, or a skill file; none: the task's own skill from
@@ -218,7 +218,7 @@ class EpisodesCfg:
     split: str = "val"
     """generate: in these apartments: train, val or test."""
     homes: str = "hab"
-    """generate: hab, procedural, or FILE.json, a home of your own."""
+    """generate: hab, procedural, mixed, or FILE.json, a home of your own."""
     num_episodes: int = 100
     """generate: so many episodes, from index 0."""
     seed: int = 0

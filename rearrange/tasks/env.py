@@ -66,8 +66,8 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: instead of the task's own limit.
         starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
             of them begin within reach: for training, see `generate`.
-        homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`, or the
-            JSON file of a home, see `sim.homes.own`.
+        homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`, "mixed"
+            for one of either set with equal chances, or the JSON file of a home, see `homes.own`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, no episode goes to two.
         render_mode: None or "rgb_array".

@@ -27,8 +27,8 @@ from rearrange.sim.homes.own import SUFFIX, own_home
 from rearrange.sim.homes.procedural import home_ids, is_home_id, make_home
 
 SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
-HAB, PROCEDURAL = "hab", "procedural"
-HOMES = (HAB, PROCEDURAL)
+HAB, PROCEDURAL, MIXED = "hab", "procedural", "mixed"
+HOMES = (HAB, PROCEDURAL, MIXED)
 NUM_VARIATIONS = 21
 NUM_VARIED = 100  # of each macro layout of the train split, and as many that are arranged
 VARIED_MOVE, VARIED_TURN = 3.0, 4.0  # times a piece's own bounds
@@ -103,13 +103,12 @@ def layout_ids(split: str, homes: str = HAB) -> tuple[str, ...]:
     check_homes(homes)
     if homes.endswith(SUFFIX):
         return (homes,)
-    if homes == PROCEDURAL:
-        return home_ids(split)
-    return tuple(
+    staged = tuple(
         f"v3_sc{macro}_staging_{variation:02d}"
         for macro in SPLITS[split]
         for variation in range(NUM_VARIATIONS)
     )
+    return {HAB: staged, PROCEDURAL: home_ids(split), MIXED: staged + home_ids(split)}[homes]
 
 
 def check_homes(homes: str) -> None:

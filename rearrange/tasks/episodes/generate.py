@@ -30,6 +30,8 @@ from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import (
     HAB,
+    MIXED,
+    PROCEDURAL,
     layout_ids,
     varied_layout_ids,
 )
@@ -63,7 +65,7 @@ FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it cou
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
-_OTHER_HOMES = 22
+_OTHER_HOMES, _MIXED_HOMES = 22, 23
 NUM_OBJECTS = 30
 MAX_TRIES = 60
 # HAB asks for starts within 2 m as the crow flies, with a base of 2.5 m/s. Ours keeps Fetch's 1.0
@@ -135,9 +137,13 @@ def _draws(
     episodes: Episodes = resolved(definition.episodes)
     numbers = [definition.stream_number, SPLIT_NUMBERS[split], seed, index]
     make = episodes.curricula.get(starts, episodes.make)
-    if homes != HAB:
+    if homes == MIXED:  # by sets, since the procedural homes are many times as many
+        numbers.append(_MIXED_HOMES)
+        homes = HAB if np.random.default_rng(numbers).random() < 0.5 else PROCEDURAL
+        ids = layout_ids(split, homes)
+    elif homes != HAB:
         numbers.append(_OTHER_HOMES)
-    elif starts == "varied" and split == "train":
+    if homes == HAB and starts == "varied" and split == "train":
         ids += varied_layout_ids()
     if starts == "varied" or make is not episodes.make:
         numbers.append(STREAM_NUMBERS[starts])

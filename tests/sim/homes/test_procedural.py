@@ -13,10 +13,10 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.home import furniture as fur
-from rearrange.sim.homes.layout import HOMES, layout_ids, make_layout
+from rearrange.sim.homes.layout import HOMES, homes_of, layout_ids, make_layout
 from rearrange.sim.homes.procedural import NUM_HOMES, home_ids, make_home, search_home
 from rearrange.sim.model import build_spec
-from rearrange.tasks.episodes.generate import generate_episode
+from rearrange.tasks.episodes.generate import first_home, generate_episode
 from rearrange.tasks.episodes.schema import episode_from_json, episode_to_json
 from rearrange.tasks.registry import make_env
 
@@ -188,6 +188,16 @@ def test_environments_take_homes_by_keyword_and_hab_stays_the_default():
     assert limits == [4500, 6750]  # ways between rooms are longer
     with pytest.raises(UserError, match="homes must be one of hab, procedural"):
         make_env("pick", homes="castle")
+
+
+def test_mixed_homes_are_of_either_set_half_the_time():
+    names = [first_home("pick", "train", 0, index, homes="mixed") for index in range(400)]
+    share = sum(homes_of(name) == "hab" for name in names) / len(names)
+    assert 0.4 < share < 0.6  # 4 standard deviations
+    assert len(set(names)) > 200
+    env = make_env("pick", "val", 0, depth=False, homes="mixed")
+    scenes = [env.reset(options={"index": index})[1]["scene"] for index in range(8)]
+    assert {homes_of(scene) for scene in scenes} == {"hab", "procedural"}
 
 
 def test_a_fridge_hinged_on_the_right_opens_to_the_right():
