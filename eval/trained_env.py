@@ -124,7 +124,9 @@ def of_the_home(cfg: Any) -> Any:
         _check_defaults(cfg, ["split", "episodes", "renderer", "homes"])
         return cfg
     task = TASKS.find(TASK_OF_ID[env_id])
-    task_cfg = TaskCfg(name=task.name, title=task.title, stage_skills=[])
+    module = cfg.env.rpartition(":")[0] if cfg.env is not None else ""
+    word = f"{module}:{task.name}" if module else task.name  # for processes that know neither yet
+    task_cfg = TaskCfg(name=word, title=task.title, stage_skills=[])
     return replace(cfg, task=task_cfg, agent="learned", checkpoint=cfg.run, run=None, env=None)
 
 

@@ -1,6 +1,9 @@
 """examples/my_skill: task, skill and plan of somebody else's package, none of ours changed."""
 
 import json
+import re
+import shlex
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +16,10 @@ from rearrange.cli import main
 from rearrange.commands.overrides import overlaid
 from rearrange.commands.settings import load
 from rearrange.commands.skills.plan import plan
+from rearrange.commands.training.ending import what_next
+from rearrange.commands.training.resolve import load_training
+from rearrange.commands.training.subject import what_to_train
+from rearrange.eval.trained_env import of_the_home
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.registry import make_agent
 from rearrange.planner.agents.skill_set import load_skill_set
@@ -104,6 +111,21 @@ def test_it_is_trained_by_its_own_recipe(run):
     config = (run / "config.yaml").read_text()
     assert "env: press_button:my_skill/PressButton-v0" in config
     assert json.loads((run / "summary.json").read_text())["total_steps"] == 256
+
+
+def test_what_a_training_says_at_its_end_can_be_typed(run, tmp_path):
+    """In a process that knows nothing yet: what a run's folder says imports nothing."""
+    settings = load_training("train-skill", [TASK, f"run_dir={run}"])
+    said = what_next(what_to_train(settings), {"best": None}, run)
+    commands = {words[0]: words for words in map(shlex.split, re.findall("rearrange (.*)", said))}
+    output = tmp_path / "press_button.safetensors"
+    export = [word for word in commands["export-skill"] if not word.startswith("output=")]
+    command = [sys.executable, "-m", "rearrange", *export, f"output={output}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, output.is_file()) == (0, True), done.stderr
+    (env,) = [word for word in commands["evaluate"] if word.startswith("env=")]
+    cfg = of_the_home(load("evaluate", [f"run={run}", env]))
+    assert cfg.task.name == TASK  # worker processes know the task by its module alone
 
 
 def test_one_command_trains_all_its_stages(in_path, tmp_path):

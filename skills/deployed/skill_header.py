@@ -57,7 +57,7 @@ def check_header(node: Node) -> SkillHeader:
     if env_id is None:
         raise UserError(
             f"{node.where}env {quoted(named)} is not registered, and no name in a file imports a "
-            "module: import the one that registers it first"
+            "module: name yours as env=module:ID, or from Python import it first"
         )
     if env_id in TASK_OF_ID:
         env_kwargs = recorded_options(env_id, node["env_kwargs"].value, node.where)

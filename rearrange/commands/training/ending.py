@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.commands.training.subject import Subject
-from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 
 
 def table(summary: dict[str, Any], run_dir: Path) -> str:
@@ -26,7 +25,7 @@ def table(summary: dict[str, Any], run_dir: Path) -> str:
     return "\n".join(f"{name:<10}{value}" for name, value in rows.items())
 
 
-def what_next(settings: AnyRunCfg, subject: Subject, summary: dict[str, Any], run_dir: Path) -> str:
+def what_next(subject: Subject, summary: dict[str, Any], run_dir: Path) -> str:
     """Commands that a run is for, each to be typed as it stands."""
     best = summary["best"]
     run = best["checkpoint"] if best is not None else str(run_dir)
@@ -38,8 +37,9 @@ def what_next(settings: AnyRunCfg, subject: Subject, summary: dict[str, Any], ru
     }
     if subject.elsewhere is not None:
         del commands["how good"]  # evaluated in this Python
-    elif not isinstance(settings, TrainSkillCfg) and ":" in subject.env_id:
-        commands["how good"].append(f"env={subject.env_id}")
+    elif ":" in subject.env_id:  # a file's words import nothing: whose module it is must be typed
+        for what in ("how good", "keep it"):
+            commands[what].append(f"env={subject.env_id}")
     lines = [f"{what:<10}rearrange {shlex.join(words)}" for what, words in commands.items()]
     lines.append(f"{'live':<10}tensorboard --logdir {shlex.quote(str(run_dir / 'tensorboard'))}")
     return "\n".join(["", *lines])

@@ -185,7 +185,7 @@ def _train_in(
         with suppress(OSError):
             print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
     elif place.is_last:
-        say(what_next(settings, subject, summary, run_dir))
+        say(what_next(subject, summary, run_dir))
     return code
 
 

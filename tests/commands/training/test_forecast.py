@@ -84,7 +84,7 @@ def test_the_laptops_stages_are_what_the_table_says(monkeypatch):
 def test_what_to_do_next_names_the_best_checkpoint(tmp_path):
     settings = load_training("train", ["env=CartPole-v1", f"run_dir={tmp_path}"])
     best = {"checkpoint": f"{tmp_path}/checkpoints/000000000064.json"}
-    text = what_next(settings, what_to_train(settings), {"best": best}, tmp_path)
+    text = what_next(what_to_train(settings), {"best": best}, tmp_path)
     assert f"rearrange evaluate run={best['checkpoint']} num_episodes=100" in text
     assert f"rearrange plot {tmp_path} output={tmp_path}/curves.png" in text
     assert f"export-skill run={best['checkpoint']}" in text and "tensorboard --logdir" in text
