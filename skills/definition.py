@@ -96,10 +96,14 @@ class SkillDefinition:
         return resolved(self.program)(body, episode)
 
     def start_teacher(self, body: Any, episode: EpisodeSpec) -> Any:
-        """The rules for an episode. Raises UserError for a skill without."""
+        """The rules for an episode. Raises UserError for a skill without, or without `act`."""
         if self.teacher is None:
             raise UserError(f"skill {self.name} has no teacher to imitate: train it by method=ver")
-        return resolved(self.teacher)(body, episode)
+        teacher = resolved(self.teacher)(body, episode)
+        if not callable(getattr(teacher, "act", None)):
+            kind = type(teacher).__name__
+            raise UserError(f"the teacher of skill {self.name} has no method act(): it is a {kind}")
+        return teacher
 
 
 SKILLS: Registry[SkillDefinition] = Registry("skill", lambda it: isinstance(it, SkillDefinition))

@@ -15,6 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
+from rearrange.errors import UserError
+
 ACTION_SIZE = 11
 ARM, GRIP, BASE, STOP = slice(0, 7), 7, slice(8, 10), 10  # slots of the full action
 
@@ -37,6 +39,13 @@ class Skill(Protocol):
     def failure(self) -> str | None:
         """Why it ended without success, in a few words; None while it runs or when it worked."""
         ...
+
+
+def checked_action(action: np.ndarray, whose: str) -> np.ndarray:
+    """An action that somebody's own code gave. Raises UserError unless it has 11 numbers."""
+    if np.shape(action) != (ACTION_SIZE,):
+        raise UserError(f"{whose} must give ({ACTION_SIZE},) numbers, got {np.shape(action)}")
+    return action
 
 
 Program = Generator[np.ndarray, None, str | None]

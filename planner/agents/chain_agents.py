@@ -20,7 +20,7 @@ from rearrange.planner.home.facts import read_facts
 from rearrange.skills.deployed.deployment import Frames, Senses
 from rearrange.skills.motion.body import Body
 from rearrange.skills.oracle.programs import skill_program
-from rearrange.skills.skill import ACTION_SIZE, STOP, Program
+from rearrange.skills.skill import ACTION_SIZE, STOP, Program, checked_action
 from rearrange.tasks.rules.names import HOME_TASKS
 
 
@@ -53,7 +53,8 @@ class ProgramAgent:
         """The program's next action; after its end, stop."""
         if not self._is_done:
             try:
-                return next(self._program)
+                action = next(self._program)
+                return checked_action(action, f"the program of {self._env.task.name}")
             except StopIteration as end:
                 self._is_done, self.failure = True, end.value
         action = self._body.action()

@@ -15,6 +15,7 @@ nothing.
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
@@ -92,20 +93,37 @@ class Registry(Mapping[str, T]):
 
 
 def resolved(thing: Any) -> Any:
-    """A thing itself; of "module:Name", in code and never of a file, what it names."""
+    """A thing itself; of "module:Name", in code and never of a file, what it names.
+
+    Raises UserError if the module has no such name.
+    """
     if not isinstance(thing, str):
         return thing
     module, _, name = thing.partition(":")
-    return getattr(importlib.import_module(module), name)
+    found = getattr(importlib.import_module(module), name, None)
+    if found is None:
+        raise UserError(f"{module} has no '{name}', which '{thing}' names")
+    return found
 
 
 def import_module(module: str, what: str) -> Any:
     """A module that the user's own words have named; UserError if it cannot be imported."""
     try:
         return importlib.import_module(module)
+    except UserError as error:
+        raise UserError(f"cannot import '{module}' for {what}: {error}") from error
     except Exception as error:  # a module of somebody else may raise anything
-        why = described(error)
+        advice = (
+            "the module has to be installed or to lie in a folder named in PYTHONPATH"
+            if isinstance(error, ModuleNotFoundError) or module.startswith(".")
+            else _last_line_of(error)
+        )
         raise UserError(
-            f"cannot import '{module}' for {what} ({why}); the module has to be installed "
-            "or to lie in a folder named in PYTHONPATH"
+            f"cannot import '{module}' for {what} ({described(error)}); {advice}"
         ) from error
+
+
+def _last_line_of(error: BaseException) -> str:
+    """Where an error was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"raised in {last.filename}, line {last.lineno}"

@@ -26,6 +26,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Space
 from numba import njit
 
+from rearrange.errors import UserError, nearest
 from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
@@ -49,12 +50,19 @@ def sensor_sizes(num_targets: int, num_markers: int) -> dict[str, int]:
 
 
 class Sensors:
-    """Reads a task's low-dimensional observations. All are computed; the task's are handed out."""
+    """Reads a task's low-dimensional observations. All are computed; the task's are handed out.
+
+    Raises UserError for a task with an unknown sensor.
+    """
 
     def __init__(self, task: Task, with_handles: bool = False) -> None:
         self._task = task
         names = task.sensors + (task.handle_sensors if with_handles else ())
         sizes = sensor_sizes(task.num_targets, task.num_markers)
+        for name in names:
+            if name not in sizes:
+                known = nearest(name, list(sizes))
+                raise UserError(f"task '{task.name}' has an unknown sensor '{name}': {known}")
         ends = np.cumsum(list(sizes.values())).tolist()
         self._size = ends[-1]
         slices = {

@@ -25,7 +25,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from rearrange.skills.motion.body import Body
-from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
+from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP, checked_action
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.skills.teacher.rules import teacher_for
 from rearrange.tasks.gym_factory import find_id, make_gym
@@ -108,7 +108,8 @@ class GuidedEnv(gymnasium.Wrapper):
 
     def _labelled(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The observation with the labels of the state that the world is in now."""
-        self._label = np.clip(self._teacher.act(), -1.0, 1.0).astype(np.float32)
+        action = checked_action(self._teacher.act(), f"the teacher of {self._world.task.name}")
+        self._label = np.clip(action, -1.0, 1.0).astype(np.float32)
         weight = np.ones(ACTION_SIZE, np.float32)
         if self._world.task.grip_command(self._world.sim, 1.0) is None:
             weight[GRIP] = 0.0  # the gripper keeps its state, whatever is said

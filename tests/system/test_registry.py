@@ -77,6 +77,25 @@ def test_a_module_that_is_missing_is_one_line():
         TASKS.find("no_such_module:pick")
 
 
+def test_a_module_that_fails_says_where_and_what_it_says_itself(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "broken_module.py").write_text("a = 1\nb = a / 0\n")
+    (tmp_path / "taken_name.py").write_text(
+        "from rearrange.registries import TASKS\nTASKS.add('pick', 'somewhere:ELSE')\n"
+    )
+    with pytest.raises(UserError, match=r"division by zero\); raised in .*module.py, line 2$"):
+        TASKS.find("broken_module:mine")
+    with pytest.raises(UserError, match="task 'pick' is there already: choose another name$"):
+        TASKS.find("taken_name:pick")
+
+
+def test_a_place_without_the_thing_is_one_line():
+    things = Registry("thing")
+    things.add("colour", "colorsys:rgb_to_hzv")
+    with pytest.raises(UserError, match="^colorsys has no 'rgb_to_hzv'"):
+        things["colour"]
+
+
 def test_a_name_stands_for_one_thing():
     things = Registry("thing")
     things.add("a", print)

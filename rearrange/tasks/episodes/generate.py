@@ -135,6 +135,8 @@ def _draws(
     if seed < 0 or index < 0:
         raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
     episodes: Episodes = resolved(definition.episodes)
+    if not isinstance(episodes, Episodes):
+        raise UserError(f"the episodes of task '{task}' must be an Episodes, got {episodes!r}")
     numbers = [definition.stream_number, SPLIT_NUMBERS[split], seed, index]
     make = episodes.curricula.get(starts, episodes.make)
     if homes == MIXED:  # by sets, since the procedural homes are many times as many

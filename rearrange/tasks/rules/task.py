@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from rearrange.errors import UserError
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.rewards import force_penalty
@@ -57,6 +58,23 @@ class Outcome(NamedTuple):
     stop_without_success."""
 
 
+def check_task(name: str, task: Any) -> Task:
+    """The rules of a task, as they came from somebody's module.
+
+    Raises UserError if they are no `Task`, a method is missing, or their constructor has not called
+    that of `Task`.
+    """
+    if not isinstance(task, Task):
+        raise UserError(f"the rules of task '{name}' must give a Task, got {type(task).__name__}")
+    kind = type(task)
+    for method in ("start", "progress", "is_goal_reached"):
+        if getattr(kind, method) is getattr(Task, method):
+            raise UserError(f"{kind.__name__}, the rules of task '{name}', has no method {method}")
+    if not hasattr(task, "rules"):
+        raise UserError(f"{kind.__name__}.__init__ must call that of Task: name, rules, sensors")
+    return task
+
+
 class Task:
     """Base of the tasks. A subclass fills in `start`, `progress` and `is_goal_reached`."""
 
@@ -98,6 +116,16 @@ class Task:
 
     # --- shared --------------------------------------------------------------------------------
 
+    def _progress(self, sim: Simulation) -> tuple[float, str | None]:
+        """`progress`. Raises UserError for what is no pair."""
+        gained: Any = self.progress(sim)
+        if not isinstance(gained, tuple) or len(gained) != 2:
+            raise UserError(
+                f"{type(self).__name__}.progress must give a reward and the mishap that ends the "
+                f"episode or None, got {gained!r}"
+            )
+        return gained
+
     def step(self, sim: Simulation, is_stop: bool) -> Outcome:
         """Judges the control step just done."""
         rules = self.rules
@@ -109,7 +137,7 @@ class Task:
             sim.drop()
         if is_forced:
             reward -= rules.force_end_penalty
-        gained, mishap = self.progress(sim)
+        gained, mishap = self._progress(sim)
         reward += gained
         is_stop = is_stop and rules.is_stop_used
         failure = None

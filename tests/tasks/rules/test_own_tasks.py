@@ -1,0 +1,114 @@
+"""Mistakes in somebody's own task or skill: each gives one line that says what must hold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rearrange.errors import UserError
+from rearrange.planner.agents.registry import make_agent
+from rearrange.skills.definition import SKILLS, SkillDefinition
+from rearrange.tasks.episodes.generate import PICK, generate_episode
+from rearrange.tasks.observations import Sensors
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.definition import TASKS, TaskDefinition
+from rearrange.tasks.rules.rulebook import make_task
+from rearrange.tasks.rules.task import Rules, Task
+
+RULES = Rules(max_episode_steps=10)
+
+
+class Whole(Task):
+    def __init__(self, name, sensors=("joint",)):
+        super().__init__(name, RULES, sensors)
+
+    def start(self, sim, episode): ...
+    def progress(self, sim):
+        return 0.0
+
+    def is_goal_reached(self, sim):
+        return False
+
+
+class WithoutGoal(Whole):
+    is_goal_reached = Task.is_goal_reached
+
+
+class WithoutSuper(Whole):
+    def __init__(self, name): ...
+
+
+@pytest.fixture
+def add(monkeypatch):
+    """Adds a task of these rules for one test."""
+    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
+
+    def add_task(rules, episodes=PICK):
+        TASKS.add(
+            "mine",
+            TaskDefinition(
+                name="mine", env_id="mine/Mine-v0", title="", rules=rules, episodes=episodes
+            ),
+        )
+
+    return add_task
+
+
+@pytest.mark.parametrize(
+    "rules, message",
+    [
+        (WithoutGoal, "WithoutGoal, the rules of task 'mine', has no method is_goal_reached"),
+        (WithoutSuper, "WithoutSuper.__init__ must call that of Task"),
+        (dict.fromkeys, "the rules of task 'mine' must give a Task, got dict"),
+        ("colorsys:Whole", "colorsys has no 'Whole'"),
+    ],
+)
+def test_rules_have_to_be_a_whole_task(add, rules, message):
+    add(rules)
+    with pytest.raises(UserError, match=message):
+        make_task("mine")
+
+
+def test_whole_rules_are_taken(add):
+    add(Whole)
+    assert make_task("mine").name == "mine"
+
+
+def test_an_unknown_sensor_is_named_with_the_nearest_one():
+    with pytest.raises(UserError, match="unknown sensor 'ee_poz': did you mean 'ee_pos'"):
+        Sensors(Whole("mine", ("ee_poz",)))
+
+
+def test_progress_gives_two_things():
+    with pytest.raises(UserError, match="Whole.progress must give a reward and the mishap"):
+        Whole("mine")._progress(None)
+
+
+def test_episodes_have_to_be_episodes(add):
+    add(Whole, episodes=PICK.make)
+    with pytest.raises(UserError, match="the episodes of task 'mine' must be an Episodes"):
+        generate_episode("mine", "val", 0, 0)
+
+
+def test_a_program_gives_whole_actions(monkeypatch):
+    def short(body, episode):
+        yield np.zeros(8, np.float32)
+
+    skill = replace(SKILLS["pick"], program=short)
+    monkeypatch.setattr(SKILLS, "_things", SKILLS._things | {"pick": skill})
+    env = make_env("pick", "val", depth=False)
+    observation, info = env.reset(options={"index": 0})
+    agent = make_agent("oracle", env)
+    agent.reset(observation, info)
+    with pytest.raises(UserError, match=r"program of pick must give \(11,\) numbers, got \(8,\)"):
+        agent.act(observation, info)
+
+
+def test_a_teacher_acts():
+    pick = SKILLS["pick"]
+    mine = SkillDefinition(
+        name="mine", task="pick", recipe=pick.recipe, program=pick.program,
+        teacher=lambda body, episode: object(),
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"the teacher of skill mine has no method act\(\)"):
+        mine.start_teacher(None, None)
