@@ -78,13 +78,13 @@ def _any_failure(summary: dict[str, Any], label: str) -> str:
 def who_acted(summary: dict[str, Any]) -> str:
     """A line on whose skills were chained: trained ones, the oracle's, left out; else empty."""
     parts = []
-    for key, words in (
+    for key, label in (
         ("trained_skills", "trained skills"),
         ("oracle_skills", "oracle skills, which read the simulator's state"),
         ("skipped_skills", "left out"),
     ):
         if names := summary.get(key):
-            parts.append(f"{words}: {', '.join(names)}")
+            parts.append(f"{label}: {', '.join(names)}")
     return "; ".join(parts)
 
 

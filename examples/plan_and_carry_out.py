@@ -38,5 +38,5 @@ def main(task: str = "rearrange_easy", index: int = 0) -> list[tuple[str, bool]]
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    main(words[0] if words else "rearrange_easy", int(words[1]) if words[1:] else 0)
+    arguments = sys.argv[1:]
+    main(arguments[0] if arguments else "rearrange_easy", int(arguments[1]) if arguments[1:] else 0)

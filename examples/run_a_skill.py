@@ -29,5 +29,5 @@ def main(name: str = "pick", num_episodes: int = 3) -> list[bool]:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    main(words[0] if words else "pick", int(words[1]) if words[1:] else 3)
+    arguments = sys.argv[1:]
+    main(arguments[0] if arguments else "pick", int(arguments[1]) if arguments[1:] else 3)

@@ -35,5 +35,5 @@ def main(total_steps: int = 50_000, run_dir: str | None = None) -> float:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    main(int(words[0]) if words else 50_000, words[1] if words[1:] else None)
+    arguments = sys.argv[1:]
+    main(int(arguments[0]) if arguments else 50_000, arguments[1] if arguments[1:] else None)

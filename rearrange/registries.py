@@ -78,7 +78,7 @@ def _skill_tasks() -> tuple[TaskDefinition, ...]:
 
     def task(name: str, stream: int, rules: str, **slots: tuple[int, ...]) -> TaskDefinition:
         return TaskDefinition(
-            name=name, env_id=_gym_id(name), title=_words(name), stream=stream,
+            name=name, env_id=_gym_id(name), title=_title(name), stream=stream,
             rules=f"{_RULES}.{rules}", episodes=f"{_EPISODES}:{name.upper()}", action_slots=slots,
         )  # fmt: skip
 
@@ -171,8 +171,8 @@ _AGENTS = {
 
 
 def _gym_id(name: str) -> str:
-    return f"rearrange/{_words(name).replace(' ', '')}-v0"
+    return f"rearrange/{_title(name).replace(' ', '')}-v0"
 
 
-def _words(name: str) -> str:
+def _title(name: str) -> str:
     return name.replace("_", " ").title()

@@ -1,6 +1,6 @@
 """What every bench does with its bars: prints its tables, writes the JSON file, tells by its code.
 
-figures, bars --> table on the screen, `output` with both in it --> 0, or 1 if a bar is missed
+results, bars --> table on the screen, `output` with both in it --> 0, or 1 if a bar is missed
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Judged(Protocol):
 
 
 def report(
-    table: str, figures: dict[str, Any], bars: Sequence[Judged], output: str | Path | None
+    table: str, results: dict[str, Any], bars: Sequence[Judged], output: str | Path | None
 ) -> int:
-    """Prints the table, writes figures and bars to a JSON file if one is named; the exit code."""
+    """Prints the table, writes results and bars to a JSON file if one is named; the exit code."""
     print(table)
     if output is not None:
         named = {bar.name: vars(bar) | {"is_met": bar.is_met} for bar in bars}
-        atomic_write_json(Path(output).expanduser(), figures | {"bars": named})
+        atomic_write_json(Path(output).expanduser(), results | {"bars": named})
     return int(not all(bar.is_met for bar in bars))

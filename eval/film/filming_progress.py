@@ -30,14 +30,14 @@ def filming_progress(
         steps += 1
         if steps % EVERY:
             return
-        words = [f"{steps * CONTROL_DT:.0f} s of the robot's time"]
-        words += filter(None, [describe_progress(info.get("stages", {}))])
+        parts = [f"{steps * CONTROL_DT:.0f} s of the robot's time"]
+        parts += filter(None, [describe_progress(info.get("stages", {}))])
         if not bar.disable:
-            bar.set_description_str(", ".join(words))
+            bar.set_description_str(", ".join(parts))
         elif clock() - said_at >= SAY_EVERY_S:
             said_at = clock()
             with suppress(OSError):  # nobody listens: no reason to end
-                print(f"recording: {', '.join(words)}", file=sys.stderr, flush=True)
+                print(f"recording: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     try:
         yield add

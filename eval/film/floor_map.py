@@ -72,16 +72,16 @@ class FloorMap:
 
 def draw_legend(pen: ImageDraw.ImageDraw, left: int, top: int) -> None:
     """What the signs of the map mean, in a row."""
-    words = ((ROBOT, "robot"), (PATH, "path"), (THING, "object"), (PLACE, "goal"))
-    for place, (ink, word) in enumerate(words):
+    legend = ((ROBOT, "robot"), (PATH, "path"), (THING, "object"), (PLACE, "goal"))
+    for place, (ink, label) in enumerate(legend):
         x = left + 78 * place
-        if word == "path":
+        if label == "path":
             pen.line((x, top + 8, x + 14, top + 8), fill=ink, width=3)
-        elif word == "goal":
+        elif label == "goal":
             pen.ellipse((x + 2, top + 3, x + 12, top + 13), outline=ink, width=2)
         else:
             pen.ellipse((x + 2, top + 3, x + 12, top + 13), fill=ink)
-        pen.text((x + 19, top), word, fill=QUIET, font=font(13))
+        pen.text((x + 19, top), label, fill=QUIET, font=font(13))
 
 
 def _ring(pen: ImageDraw.ImageDraw, place, radius: float, ink) -> None:

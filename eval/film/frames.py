@@ -135,7 +135,7 @@ class FrameMaker:
             _flag(pen, camera, place, f"goal: {furniture(target.goal_receptacle)}")
 
 
-def _flag(pen: ImageDraw.ImageDraw, camera: FreeCamera, point: np.ndarray, words: str) -> None:
+def _flag(pen: ImageDraw.ImageDraw, camera: FreeCamera, point: np.ndarray, text: str) -> None:
     eye, axes = camera.pose()
     right, up, back = np.asarray(axes).reshape(3, 3).T
     away = point - eye
@@ -144,12 +144,12 @@ def _flag(pen: ImageDraw.ImageDraw, camera: FreeCamera, point: np.ndarray, words
         return
     scale = VIEW[1] / 2 / np.tan(np.radians(camera.fovy_deg) / 2) / depth
     x, y = VIEW[0] / 2 + scale * float(away @ right), VIEW[1] / 2 - scale * float(away @ up)
-    half = pen.textlength(words, font=font(14)) / 2 + 8
+    half = pen.textlength(text, font=font(14)) / 2 + 8
     if not (half < x < VIEW[0] - half and 44 < y < VIEW[1]):
         return
     pen.rounded_rectangle((x - half, y - 36, x + half, y - 14), 6, fill=PAPER)
     pen.polygon(((x - 5, y - 14), (x + 5, y - 14), (x, y - 7)), fill=PAPER)
-    pen.text((x, y - 25), words, fill=INK, font=font(14), anchor="mm")
+    pen.text((x, y - 25), text, fill=INK, font=font(14), anchor="mm")
 
 
 def _aims(world: Any) -> tuple[dict[int, Any], list[tuple[float, float, float]]]:

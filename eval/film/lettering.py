@@ -55,12 +55,12 @@ def write_result(pen: ImageDraw.ImageDraw, area: Area, result: str) -> None:
     """How it ended, across the foot of the picture."""
     left, _, right, bottom = area
     is_good = result == "success"
-    words = "Done" if is_good else result[:1].upper() + result[1:]
-    letters = font(34 if len(words) < 40 else 22)
+    text = "Done" if is_good else result[:1].upper() + result[1:]
+    letters = font(34 if len(text) < 40 else 22)
     pen.rectangle((left, bottom - 64, right, bottom), fill=PAPER)
     pen.rectangle((left, bottom - 64, left + 8, bottom), fill=GOOD if is_good else BAD)
     pen.text(
-        (left + 28, bottom - 32), words, fill=GOOD if is_good else BAD, font=letters, anchor="lm"
+        (left + 28, bottom - 32), text, fill=GOOD if is_good else BAD, font=letters, anchor="lm"
     )
 
 
@@ -84,11 +84,11 @@ def around(plan: Sequence[str]) -> tuple[list[str], int | None]:
 def _plan_line(
     pen: ImageDraw.ImageDraw, x: int, y: int, width: int, line: str, is_running: bool, height: int
 ) -> None:
-    mark, words = line[:1], line[2:] if line[1:2] == " " else line
+    mark, text = line[:1], line[2:] if line[1:2] == " " else line
     size = 24 if is_running else 16
     letters = font(size)
-    while pen.textlength(words, font=letters) > width - 26 and len(words) > 4:
-        words = words[:-2].rstrip() + "…"
+    while pen.textlength(text, font=letters) > width - 26 and len(text) > 4:
+        text = text[:-2].rstrip() + "…"
     middle = y + height // 2
     ink = INK if is_running else QUIET if mark == "+" else FAINT
     if is_running:
@@ -98,14 +98,14 @@ def _plan_line(
     elif mark == "x":
         for sign in (-1, 1):
             pen.line((x, middle - 5 * sign, x + 10, middle + 5 * sign), fill=BAD, width=3)
-    pen.text((x + 22, middle), words, fill=ink, font=letters, anchor="lm")
+    pen.text((x + 22, middle), text, fill=ink, font=letters, anchor="lm")
 
 
 def _progress(pen: ImageDraw.ImageDraw, x: int, y: int, caption: Caption) -> None:
     doing = caption.status.rpartition(": ")[2]  # the plan shows the step itself
-    words = describe_progress(caption.stages)
-    pen.text((x, y + 4), words or doing[:30], fill=INK, font=font(24))
-    if words:
+    text = describe_progress(caption.stages)
+    pen.text((x, y + 4), text or doing[:30], fill=INK, font=font(24))
+    if text:
         pen.text((x, y + 64), doing[:36], fill=QUIET, font=font(16))
     width = (RIGHT - 20) // max(MIN_BARS, len(caption.stages))
     for place, is_reached in enumerate(caption.stages.values()):

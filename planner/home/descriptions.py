@@ -220,8 +220,8 @@ def furniture(receptacle: str) -> str:
         return "drawer"
     if not own:
         rest = name.partition("_")[0]
-    words = re.sub(r"[_\d]+", " ", rest).strip()
-    return FURNITURE.get(words, words) or name
+    label = re.sub(r"[_\d]+", " ", rest).strip()
+    return FURNITURE.get(label, label) or name
 
 
 def _parsed(line: str) -> tuple[str, list[str]] | None:

@@ -133,11 +133,11 @@ def _check_parentheses(tokens: Sequence[Token], source: str) -> None:
 
 
 def _check_header(tokens: Sequence[Token], kind: str, source: str) -> None:
-    words = [token.text for token in tokens[:_HEADER]]
-    if words[:3] != ["(", "define", "("] or len(words) < _HEADER:
+    texts = [token.text for token in tokens[:_HEADER]]
+    if texts[:3] != ["(", "define", "("] or len(texts) < _HEADER:
         fail(source, tokens[0], f"a {kind} begins with `(define ({kind} NAME)`")
-    if words[3] != kind:
-        fail(source, tokens[3], f"a {kind} is needed here, this is `(define ({words[3]} ...`")
+    if texts[3] != kind:
+        fail(source, tokens[3], f"a {kind} is needed here, this is `(define ({texts[3]} ...`")
 
 
 def _check_supported(tokens: Sequence[Token], source: str) -> None:

@@ -121,11 +121,11 @@ class RankHost:
         return content.decode(errors="replace")
 
 
-def start_here(words: Sequence[str], stream: BinaryIO) -> subprocess.Popen[bytes]:
-    """`rearrange` and these words, apart, which gets no Ctrl-C of the terminal and ends with us."""
+def start_here(arguments: Sequence[str], stream: BinaryIO) -> subprocess.Popen[bytes]:
+    """`rearrange` with these arguments: out of reach of Ctrl-C, and ends with this process."""
     options = ["-P"] if sys.flags.safe_path else []
     return subprocess.Popen(
-        [sys.executable, *options, "-m", __name__, str(os.getpid()), *words],
+        [sys.executable, *options, "-m", __name__, str(os.getpid()), *arguments],
         stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
     )  # fmt: skip
 

@@ -106,10 +106,10 @@ def floor_plan_svg(home: Drawn) -> str:
         points = " ".join(at(x + c * a - s * b, y + s * a + c * b) for a, b in ends)
         return f'<polygon points="{points}" {style}/>'
 
-    def text(x: float, y: float, word: str, size: int, fill: str) -> str:
+    def text(x: float, y: float, label: str, size: int, fill: str) -> str:
         left, top = at(x, y).split(",")
         style = f'font-size="{size}" fill="{fill}" text-anchor="middle"'
-        return f'<text x="{left}" y="{top}" {style}>{escape(word)}</text>'
+        return f'<text x="{left}" y="{top}" {style}>{escape(label)}</text>'
 
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
              'font-family="sans-serif">']  # fmt: skip
@@ -169,13 +169,13 @@ def _generate(cfg: HomesCfg) -> int:
 
 def _measure(cfg: HomesCfg) -> int:
     """Prints how large a split's homes are, how far the ways, and how alike the nearest homes."""
-    from rearrange.sim.homes.diversity import figures_of, nearest_distances
+    from rearrange.sim.homes.diversity import nearest_distances, statistics_of
     from rearrange.sim.homes.layout import HOMES, SPLITS, layout_ids
 
     check_name("split", cfg.split, SPLITS)
     check_name("homes", cfg.homes, HOMES)
     names = layout_ids(cfg.split, cfg.homes)
-    homes = [figures_of(name) for name in tqdm(names, unit="home", disable=None)]
+    homes = [statistics_of(name) for name in tqdm(names, unit="home", disable=None)]
     rows = [
         ("area, m2", [home.area for home in homes]),
         ("free floor, m2", [home.free_area for home in homes]),

@@ -26,7 +26,7 @@ from rearrange.errors import UserError
 GROUPS = ("task", "skill", "policy", "scheme")
 CLOSED_GROUPS = ("task", "skill")  # chosen as they are
 BARE_KEYS = ("what", "skill", "runs")  # settings whose name need not be written
-TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+TRUE_VALUES, FALSE_VALUES = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 MANY = 20  # so many names are not listed in one line
 
@@ -204,9 +204,9 @@ def _value(key: str, value: str, kind: Any) -> Any:
     if Any in choices:
         return _guess(key, value)
     if bool in choices:
-        if value.lower() not in TRUE_WORDS + FALSE_WORDS:
+        if value.lower() not in TRUE_VALUES + FALSE_VALUES:
             raise UserError(f"{key} must be true or false, got '{value}'")
-        return value.lower() in TRUE_WORDS
+        return value.lower() in TRUE_VALUES
     if int in choices:
         if not INTEGER.fullmatch(value):
             raise UserError(f"{key} must be an integer, got '{value}'")

@@ -22,14 +22,22 @@ PAUSE_S = 3.0  # before an agent's next episode
 NEXT, AGAIN = "Enter", "Backspace"
 
 ARM_KEYS = ("qa", "ws", "ed", "rf", "tg", "yh", "uj")  # joint by joint: forward, backward
-ARM_WORDS = ("shoulder pan", "shoulder lift", "upper arm", "elbow", "forearm", "wrist", "hand roll")
+ARM_LABELS = (
+    "shoulder pan",
+    "shoulder lift",
+    "upper arm",
+    "elbow",
+    "forearm",
+    "wrist",
+    "hand roll",
+)
 HELP = (
     "<p><kbd>Enter</kbd> next episode <kbd>Backspace</kbd> the same again</p>"
     "<table><tr><td><kbd>arrow keys</kbd> drive <td><kbd>space</kbd> suction on or off"
     "<td><kbd>x</kbd> stop: the task is done<tr>"
     + "".join(
-        f"<td><kbd>{keys[0]}</kbd> <kbd>{keys[1]}</kbd> {word}{'<tr>' if place % 3 == 2 else ''}"
-        for place, (keys, word) in enumerate(zip(ARM_KEYS, ARM_WORDS, strict=True))
+        f"<td><kbd>{keys[0]}</kbd> <kbd>{keys[1]}</kbd> {label}{'<tr>' if place % 3 == 2 else ''}"
+        for place, (keys, label) in enumerate(zip(ARM_KEYS, ARM_LABELS, strict=True))
     )
     + "</table>"
 )

@@ -17,7 +17,7 @@ from typing import Any, Literal, NoReturn, overload
 
 from rearrange.errors import UserError
 
-_WORDS = {dict: "an object", list: "a list", str: "a string"}
+_KIND_NAMES = {dict: "an object", list: "a list", str: "a string"}
 _LONGEST_QUOTE = 60  # characters of a wrong value that a line repeats
 _MOST_DIGITS = 100  # of a whole number; a float can hold it, and a random state has 39
 
@@ -35,19 +35,19 @@ def strict_json(text: str) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
 
 
-def _fraction(word: str) -> float:
-    value = float(word)
-    return value if math.isfinite(value) else _refuse(word[:20])
+def _fraction(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text[:20])
 
 
-def _whole(word: str) -> int:
-    if len(word) > _MOST_DIGITS:
-        raise ValueError(f"a whole number has {len(word)} digits")
-    return int(word)
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a whole number has {len(text)} digits")
+    return int(text)
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Node:
 
     def _typed(self, kind: type) -> Any:
         if type(self.value) is not kind:
-            self.fail(f"be {_WORDS[kind]}")
+            self.fail(f"be {_KIND_NAMES[kind]}")
         return self.value
 
     def __getitem__(self, key: str) -> Node:

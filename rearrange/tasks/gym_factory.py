@@ -73,10 +73,10 @@ def make_gym_vec(
         return None
     try:
         maker = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-        words = inspect.signature(maker).parameters
-        if "autoreset_mode" not in words:
+        keywords = inspect.signature(maker).parameters
+        if "autoreset_mode" not in keywords:
             return None
-        options |= {"threads": threads} if "threads" in words else {}
+        options |= {"threads": threads} if "threads" in keywords else {}
         return gymnasium.make_vec(
             known_id, num_envs, "vector_entry_point", autoreset_mode="Disabled", **options
         )

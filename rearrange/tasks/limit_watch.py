@@ -1,6 +1,6 @@
 """What the worst behaviour does to the robot's limits: speeds of joints, depth of contacts, walls.
 
-with LimitWatch(env.sim) as watch: ... env.step(...) ...   ->   watch.figures()
+with LimitWatch(env.sim) as watch: ... env.step(...) ...   ->   watch.summary()
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class LimitWatch:
         heights = [sim.object_pos_w(i)[2] for i in range(sim.num_objects)]
         self.outside += not (is_in and min(heights, default=0.0) > -0.02)
 
-    def figures(self) -> dict[str, Any]:
-        """All of it, depths in mm."""
+    def summary(self) -> dict[str, Any]:
+        """The worst of everything watched, depths in mm."""
         return {
             "worst_joint_speed": round(self.speed_ratio, 3),
             "worst_depth_mm": round(1000 * self.depth, 1),

@@ -105,7 +105,7 @@ def stress_homes(num_steps: int, split: str, seed: int = 0, homes: str = HAB) ->
                     exceptions.append(f"{episode.scene.layout_id} {agent}: {error}")
     env.close()
     seen = {"homes": len(episodes), "split": split, "seed": seed}
-    return counts | watch.figures() | {"exceptions": exceptions} | seen
+    return counts | watch.summary() | {"exceptions": exceptions} | seen
 
 
 def _one_episode_a_home(split: str, seed: int, homes: str) -> list:
@@ -169,12 +169,12 @@ def main() -> int:
     parser.add_argument("--split", choices=SPLITS, help="Tidy House in each home of this split")
     args = parser.parse_args()
     if args.split:
-        figures = stress_homes(args.steps, args.split, args.seed, args.homes)
+        results = stress_homes(args.steps, args.split, args.seed, args.homes)
     else:
-        figures = stress(args.steps, args.seed, homes=args.homes)
-    print(json.dumps(figures, indent=2))
+        results = stress(args.steps, args.seed, homes=args.homes)
+    print(json.dumps(results, indent=2))
     bad = ("nan", "mujoco_warnings", "out_of_space", "exceptions", "outside")
-    return int(any(figures.get(name) for name in bad))
+    return int(any(results.get(name) for name in bad))
 
 
 if __name__ == "__main__":

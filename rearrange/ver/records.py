@@ -149,9 +149,9 @@ class RunRecords:
         found = measure(self._checkpoints / f"{self.steps:012d}.json", self.steps)
         if found is None:
             return
-        self._validated = (self.steps, (found.score, found.figures[found.score]))
+        self._validated = (self.steps, (found.score, found.metrics[found.score]))
         try:
-            self._log.update(found.figures, self.steps)
+            self._log.update(found.metrics, self.steps)
         except OSError as error:
             log.warning("the validation of step %d could not be written: %s", self.steps, error)
         if found.film is not None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 300.0  # of each wait; the machine may be busy
 GOES_ON_S = 60.0  # the promise
-WORDS = (
+ARGUMENTS = (
     "launch envs=CartPole-v1 seeds=7 scheme.world_size=2 num_envs=2 num_steps=32 policy=mlp "
     "total_steps=100000000 checkpoint_interval_s=0 ppo.num_epochs=1 ppo.num_minibatches=2 "
     "device=cpu"
@@ -71,7 +71,7 @@ def test_a_training_goes_on_after_the_loss_of_a_node(nodes, tmp_path):
     with open(output, "wb") as file:
         launch = subprocess.Popen(
             [
-                sys.executable, "-m", "rearrange", *WORDS.split(),
+                sys.executable, "-m", "rearrange", *ARGUMENTS.split(),
                 f"scheme.address={cluster.address}", f"run_root={tmp_path / 'runs'}",
             ],
             stdout=file, stderr=file, env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -15,7 +15,7 @@ from rearrange.ver.run.checkpoint import load_newest
 SCRIPT = Path(__file__).parents[2] / "configs/slurm/train.sbatch"
 LIMIT_S = 30.0
 TRAIN_LIMIT_S = 300.0  # the machine may be busy, and torch is imported again by each rank
-WORDS = ["train-skill", "pick", "run_dir=a folder/run", "total_steps=100"]
+ARGUMENTS = ["train-skill", "pick", "run_dir=a folder/run", "total_steps=100"]
 
 # As srun: hands USR1 and TERM on to what it has started, and ends with its exit code.
 SRUN = """#!/bin/bash
@@ -52,7 +52,7 @@ exit "$code"
 
 
 class Job:
-    def __init__(self, folder, task, arguments=WORDS, srun=SRUN, **variables):
+    def __init__(self, folder, task, arguments=ARGUMENTS, srun=SRUN, **variables):
         self.talk = folder
         (folder / "bin").mkdir()
         for name, text in (("srun", srun), ("scontrol", SCONTROL)):
@@ -105,7 +105,7 @@ def test_torchrun_gets_the_nodes_and_the_words(tmp_path):
     assert arguments[arguments.index("torchrun") + 1 :] == [
         "--nnodes=2", "--nproc-per-node=8", "--max-restarts=3", "--rdzv-id=31234",
         "--rdzv-backend=c10d", "--rdzv-endpoint=node7:21234",
-        "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1", "-m", "rearrange", *WORDS, "resume=auto",
+        "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1", "-m", "rearrange", *ARGUMENTS, "resume=auto",
     ]  # fmt: skip
     assert job.lines("scontrol") == ["show hostnames node[7,9]"]
 
@@ -118,7 +118,7 @@ def test_torchruns_own_parser_takes_the_options(tmp_path):
     args = parse_args(arguments[arguments.index("torchrun") + 1 :])
     assert (args.nnodes, args.nproc_per_node, args.max_restarts) == ("2", "1", 1)
     assert args.signals_to_handle == "SIGTERM,SIGINT,SIGUSR1"
-    assert args.training_script_args == [*WORDS, "resume=auto"]
+    assert args.training_script_args == [*ARGUMENTS, "resume=auto"]
 
 
 def test_when_time_is_up_the_ranks_save_and_the_job_goes_back_into_the_queue(tmp_path):

@@ -213,7 +213,7 @@ def _overrides() -> Sample:
     from rearrange.cli import split_verb
     from rearrange.commands.settings import load
 
-    words = (
+    overrides = (
         b"evaluate\ntask=pick\nnum_episodes=3\nsplit=val\nlimits.pick=300\noracle_skills=pick,place"
     )
 
@@ -221,4 +221,4 @@ def _overrides() -> Sample:
         verb, rest = split_verb(content.decode(errors="surrogateescape").split("\n"))
         return load(verb, rest)
 
-    return Sample("overrides", words, parse)
+    return Sample("overrides", overrides, parse)

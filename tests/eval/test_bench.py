@@ -8,7 +8,7 @@ from rearrange.configs.benches import BenchCfg
 from rearrange.eval.benchmarks.homes import bench_sim
 
 
-def figures(depth=0.5e-3, step=1.0e-3, reset=10e-3, rss=200.0, has_torch=False):
+def results(depth=0.5e-3, step=1.0e-3, reset=10e-3, rss=200.0, has_torch=False):
     times = {
         "mj_multiRay": 6.2e-3,
         "depth": depth,
@@ -34,7 +34,7 @@ def figures(depth=0.5e-3, step=1.0e-3, reset=10e-3, rss=200.0, has_torch=False):
     ],
 )
 def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(bench_sim, "measure_sim", lambda cfg: figures(**worse))
+    monkeypatch.setattr(bench_sim, "measure_sim", lambda cfg: results(**worse))
     output = tmp_path / "bench.json"
     code = bench_sim.run(BenchCfg(what="sim", output=str(output)))
     assert code == (0 if missed is None else 1)

@@ -9,7 +9,7 @@ from rearrange.configs.benches import BenchHomesCfg
 from rearrange.eval.benchmarks.homes import bench_homes
 
 
-def figures(different=0, processor=2.0, memory=2.5):
+def results(different=0, processor=2.0, memory=2.5):
     one = {"steps_per_s": 1000.0, "to_sync": 1.0, "to_async": 1.0, "processor_s": 3e-4}
     return {
         "equal": {"episodes": 200, "steps": 9000, "different": different},
@@ -30,7 +30,7 @@ def figures(different=0, processor=2.0, memory=2.5):
     ],
 )
 def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(bench_homes, "measure_homes", lambda cfg: figures(**worse))
+    monkeypatch.setattr(bench_homes, "measure_homes", lambda cfg: results(**worse))
     output = tmp_path / "homes.json"
     code = bench_homes.run(BenchHomesCfg(output=str(output)))
     assert code == (0 if missed is None else 1)

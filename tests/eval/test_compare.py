@@ -66,8 +66,8 @@ def test_the_command_prints_and_writes_what_it_found(tmp_path, capsys):
     digests = ({"pick": "ab" * 32}, {"pick": "cd" * 32})
     a = result(tmp_path / "a", "++--+-++", trained_skills=digests[0])
     b = result(tmp_path / "b", "+-++++++", looks="own", trained_skills=digests[1])
-    words = ["compare", str(a), str(b), f"output={tmp_path / 'out.json'}"]
-    assert cli.main(words) == 0
+    arguments = ["compare", str(a), str(b), f"output={tmp_path / 'out.json'}"]
+    assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     assert "8 episodes that both have" in out and "3 episodes only B solved, 1 only A" in out
     assert "looks: none -> own" in out and "trained_skills.pick: abababab -> cdcdcdcd" in out

@@ -91,14 +91,14 @@ def test_more_episodes_are_added_and_all_of_them_are_not_run_again(tmp_path, who
 def test_results_of_other_settings_are_refused_and_left_alone(tmp_path, whole):
     folder = begun(tmp_path / "out", whole, (whole / "episodes.jsonl").read_bytes())
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    for option, words in (
+    for option, message in (
         ({"seed": 1}, "seed 0, now 1"),
         ({"split": "test"}, "split 'val', now 'test'"),
         ({"max_failures": 1}, "max_failures 20, now 1"),
         ({"looks": "none"}, "looks 'privileged', now 'none'"),
         ({"num_episodes": 6}, "7 episodes, more than num_episodes=6"),
     ):
-        with pytest.raises(UserError, match=words) as caught:
+        with pytest.raises(UserError, match=message) as caught:
             evaluate(settings(folder, **option), fake_world.make_world)
         assert "choose another folder" in str(caught.value) and "\n" not in str(caught.value)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -175,9 +175,9 @@ def test_kills_at_any_moment_change_no_byte(tmp_path):
     path = f"{Path(__file__).parents[2]}{os.pathsep}{Path(__file__).parent}"
 
     def start(folder):
-        words = [sys.executable, str(tmp_path / "main.py"), str(folder)]
+        command = [sys.executable, str(tmp_path / "main.py"), str(folder)]
         return subprocess.Popen(
-            words, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL
+            command, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL
         )
 
     def num_lines(folder):

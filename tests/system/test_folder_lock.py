@@ -126,7 +126,7 @@ def test_the_record_beats_and_a_damaged_one_is_nobodys(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("harm", "is_taken", "words"),
+    ("harm", "is_taken", "message"),
     [
         (lambda f: (f / LOCK_FILE).unlink() or f.rmdir(), False, "was deleted or moved away"),
         (lambda f: f.rename(f.with_name("elsewhere")), False, "was deleted or moved away"),
@@ -134,12 +134,12 @@ def test_the_record_beats_and_a_damaged_one_is_nobodys(tmp_path):
         (lambda f: leave_record(f, token="x", boot="b", host="node7"), True, "on node7, since"),
     ],
 )
-def test_the_owner_finds_out_that_its_folder_is_gone_or_taken(tmp_path, harm, is_taken, words):
+def test_the_owner_finds_out_that_its_folder_is_gone_or_taken(tmp_path, harm, is_taken, message):
     folder = tmp_path / "run"
     with hold_folder(folder) as held:
         held.check()
         harm(folder)
-        with pytest.raises(FolderLost, match=words) as caught:
+        with pytest.raises(FolderLost, match=message) as caught:
             held.check()
         assert caught.value.is_taken == is_taken
-    assert (folder / LOCK_FILE).exists() == (words == "on node7, since")
+    assert (folder / LOCK_FILE).exists() == (message == "on node7, since")

@@ -140,9 +140,9 @@ def test_staggered_resets_take_homes():
 def test_next_episodes_are_drawn_before_they_are_needed(monkeypatch):
     drawn = []
 
-    def load(*words):
-        drawn.append(words)
-        return load_episode(*words)
+    def load(*arguments):
+        drawn.append(arguments)
+        return load_episode(*arguments)
 
     load_episode = env_module.load_episode
     monkeypatch.setattr(env_module, "load_episode", load)

@@ -5,14 +5,14 @@ import pytest
 from rearrange.tasks.stress import main, stress, stress_homes
 
 
-def is_clean(figures):
-    return not any(figures[k] for k in ("nan", "mujoco_warnings", "out_of_space", "exceptions"))
+def is_clean(results):
+    return not any(results[k] for k in ("nan", "mujoco_warnings", "out_of_space", "exceptions"))
 
 
 def test_a_few_thousand_steps_of_nonsense_in_every_task():
-    figures = stress(num_steps=6000, seed=1, camera_size=16)
-    assert figures["steps"] >= 5500 and is_clean(figures), figures
-    memory = figures["resident_mb"]
+    results = stress(num_steps=6000, seed=1, camera_size=16)
+    assert results["steps"] >= 5500 and is_clean(results), results
+    memory = results["resident_mb"]
     assert memory["end"] - memory["after_first_task"] < 80, memory
 
 
@@ -23,16 +23,16 @@ def test_a_rammed_robot_stays_within_its_speeds_and_out_of_walls(homes):
     Until the joints' speeds were limited they came to 4.4 and 5.0 times the URDF's, and the base
     glided 89 and 102 mm into furniture and walls.
     """
-    figures = stress_homes(6000, "val", homes=homes)
-    assert figures["steps"] > 5500 and is_clean(figures), figures
-    assert figures["worst_joint_speed"] <= 1.02 + 1e-3 and figures["outside"] == 0, figures
-    assert 0.001 < figures["worst_robot_depth_mm"] / 1000 < 0.025, figures  # 88 mm once
+    results = stress_homes(6000, "val", homes=homes)
+    assert results["steps"] > 5500 and is_clean(results), results
+    assert results["worst_joint_speed"] <= 1.02 + 1e-3 and results["outside"] == 0, results
+    assert 0.001 < results["worst_robot_depth_mm"] / 1000 < 0.025, results  # 88 mm once
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand():
-    figures = stress(num_steps=100_000)
-    assert is_clean(figures), figures
+    results = stress(num_steps=100_000)
+    assert is_clean(results), results
 
 
 def test_the_command_prints_its_figures(monkeypatch, capsys):

@@ -21,7 +21,7 @@ from rearrange.ver.run.metrics import read_metrics
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600.0  # of each wait; the machine may be busy, and torch is imported again by each rank
-WORDS = (
+ARGUMENTS = (
     "train env=CartPole-v1 num_envs=2 num_steps=32 total_steps=100000000 checkpoint_interval_s=0 "
     "policy=mlp ppo.num_epochs=1 ppo.num_minibatches=2 resume=auto device=cpu"
 )
@@ -30,10 +30,10 @@ WORDS = (
 TORCHRUN = ["-m", "torch.distributed.run"]
 BY_TORCHRUN = [
     *TORCHRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=1",
-    "-m", "rearrange", *WORDS.split(),
+    "-m", "rearrange", *ARGUMENTS.split(),
 ]  # fmt: skip
 BY_SCHEME = [
-    "-m", "rearrange", *WORDS.split(),
+    "-m", "rearrange", *ARGUMENTS.split(),
     "scheme=ranks", "scheme.world_size=2", "scheme.max_restarts=1",
 ]  # fmt: skip
 
@@ -123,7 +123,7 @@ def test_two_machines_train_together(tmp_path):
     arguments = [
         *TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d",
         f"--rdzv-endpoint=localhost:{port}", "--rdzv-id=1",
-        "-m", "rearrange", *WORDS.split(), "total_steps=512",
+        "-m", "rearrange", *ARGUMENTS.split(), "total_steps=512",
     ]  # fmt: skip
     agents = [started(arguments, tmp_path / "run") for _ in range(2)]
     try:

@@ -344,7 +344,7 @@ def test_serial_trainings_do_not_depend_on_the_clock(tmp_path, cfg):
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"mode": "fast"}, "ver, nover, ddppo, htsrl, async, batched"),
         ({"mode": "batched", "overlap": True}, "in turn"),
@@ -358,7 +358,7 @@ def test_serial_trainings_do_not_depend_on_the_clock(tmp_path, cfg):
     ],
     ids=str,
 )
-def test_settings_that_do_not_fit_are_refused_before_anything_starts(tmp_path, settings, words):
-    with pytest.raises((ValueError, UserError), match=words) as caught:
+def test_settings_that_do_not_fit_are_refused_before_anything_starts(tmp_path, settings, message):
+    with pytest.raises((ValueError, UserError), match=message) as caught:
         trainer(tmp_path / "run", **settings)
     assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()

@@ -5,9 +5,9 @@
 
 A way is how a task is trained: serial, ver or ddppo (ours; the latter two with worker processes),
 or sb3 (Stable-Baselines3's PPO, by a Python that has it; start this in the checkout, so that it
-finds us). Runs that are finished are not repeated: the same words go on with what is missing. After
-each run DIR/campaign.json and DIR/campaign.md say what there is; DIR/TASK-WAY-SEED are the runs,
-for `rearrange plot`.
+finds us). Runs that are finished are not repeated: the same command continues with what is missing.
+After each run DIR/campaign.json and DIR/campaign.md say what there is; DIR/TASK-WAY-SEED are the
+runs, for `rearrange plot`.
 
 The figure of a run is the mean return of its last 100 training episodes, of the policy that
 explores; a bar has to be reached by such a mean within the run's steps, which the end need not
@@ -59,8 +59,8 @@ class Run:
     total_steps: int
     run_dir: Path
 
-    def words(self, python: str = "python") -> list[str]:
-        """The command."""
+    def command(self, python: str = "python") -> list[str]:
+        """What is run, as a list for `subprocess`."""
         env = TASKS[self.task].env
         if self.way == "sb3":
             module = "rearrange.eval.benchmarks.peers.sb3_classic"
@@ -73,9 +73,9 @@ class Run:
                 f"{self.seed}",
                 f"{self.run_dir}",
             ]
-        words = [f"env={env}", f"total_steps={self.total_steps}", f"seed={self.seed}"]
-        words += [f"run_dir={self.run_dir}", *OUR_WAYS[self.way]]
-        return [python, "-m", "rearrange", "train", *words]
+        overrides = [f"env={env}", f"total_steps={self.total_steps}", f"seed={self.seed}"]
+        overrides += [f"run_dir={self.run_dir}", *OUR_WAYS[self.way]]
+        return [python, "-m", "rearrange", "train", *overrides]
 
     def summary(self) -> dict[str, Any] | None:
         """Of a run that reached its steps, else None."""
@@ -118,16 +118,16 @@ def run(cfg: CampaignCfg) -> int:
             failed += job.result() != 0
             print(f"{jobs[job].run_dir.name}: exit code {job.result()}", flush=True)
             write_report(runs, cfg.output)
-    figures = write_report(runs, cfg.output)
-    return int(failed > 0 or not all(figures["checks"].values()))
+    results = write_report(runs, cfg.output)
+    return int(failed > 0 or not all(results["checks"].values()))
 
 
 def train(one: Run, peer_python: str) -> int:
     """Trains in a process of its own, output to DIR/NAME.log; its exit code."""
-    words = one.words(peer_python if one.way == "sb3" else sys.executable)
+    command = one.command(peer_python if one.way == "sb3" else sys.executable)
     if one.way != "sb3" and one.run_dir.exists():
-        words.append("resume=auto")
-    return campaigns.train(words, one.run_dir)
+        command.append("resume=auto")
+    return campaigns.train(command, one.run_dir)
 
 
 def write_report(runs: list[Run], folder: Path) -> dict[str, Any]:
@@ -137,13 +137,13 @@ def write_report(runs: list[Run], folder: Path) -> dict[str, Any]:
         for way in dict.fromkeys(one.way for one in runs if one.task == name):
             found = [one for one in runs if (one.task, one.way) == (name, way) and one.summary()]
             if found:
-                rows.append(figures_of(name, way, found))
-    figures = {"rows": rows, "checks": checks_of(rows)}
-    campaigns.write_figures(figures, table(figures), folder)
-    return figures
+                rows.append(row_of(name, way, found))
+    results = {"rows": rows, "checks": checks_of(rows)}
+    campaigns.write_results(results, table(results), folder)
+    return results
 
 
-def figures_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
+def row_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
     """A line of the table: one task trained in one way, over the seeds."""
     summaries, bar = campaigns.summaries_of(runs), TASKS[name].bar
     return {
@@ -157,7 +157,7 @@ def figures_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
         "curve": mean_over_seeds([campaigns.curve_mean(one.run_dir) for one in runs]),
         "reached": [campaigns.first_reached(one.run_dir, bar) for one in runs] if bar else None,
         "wall_time_s": float(np.median([summary["wall_time_s"] for summary in summaries])),
-        "command": " ".join(runs[0].words()).replace(str(runs[0].run_dir), "DIR"),
+        "command": " ".join(runs[0].command()).replace(str(runs[0].run_dir), "DIR"),
         "versions": summaries[0]["versions"],
     }
 
@@ -181,31 +181,31 @@ def checks_of(rows: list[dict[str, Any]]) -> dict[str, bool]:
     return checks
 
 
-def table(figures: dict[str, Any]) -> str:
+def table(results: dict[str, Any]) -> str:
     """Markdown."""
     lines = [
         "| env | way | steps | return at the end: mean (95% interval) | each seed "
         "| bar reached after | over the training: mean (95% interval) | wall time (s) |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in figures["rows"]:
+    for row in results["rows"]:
         seeds = ", ".join(f"{value:.1f}" for value in row["returns"])
         reached = ", ".join(f"{step}" if step else "never" for step in row["reached"] or [])
         lines.append(
             f"| {row['env']} | {row['way']} | {row['steps']} | {mean_text(row['last'])} | {seeds} "
             f"| {reached} | {mean_text(row['curve'])} | {row['wall_time_s']:.0f} |"
         )
-    lines += campaigns.check_lines(figures["checks"])
+    lines += campaigns.check_lines(results["checks"])
     lines += ["", "Commands, of the first seed:", ""]
-    lines += [f"    {row['command']}" for row in figures["rows"]]
+    lines += [f"    {row['command']}" for row in results["rows"]]
     return "\n".join(lines) + "\n"
 
 
-def parse(words: list[str]) -> CampaignCfg:
-    """The settings; raises UserError for words that are none."""
+def parse(arguments: list[str]) -> CampaignCfg:
+    """The settings. Raises UserError for an unknown argument."""
     values: dict[str, Any] = {}
-    for word in words:
-        name, _, value = word.partition("=")
+    for argument in arguments:
+        name, _, value = argument.partition("=")
         if name in ("tasks", "ways"):
             known = TASKS if name == "tasks" else WAYS
             values[name] = tuple(value.split(","))
@@ -221,7 +221,7 @@ def parse(words: list[str]) -> CampaignCfg:
             path = Path(value).expanduser().absolute()
             values[name] = path if name == "output" else str(path)
         else:
-            raise UserError(f"cannot read '{word}': see the top of {__name__}")
+            raise UserError(f"cannot read '{argument}': see the top of {__name__}")
     if "output" not in values:
         raise UserError("output=DIR must be given")
     if values.get("jobs", 1) < 1:

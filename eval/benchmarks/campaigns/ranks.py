@@ -28,7 +28,7 @@ NUM_RANKS = {"one": 1, "two": 2}
 
 @dataclass(frozen=True)
 class Task:
-    words: tuple[str, ...]  # the training
+    arguments: tuple[str, ...]  # the training
     num_envs: int  # of all ranks together
     total_steps: int
 
@@ -53,7 +53,7 @@ class Run:
             launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
             program = ["-m", *launcher, *program]
         return [
-            python, *program, *task.words, f"num_envs={task.num_envs // ranks}",
+            python, *program, *task.arguments, f"num_envs={task.num_envs // ranks}",
             f"total_steps={task.total_steps}", f"seed={self.seed}", "num_threads=1", "device=cpu",
             "resume=auto", f"run_dir={self.run_dir}",
         ]  # fmt: skip
@@ -83,9 +83,9 @@ def report(runs: list[Run], output: Path) -> dict[str, Any]:
             found = [one for one in runs if (one.task, one.way) == (task, way)]
             if found:
                 rows.setdefault(task, {})[way] = row_of(found)
-    figures = {"rows": rows, "checks": checks_of(rows)}
-    campaigns.write_figures(figures, table(figures), output)
-    return figures
+    results = {"rows": rows, "checks": checks_of(rows)}
+    campaigns.write_results(results, table(results), output)
+    return results
 
 
 def row_of(runs: list[Run]) -> dict[str, Any]:
@@ -114,21 +114,21 @@ def checks_of(rows: dict[str, dict[str, Any]]) -> dict[str, bool]:
     }
 
 
-def table(figures: dict[str, Any]) -> str:
+def table(results: dict[str, Any]) -> str:
     """Markdown."""
     lines = [
         "| task | ranks | steps | return at the end: mean (95% interval) | each seed "
         "| over the training: mean (95% interval) |",
         "|---|---|---|---|---|---|",
     ]
-    rows = [(task, way, row) for task, ways in figures["rows"].items() for way, row in ways.items()]
+    rows = [(task, way, row) for task, ways in results["rows"].items() for way, row in ways.items()]
     for task, way, row in rows:
         each = ", ".join(f"{value:.2f}" for value in row["each"])
         lines.append(
             f"| {task} | {way} | {TASKS[task].total_steps} | {mean_text(row['last'], 2)} | {each} "
             f"| {mean_text(row['curve'], 2)} |"
         )
-    lines += campaigns.check_lines(figures["checks"])
+    lines += campaigns.check_lines(results["checks"])
     lines += [
         "",
         "Commands, of the first seed:",
@@ -138,13 +138,13 @@ def table(figures: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def parse(words: list[str]) -> tuple[Path, list[str], list[int]]:
-    """The arguments of `run`; raises UserError for words that are none."""
+def parse(arguments: list[str]) -> tuple[Path, list[str], list[int]]:
+    """The arguments of `run`. Raises UserError for an unknown one."""
     values = {"output": "", "tasks": ",".join(TASKS), "seeds": "0,1,2"}
-    for word in words:
-        name, equals, value = word.partition("=")
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
         if name not in values or not equals:
-            raise UserError(f"cannot read '{word}': see the top of {__name__}")
+            raise UserError(f"cannot read '{argument}': see the top of {__name__}")
         values[name] = value
     tasks, seeds = values["tasks"].split(","), values["seeds"].split(",")
     unknown = [task for task in tasks if task not in TASKS]

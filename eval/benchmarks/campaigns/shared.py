@@ -60,15 +60,15 @@ def run_missing(runs: list[Any], report: Callable[[list[Any]], dict[str, Any]]) 
     Args:
         report: writes about the runs that are finished, after each of them.
     """
-    failed, figures = 0, None
+    failed, results = 0, None
     for one in runs:
         if one.summary() is None:
             code = train(one.command(), one.run_dir)
             failed += code != 0
             print(f"{one.run_dir.name}: exit code {code}", flush=True)
-        figures = report([one for one in runs if one.summary() is not None])
-    assert figures is not None, "there are no runs"
-    return int(failed > 0 or not all(figures["checks"].values()))
+        results = report([one for one in runs if one.summary() is not None])
+    assert results is not None, "there are no runs"
+    return int(failed > 0 or not all(results["checks"].values()))
 
 
 def main(run: Callable[[], int]) -> None:
@@ -120,7 +120,7 @@ def check_lines(checks: dict[str, bool]) -> list[str]:
     return ["", "| check | met |", "|---|---|", *rows]
 
 
-def write_figures(figures: dict[str, Any], markdown: str, folder: Path) -> None:
+def write_results(results: dict[str, Any], markdown: str, folder: Path) -> None:
     """FOLDER/campaign.json and FOLDER/campaign.md."""
-    atomic_write_json(folder / "campaign.json", figures)
+    atomic_write_json(folder / "campaign.json", results)
     atomic_write_text(folder / "campaign.md", markdown)

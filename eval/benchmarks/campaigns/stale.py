@@ -39,7 +39,7 @@ class Run:
     run_dir: Path
 
     def command(self) -> list[str]:
-        words = [
+        overrides = [
             "env=rearrange.workloads.slow_cartpole:SlowCartPole-v1",
             f"env_kwargs.num_fast={NUM_ENVS}",
             f"num_envs={NUM_ENVS}", f"num_steps={NUM_STEPS}", f"total_steps={self.total_steps}",
@@ -47,13 +47,13 @@ class Run:
             "device=cpu", "preemption.rule=optimal", WAYS[self.way],
         ]  # fmt: skip
         launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
-        return [sys.executable, "-m", *launcher, "-m", "rearrange", "train", *words]
+        return [sys.executable, "-m", *launcher, "-m", "rearrange", "train", *overrides]
 
     def summary(self) -> dict[str, Any] | None:
         """Of a run that reached its steps, else None."""
         return campaigns.finished_summary(self.run_dir, self.total_steps)
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Returns, and what the rollouts were made of from the first one that could be stopped."""
         (summary,) = campaigns.summaries_of([self])
         lines = read_metrics(self.run_dir / METRICS_FILE)
@@ -82,14 +82,14 @@ def report(runs: list[Run], output: Path) -> dict[str, Any]:
     """Writes campaign.json and campaign.md about the runs that are finished; what is in them."""
     rows = {}
     for way in WAYS:
-        found = [one.figures() for one in runs if one.way == way]
+        found = [one.metrics() for one in runs if one.way == way]
         if found:
-            columns = {name: [figures[name] for figures in found] for name in found[0]}
+            columns = {name: [metrics[name] for metrics in found] for name in found[0]}
             rows[way] = {name: mean_over_seeds(values) for name, values in columns.items()}
             rows[way] |= {"seeds": [one.seed for one in runs if one.way == way], "each": columns}
-    figures = {"rows": rows, "checks": checks_of(rows)}
-    campaigns.write_figures(figures, table(figures), output)
-    return figures
+    results = {"rows": rows, "checks": checks_of(rows)}
+    campaigns.write_results(results, table(results), output)
+    return results
 
 
 def checks_of(rows: dict[str, Any]) -> dict[str, bool]:
@@ -106,14 +106,14 @@ def checks_of(rows: dict[str, Any]) -> dict[str, bool]:
     return checks
 
 
-def table(figures: dict[str, Any]) -> str:
+def table(results: dict[str, Any]) -> str:
     """Markdown."""
     lines = [
         "| rollouts that were stopped | seeds | return at the end | over the training "
         "| ranks stopped | stale steps | a rank's batch |",
         "|---|---|---|---|---|---|---|",
     ]
-    for way, row in figures["rows"].items():
+    for way, row in results["rows"].items():
         each = row["each"]
         smallest, largest = min(each["smallest_batch"]), max(each["largest_batch"])
         lines.append(
@@ -121,17 +121,17 @@ def table(figures: dict[str, Any]) -> str:
             f"| {row['stopped']['mean']:.0%} | {row['stale']['mean']:.0%} "
             f"| {smallest:.0f} to {largest:.0f} |"
         )
-    lines += campaigns.check_lines(figures["checks"])
+    lines += campaigns.check_lines(results["checks"])
     return "\n".join(lines) + "\n"
 
 
-def parse(words: list[str]) -> tuple[Path, list[int], int]:
-    """The arguments of `run`; raises UserError for words that are none."""
+def parse(arguments: list[str]) -> tuple[Path, list[int], int]:
+    """The arguments of `run`. Raises UserError for an unknown one."""
     values = {"output": "", "seeds": "0,1,2,3,4", "total_steps": "100000"}
-    for word in words:
-        name, equals, value = word.partition("=")
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
         if name not in values or not equals:
-            raise UserError(f"cannot read '{word}': see the top of {__name__}")
+            raise UserError(f"cannot read '{argument}': see the top of {__name__}")
         if name != "output" and not all(item.isdecimal() for item in value.split(",")):
             raise UserError(f"{name} must be whole numbers, got '{value}'")
         values[name] = value

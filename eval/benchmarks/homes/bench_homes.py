@@ -57,13 +57,13 @@ print((sizes[1] - sizes[0]) / count)
 def run(cfg: BenchHomesCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
     prepare_output(cfg.output)  # better said before the work
-    figures = measure_homes(cfg)
-    bars = bars_of(figures)
-    return report(table(figures, bars), figures, bars, cfg.output)
+    results = measure_homes(cfg)
+    bars = bars_of(results)
+    return report(table(results, bars), results, bars, cfg.output)
 
 
 def measure_homes(cfg: BenchHomesCfg) -> dict[str, Any]:
-    """All figures; times in seconds."""
+    """All results; times in seconds."""
     return {
         "equal": compare(cfg),
         "speed": _speed(cfg),
@@ -223,33 +223,33 @@ def _memory_of_a_home(cfg: BenchHomesCfg) -> float | None:
     return float(done.stdout)
 
 
-def bars_of(figures: dict[str, Any]) -> list[Bar]:
+def bars_of(results: dict[str, Any]) -> list[Bar]:
     """What has to hold of many homes in one process."""
     bars = [
-        Bar("steps that differ from single homes", figures["equal"]["different"], 0.0, ""),
-        Bar("99% of steps / median", figures["resets"]["processor"], 3.0, "of processor time"),
+        Bar("steps that differ from single homes", results["equal"]["different"], 0.0, ""),
+        Bar("99% of steps / median", results["resets"]["processor"], 3.0, "of processor time"),
     ]
-    if figures["memory_mb"] is not None:
-        bars.append(Bar("memory of a further home", figures["memory_mb"], 4.0, "MB"))
+    if results["memory_mb"] is not None:
+        bars.append(Bar("memory of a further home", results["memory_mb"], 4.0, "MB"))
     return bars
 
 
-def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], bars: list[Bar]) -> str:
     """What the command prints."""
-    known, same = figures["num_envs"], figures["equal"]
+    known, same = results["num_envs"], results["equal"]
     lines = [
-        f"{known} homes of Pick, {figures['cores']} cores; "
+        f"{known} homes of Pick, {results['cores']} cores; "
         f"{same['episodes']} episodes, {same['steps']} steps compared with single homes",
         "",
         f"{'way':<24}{'steps / s':>12}{'/ Sync':>10}{'/ Async':>10}{'own CPU ms':>12}",
     ]
-    for name, one in figures["speed"].items():
+    for name, one in results["speed"].items():
         ratios = f"{one['to_sync']:>10.2f}{one['to_async']:>10.2f}"
         cpu = f"{1e3 * one['processor_s']:>12.3f}"
         lines.append(f"{name:<24}{one['steps_per_s']:>12.0f}{ratios}{cpu}")
     lines += ["", "of a step's time, one thread:"]
-    lines += [f"  {name:<28}{100 * share:>6.1f}%" for name, share in figures["shares"].items()]
-    lines.append(f"99% of steps / median, by the clock: {figures['resets']['clock']:.2f}")
+    lines += [f"  {name:<28}{100 * share:>6.1f}%" for name, share in results["shares"].items()]
+    lines.append(f"99% of steps / median, by the clock: {results['resets']['clock']:.2f}")
     lines += ["", f"{'bar':<40}{'measured':>12}{'at most':>12}"]
     for bar in bars:
         verdict = "met" if bar.is_met else "MISSED"

@@ -74,13 +74,13 @@ def _quieten_warp() -> None:
 def run(cfg: BenchCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
     prepare_output(cfg.output)  # better said before the work
-    figures = measure_sim(cfg)
-    bars = bars_of(figures)
-    return report(table(figures, bars), figures, bars, cfg.output)
+    results = measure_sim(cfg)
+    bars = bars_of(results)
+    return report(table(results, bars), results, bars, cfg.output)
 
 
 def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
-    """All figures; times in seconds for one call."""
+    """All results; times in seconds for one call."""
     _quieten_warp()
     from rearrange.eval.benchmarks.homes.bench_depth import bench_depth
     from rearrange.tasks.registry import make_env
@@ -203,10 +203,10 @@ def _worker(seed: int) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def bars_of(figures: dict[str, Any]) -> list[Bar]:
+def bars_of(results: dict[str, Any]) -> list[Bar]:
     """The bars of design.md, section 9, that concern the simulator."""
-    ratios, worker = figures["ratios_to_mj_multiRay"], figures["worker"]
-    reset_ms = 1e3 * figures["times_s"]["reset of a training episode, median"]
+    ratios, worker = results["ratios_to_mj_multiRay"], results["worker"]
+    reset_ms = 1e3 * results["times_s"]["reset of a training episode, median"]
     return [
         Bar("depth image / mj_multiRay", ratios["depth"], 1 / 12, ""),
         Bar("env.step of Pick / mj_multiRay", ratios["env.step of Pick, mean"], 1 / 6, ""),
@@ -216,18 +216,18 @@ def bars_of(figures: dict[str, Any]) -> list[Bar]:
     ]
 
 
-def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], bars: list[Bar]) -> str:
     """What the command prints."""
     lines = [f"{'one call of':<48}{'ms':>10}{'/ mj_multiRay':>16}"]
-    for name, value in figures["times_s"].items():
-        ratio = figures["ratios_to_mj_multiRay"][name]
+    for name, value in results["times_s"].items():
+        ratio = results["ratios_to_mj_multiRay"][name]
         lines.append(f"{name:<48}{1e3 * value:>10.3f}{ratio:>16.4f}")
     lines += ["", f"{'bar':<36}{'measured':>12}{'at most':>12}"]
     for bar in bars:
         verdict = "met" if bar.is_met else "MISSED"
         measured, limit = (f"{x:.4g} {bar.unit}".strip() for x in (bar.value, bar.limit))
         lines.append(f"{bar.name:<36}{measured:>12}{limit:>12}   {verdict}")
-    worker = figures["worker"]
+    worker = results["worker"]
     lines.append(
         f"\nworker: {worker['rss_mb']:.0f} MB resident, {worker['peak_mb']:.0f} MB at most"
     )

@@ -40,8 +40,8 @@ def check_python(python: str) -> str:
 
 def is_installed(name: str, python: str) -> bool:
     """Whether this Python has the peer, and what our environments need."""
-    words = f"import mujoco, numba, gymnasium, {PEERS[name][1]}"
-    command = [python, "-c", words]
+    imports = f"import mujoco, numba, gymnasium, {PEERS[name][1]}"
+    command = [python, "-c", imports]
     return subprocess.run(command, capture_output=True, env=_environment()).returncode == 0
 
 

@@ -103,10 +103,10 @@ def train(cfg: PeerCfg, folder: Path) -> dict:
     """Trains for the warm-up and the measured rollouts."""
     register_env(ENV, make_home)
     global_model_factory().register_encoder_factory(make_encoder)
-    words = command_line(cfg, folder)
-    parser, _ = parse_sf_args(words)
+    arguments = command_line(cfg, folder)
+    parser, _ = parse_sf_args(arguments)
     parser.add_argument("--peer_settings", default=json.dumps(asdict(cfg)))  # for its workers
-    settings, runner = make_runner(parse_full_cfg(parser, words))
+    settings, runner = make_runner(parse_full_cfg(parser, arguments))
     clock = Clock()
     runner.register_observer(clock)
     status = runner.init()

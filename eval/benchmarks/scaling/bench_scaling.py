@@ -24,7 +24,7 @@ from rearrange.errors import UserError
 from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.scaling import preemption_check
 from rearrange.eval.benchmarks.scaling.calibration import (
-    Figures,
+    Measurements,
     assumptions,
     calibrate,
     errors,
@@ -64,15 +64,15 @@ def run(cfg: BenchScalingCfg) -> int:
     with kept_or_temporary(cfg.keep_dir, "scaling-") as root:
         check_settings(cfg, root)
         measured = measure_all(cfg, ways, root)
-    figures = figures_of(cfg, ways, measured)
-    bars = bars_of(figures)
-    code = report(table(figures, bars), figures, bars, output)
+    results = summarise(cfg, ways, measured)
+    bars = bars_of(results)
+    code = report(table(results, bars), results, bars, output)
     if output is not None:
-        atomic_write_figure(output.with_suffix(".png"), draw(figures))
+        atomic_write_figure(output.with_suffix(".png"), draw(results))
     return code
 
 
-def measure_all(cfg: BenchScalingCfg, ways: list[str], root: Path) -> Figures:
+def measure_all(cfg: BenchScalingCfg, ways: list[str], root: Path) -> Measurements:
     """All measured points, with a bar on a terminal and a line for each on stderr."""
     from tqdm import tqdm
 
@@ -97,8 +97,8 @@ def measure_all(cfg: BenchScalingCfg, ways: list[str], root: Path) -> Figures:
         return {ranks: measure(cfg, ranks, ways, root, tell) for ranks in cfg.ranks}
 
 
-def figures_of(cfg: BenchScalingCfg, ways: list[str], measured: Figures) -> dict[str, Any]:
-    """All figures, as they stand in the JSON file; rates in steps per second, times in s."""
+def summarise(cfg: BenchScalingCfg, ways: list[str], measured: Measurements) -> dict[str, Any]:
+    """The results, as written to the JSON file; rates in steps per second, times in s."""
     work, num_rollouts = workload_of(cfg), cfg.warmup_rollouts + cfg.num_rollouts
     settings = (num_rollouts, cfg.warmup_rollouts)
     here = StepTable(work, max(cfg.ranks))
@@ -131,7 +131,7 @@ def figures_of(cfg: BenchScalingCfg, ways: list[str], measured: Figures) -> dict
     }  # fmt: skip
 
 
-def efficiency(measured: Figures, ranks: int, way: str) -> float:
+def efficiency(measured: Measurements, ranks: int, way: str) -> float:
     """Speed over the sum of the same ranks' speeds by themselves."""
     alone = measured[1][way].rates_alone
     return 1.0 if ranks == 1 else measured[ranks][way].rate / sum(alone[:ranks])
@@ -166,9 +166,9 @@ def simulate_all(
     return found
 
 
-def bars_of(figures: dict[str, Any]) -> list[Bar]:
+def bars_of(results: dict[str, Any]) -> list[Bar]:
     """The bars that concern what was measured."""
-    points, bars = figures["measured"].get(BAR_RANKS, {}), []
+    points, bars = results["measured"].get(BAR_RANKS, {}), []
     for other, limit in (("nover", 1.25), ("ddppo", 2.5)):
         if "ver" in points and other in points:
             ratio = points["ver"]["rate"] / points[other]["rate"]
@@ -176,21 +176,21 @@ def bars_of(figures: dict[str, Any]) -> list[Bar]:
     if "ver" in points:
         value = points["ver"]["efficiency"]
         bars.append(Bar(f"ver: efficiency 1 -> {BAR_RANKS} ranks", value, 0.84))
-    worst = max(abs(p["simulated"]) for ways in figures["measured"].values() for p in ways.values())
+    worst = max(abs(p["simulated"]) for ways in results["measured"].values() for p in ways.values())
     bars.append(Bar("simulation: 1 - its largest error", 1.0 - worst, 0.90))
-    scores = figures["preemption"]
+    scores = results["preemption"]
     bars.append(Bar("preemption: S / best, same means", scores["means"]["worst"], 0.97))
     bars.append(Bar("preemption: S / best, next rollout", scores["next"]["mean"], 0.97))
     return bars
 
 
-def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], bars: list[Bar]) -> str:
     """What the command prints."""
     lines = [
         f"{'ranks':>5}  {'measured':<27}{'steps/s':>9}{'efficiency':>12}{'ver /':>7}"
         f"{'stopped %':>11}{'stale %':>9}{'simulated':>11}{'error %':>9}{'cores %':>9}"
     ]
-    for ranks, ways in figures["measured"].items():
+    for ranks, ways in results["measured"].items():
         for way, point in ways.items():
             ratio = f"{ways['ver']['rate'] / point['rate']:.2f}" if "ver" in ways else ""
             lines.append(
@@ -200,13 +200,13 @@ def table(figures: dict[str, Any], bars: list[Bar]) -> str:
                 f"{point['rate'] * (1.0 + point['simulated']):>11.1f}"
                 f"{100 * point['simulated']:>9.1f}{100 * point['own_cores']:>9.1f}"
             )
-    if figures["simulated"]:
+    if results["simulated"]:
         lines += ["", "The simulation assumes:"]
-        lines += [f"  - {line}" for line in figures["assumptions"]]
-        lines += ["", *_simulated(figures["simulated"])]
+        lines += [f"  - {line}" for line in results["assumptions"]]
+        lines += ["", *_simulated(results["simulated"])]
     lines += ["", f"{'chosen S / best S':<36}{'worst':>8}{'5%':>8}{'mean':>8}"]
     for name, title in PREEMPTION_TITLES.items():
-        score = figures["preemption"][name]
+        score = results["preemption"][name]
         row = "".join(f"{score[key]:>8.3f}" for key in ("worst", "low", "mean"))
         lines.append(f"{title:<36}{row}")
     lines += ["", f"{'bar':<36}{'measured':>10}{'at least':>10}"]

@@ -23,11 +23,11 @@ from rearrange.eval.benchmarks.scaling.simulation import (
     simulate_alone,
 )
 
-Figures = dict[int, dict[str, Measured]]  # ranks -> way -> figures
+Measurements = dict[int, dict[str, Measured]]  # ranks -> way -> what was measured
 _LONGEST_BATCH_S = 0.5  # that is looked for
 
 
-def calibrate(measured: Figures, table: StepTable, num_rollouts: int, warmup: int) -> Costs:
+def calibrate(measured: Measurements, table: StepTable, num_rollouts: int, warmup: int) -> Costs:
     """Costs that explain all that was measured with several ranks, and VER on single ones.
 
     Args:
@@ -107,7 +107,7 @@ def rates_alone(
 
 
 def errors(
-    measured: Figures, table: StepTable, costs: Costs, num_rollouts: int, warmup: int
+    measured: Measurements, table: StepTable, costs: Costs, num_rollouts: int, warmup: int
 ) -> dict[int, dict[str, float]]:
     """Simulated / measured - 1 of every measured point, ranks -> way."""
     return {

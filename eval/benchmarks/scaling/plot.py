@@ -10,13 +10,13 @@ from typing import Any
 from rearrange.eval.benchmarks.scaling.simulation import WAYS
 
 
-def draw(figures: dict[str, Any]) -> Any:
-    """The matplotlib figure of a bench's figures."""
+def draw(results: dict[str, Any]) -> Any:
+    """The matplotlib figure of a bench's results."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.6), dpi=120, layout="constrained")
     speed, efficiency = figure.subplots(1, 2)
-    measured, simulated = figures["measured"], figures["simulated"]
+    measured, simulated = results["measured"], results["simulated"]
     ways = list(next(iter(measured.values())))
     for color, way in enumerate(ways):
         style = {"color": f"C{color}", "label": WAYS[way].title}

@@ -74,7 +74,7 @@ class SyncLearner(SleepLearner):
         should_cut()
         self.average()
 
-    def figures(self, storage: Any) -> dict[str, float]:
+    def metrics(self, storage: Any) -> dict[str, float]:
         """The share of stale steps."""
         self.marks.append((time.perf_counter(), time.process_time(), machine_busy_s()))
         return {"ver/fraction_stale": float(storage.is_stale[storage.complete_rows()].mean())}
@@ -144,10 +144,10 @@ def main(path: str) -> None:
             ranks.any(False)  # all begin together
             if job.is_alone:
                 # Its environments count from 0, but are to be those of this rank.
-                figures = train(cfg, way, ALONE, ranks.rank * cfg.num_envs)
+                metrics = train(cfg, way, ALONE, ranks.rank * cfg.num_envs)
             else:
-                figures = train(cfg, way, ranks, 0)
-            atomic_write_json(job.answer(way, ranks.rank), figures)
+                metrics = train(cfg, way, ranks, 0)
+            atomic_write_json(job.answer(way, ranks.rank), metrics)
 
 
 if __name__ == "__main__":

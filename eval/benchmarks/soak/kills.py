@@ -38,7 +38,7 @@ SAMPLE_EVERY_S = 1.0
 END_LIMIT_S = 600.0
 LEFT_UPDATES = 20  # from the last start to the total
 GROWTH_MIB = 5.0  # of a rank over the second half of its life: the allocator's noise
-WORDS = (
+COMMAND = (
     "train", "env=CartPole-v1", "policy=mlp", "device=cpu", "num_envs=4", "num_steps=64",
     "num_threads=1", "checkpoint_interval_s=2", "scheme=ranks", "scheme.world_size=2",
     "scheme.max_restarts=100000", "resume=auto",
@@ -48,19 +48,19 @@ WORDS = (
 def soak_with_kills(minutes: float, seed: int, pace: float) -> dict[str, Any]:
     """Does it for so long, killing `pace` times as often; a row as `chaos` prints them."""
     rng, begin = random.Random(seed), time.monotonic()
-    words = [*WORDS, f"seed={seed}", f"workers.restart_refill_s={10.0 / pace}"]
+    overrides = [*COMMAND, f"seed={seed}", f"workers.restart_refill_s={10.0 / pace}"]
     with tempfile.TemporaryDirectory(prefix="rearrange-soak-") as name:
         folder = Path(name)
         watcher = _Watcher(rng, pace)
         while time.monotonic() - begin < 60.0 * minutes:
-            with Training(folder, [*words, "total_steps=10000000000"]) as run:
+            with Training(folder, [*overrides, "total_steps=10000000000"]) as run:
                 watcher.watch(run, begin + 60.0 * minutes)
                 kill_all(run.pid)
                 run.wait()
         checkpoint = load_newest(folder / "run" / "checkpoints")
         start = checkpoint.step if checkpoint is not None else 0
         total = start + LEFT_UPDATES * 2 * 4 * 64
-        with Training(folder, [*words, f"total_steps={total}"]) as run:
+        with Training(folder, [*overrides, f"total_steps={total}"]) as run:
             code = run.wait(END_LIMIT_S)
             said = run.last_line()
             kill_all(run.pid)

@@ -28,7 +28,7 @@ from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
 TOTAL_STEPS = 768
 LATEST_S = 0.006  # between the two deaths
 END_LIMIT_S = 120.0
-WORDS = (
+COMMAND = (
     "train", "env=CartPole-v1", "policy=mlp", "device=cpu", "num_envs=2", "num_steps=32",
     "num_threads=1", f"total_steps={TOTAL_STEPS}",
 )  # fmt: skip
@@ -105,7 +105,7 @@ def _train(run_dir: Path) -> None:
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = ["rearrange", *WORDS, f"run_dir={run_dir}"]
+    sys.argv = ["rearrange", *COMMAND, f"run_dir={run_dir}"]
     runpy.run_module("rearrange", run_name="__main__")
 
 

@@ -24,7 +24,13 @@ WARM_UP = 0.25  # of the time
 NUM_BLOCKS = 12
 T_95 = 2.228  # of Student's t with NUM_BLOCKS - 2 = 10 degrees of freedom, two-sided
 NOISE_MIB = 1.0  # growth over the measured time that would still pass for noise of the allocator
-WORDS = ("env=CartPole-v1", "num_envs=4", "num_steps=128", "device=cpu", "checkpoint_interval_s=30")
+OVERRIDES = (
+    "env=CartPole-v1",
+    "num_envs=4",
+    "num_steps=128",
+    "device=cpu",
+    "checkpoint_interval_s=30",
+)
 
 
 class Slope(NamedTuple):
@@ -50,7 +56,9 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
     """Trains in CartPole for so long; a row as `chaos` prints them, with all the samples."""
     with (
         tempfile.TemporaryDirectory(prefix="rearrange-soak-") as folder,
-        Training(Path(folder), ["train", *WORDS, f"seed={seed}", "total_steps=10000000000"]) as run,
+        Training(
+            Path(folder), ["train", *OVERRIDES, f"seed={seed}", "total_steps=10000000000"]
+        ) as run,
     ):
         run.wait_for_step(1)
         samples = watch(run, 60.0 * minutes)

@@ -60,12 +60,12 @@ def run(cfg: BenchStaggeredCfg) -> int:
     if output is not None and output.suffix in (".png", ".md"):
         raise UserError(f"output is for the figures, plot and table stand beside; got {output}")
     with kept_or_temporary(cfg.keep_dir, "staggered-") as root:
-        figures = figures_of(cfg, train_all(runs_of(cfg), root))
-    bars = bars_of(figures)
-    text = table(figures, bars)
-    code = report(text, figures, bars, output)
+        results = summarise(cfg, train_all(runs_of(cfg), root))
+    bars = bars_of(results)
+    text = table(results, bars)
+    code = report(text, results, bars, output)
     if output is not None:
-        atomic_write_figure(output.with_suffix(".png"), draw(figures))
+        atomic_write_figure(output.with_suffix(".png"), draw(results))
         atomic_write_text(output.with_suffix(".md"), f"{text}\n")
     return code
 
@@ -129,8 +129,8 @@ def _kept(path: Path, one: ChainRun) -> Learned:
     return learned
 
 
-def figures_of(cfg: BenchStaggeredCfg, found: dict[ChainRun, Learned]) -> dict[str, Any]:
-    """What is told of the trainings."""
+def summarise(cfg: BenchStaggeredCfg, found: dict[ChainRun, Learned]) -> dict[str, Any]:
+    """The results of the trainings, over the seeds."""
     memory, curves, forgetting = {}, {}, {}
     for way in WAYS:
         some = _some(found, way, cfg.horizon, cfg.progression)[: cfg.seeds]
@@ -181,9 +181,9 @@ def _some(
     return [found[r] for r in found if (r.is_staggered, r.horizon, r.progression) == key]
 
 
-def bars_of(figures: dict[str, Any]) -> list[Bar]:
+def bars_of(results: dict[str, Any]) -> list[Bar]:
     """What has to hold, by the means over seeds."""
-    naive, staggered = (figures["memory"][way] for way in WAYS)
+    naive, staggered = (results["memory"][way] for way in WAYS)
 
     def ratio(name: str) -> float:
         return staggered[name]["mean"] / max(naive[name]["mean"], 1e-9)
@@ -192,12 +192,12 @@ def bars_of(figures: dict[str, Any]) -> list[Bar]:
         Bar("largest value error, staggered / naive", ratio("value_error"), 0.1, ""),
         Bar("forgetting, staggered / naive", ratio("forgetting"), 0.2, ""),
     ]
-    horizons = list(figures["horizons"])
+    horizons = list(results["horizons"])
     if len(horizons) > 1:
         first, last = horizons[0], horizons[-1]
         gains = {
-            way: figures["horizons"][last][way]["success"]["mean"]
-            - figures["horizons"][first][way]["success"]["mean"]
+            way: results["horizons"][last][way]["success"]["mean"]
+            - results["horizons"][first][way]["success"]["mean"]
             for way in WAYS
         }
         name = f"from H = {first} to {last}"
@@ -208,9 +208,9 @@ def bars_of(figures: dict[str, Any]) -> list[Bar]:
     return bars
 
 
-def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], bars: list[Bar]) -> str:
     """Markdown: what the command prints."""
-    cfg, rows = figures["settings"], []
+    cfg, rows = results["settings"], []
     of_memory = {
         "value_error": "largest value error", "policy_kl": "policy KL, mean over updates",
         "forgetting": "forgetting", "accuracy": "accuracy at the end",
@@ -220,7 +220,7 @@ def table(figures: dict[str, Any], bars: list[Bar]) -> str:
         cells = [
             cell
             for way in WAYS
-            for cell in (_text(figures["memory"][way][name]), PAPER[way].get(name, ""))
+            for cell in (_text(results["memory"][way][name]), PAPER[way].get(name, ""))
         ]
         rows.append(f"| {title} | {' | '.join(cells)} |")
     lines = [
@@ -231,7 +231,7 @@ def table(figures: dict[str, Any], bars: list[Bar]) -> str:
         "|---|---|---|---|---|",
         *rows,
     ]
-    if figures["horizons"]:
+    if results["horizons"]:
         lines += [
             "",
             f"p_prog = {SWEEP_PROGRESSION:g}, {cfg['sweep_seeds']} seeds, at the end of training:",
@@ -239,7 +239,7 @@ def table(figures: dict[str, Any], bars: list[Bar]) -> str:
             "| H | success, naive | success, staggered | accuracy, naive | accuracy, staggered |",
             "|---|---|---|---|---|",
         ]
-    for horizon, ways in figures["horizons"].items():
+    for horizon, ways in results["horizons"].items():
         cells = [_text(ways[way][name]) for name in ("success", "accuracy") for way in WAYS]
         lines.append(f"| {horizon} | {' | '.join(cells)} |")
     lines += ["", "| bar | measured | at most | |", "|---|---|---|---|"]

@@ -10,16 +10,16 @@ CURVES = {"value_error": "value error", "policy_kl": "policy KL", "accuracy": "a
 COLORS = {"naive": "C0", "staggered": "C3"}
 
 
-def draw(figures: dict[str, Any]) -> Any:
-    """The matplotlib figure of a bench's figures."""
+def draw(results: dict[str, Any]) -> Any:
+    """The matplotlib figure of a bench's results."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12.0, 6.4), dpi=110, layout="constrained")
     places = figure.subplots(2, 3).ravel()
-    cfg = figures["settings"]
+    cfg = results["settings"]
     for axes, (name, title) in zip(places, CURVES.items(), strict=False):
         for way, color in COLORS.items():
-            values = np.array(figures["curves"][way][name])
+            values = np.array(results["curves"][way][name])
             updates = np.arange(1, values.shape[1] + 1)
             axes.plot(updates, values.mean(axis=0), color=color, label=way)
             axes.fill_between(
@@ -32,7 +32,7 @@ def draw(figures: dict[str, Any]) -> Any:
     places[0].legend()
     images = [
         axes.imshow(
-            np.array(figures["forgetting"][way]).T, origin="lower", aspect="auto", vmin=0.0,
+            np.array(results["forgetting"][way]).T, origin="lower", aspect="auto", vmin=0.0,
             vmax=1.0, cmap="inferno",
         )
         for axes, way in zip(places[3:], COLORS, strict=False)
@@ -40,7 +40,7 @@ def draw(figures: dict[str, Any]) -> Any:
     for axes, way in zip(places[3:], COLORS, strict=False):
         axes.set(xlabel="update", ylabel="block", title=f"forgetting, {way}")
     figure.colorbar(images[0], ax=places[3:5].tolist(), shrink=0.8)
-    _draw_horizons(places[5], figures["horizons"])
+    _draw_horizons(places[5], results["horizons"])
     return figure
 
 

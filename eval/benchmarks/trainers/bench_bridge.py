@@ -55,7 +55,7 @@ def run(cfg: BenchBridgeCfg) -> int:
     )
     left = killing["processes"] + killing["files"] + killing["memory"]
     if output is not None:
-        figures = {
+        results = {
             "machine": machine(),
             "versions": versions(),
             "other_python": found,
@@ -65,7 +65,7 @@ def run(cfg: BenchBridgeCfg) -> int:
             "kills": cfg.num_kills,
             "killing": killing,
         }
-        atomic_write_json(output, figures)
+        atomic_write_json(output, results)
     return int(overhead > MOST_OVERHEAD_US or left > 0)
 
 

@@ -95,17 +95,17 @@ class SleepLearner(Algorithm):
         return Sequences(rows, np.ones(len(rows), np.int64))
 
     def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> dict[str, float]:
-        """`figures`, after `learning_s` in as many parts as there are optimiser steps."""
+        """`metrics`, after `learning_s` in as many parts as there are optimiser steps."""
         for _ in range(OPTIMIZER_STEPS):
             self._sleeper.sleep(self._learning_s / OPTIMIZER_STEPS)
             self.end_step(turn.should_cut)
             turn.after_step()
-        return self.figures(storage)
+        return self.metrics(storage)
 
     def end_step(self, should_cut: Callable[[], bool]) -> None:
         """What each part ends in: nothing."""
 
-    def figures(self, storage: RolloutStorage) -> dict[str, float]:
+    def metrics(self, storage: RolloutStorage) -> dict[str, float]:
         """What an update tells: nothing."""
         return {}
 

@@ -61,9 +61,9 @@ def run(cfg: BenchTrainersCfg) -> int:
     modes = names_of("modes", cfg.modes, bench_ideal.MODES)
     peer_names = find_peers(cfg) if PEER_TASK in workloads else []
     prepare_output(cfg.output)
-    figures = measure(cfg, workloads, modes, peer_names)
-    bars = bars_of(figures["workloads"])
-    return report(table(figures, bars), figures, bars, cfg.output)
+    results = measure(cfg, workloads, modes, peer_names)
+    bars = bars_of(results["workloads"])
+    return report(table(results, bars), results, bars, cfg.output)
 
 
 def find_peers(cfg: BenchTrainersCfg) -> list[str]:
@@ -86,8 +86,8 @@ def find_peers(cfg: BenchTrainersCfg) -> list[str]:
 def measure(
     cfg: BenchTrainersCfg, workloads: list[str], modes: list[str], peer_names: list[str]
 ) -> dict[str, Any]:
-    """All figures, as they stand in the JSON file; rates in steps per second."""
-    figures: dict[str, Any] = {"settings": asdict(cfg), "workloads": {}}
+    """The results, as written to the JSON file; rates in steps per second."""
+    results: dict[str, Any] = {"settings": asdict(cfg), "workloads": {}}
     with kept_or_temporary(cfg.keep_dir, "bench-") as root:
         for name in workloads:
             taken: dict[str, list[dict[str, Any]]] = {}
@@ -103,16 +103,16 @@ def measure(
                         answer = {"error": str(error)}
                     taken.setdefault(peer, []).append(answer)
                     _tell(name, peer, answer)
-            figures["workloads"][name] = rates = {
+            results["workloads"][name] = rates = {
                 who: combined(parts, cfg.num_envs * cfg.num_steps) for who, parts in taken.items()
             }
             if name == STRAGGLER:
                 add_calculated(rates, cfg)
-    figures["machine"] = {"processor": platform.processor() or platform.machine()} | {
+    results["machine"] = {"processor": platform.processor() or platform.machine()} | {
         "cores": num_cores(), "system": platform.platform()
     }  # fmt: skip
-    figures["versions"] = versions() | {"torch": metadata.version("torch")}
-    return figures
+    results["versions"] = versions() | {"torch": metadata.version("torch")}
+    return results
 
 
 def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> dict[str, Any]:
@@ -164,22 +164,22 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     )  # fmt: skip
     if trainer.run()["stopped_by"] is not None:
         raise KeyboardInterrupt
-    return figures_of(read_metrics(run_dir / METRICS_FILE)[warmup - 1 :], rollout_steps)
+    return measured_rates(read_metrics(run_dir / METRICS_FILE)[warmup - 1 :], rollout_steps)
 
 
-def figures_of(lines: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
+def measured_rates(lines: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
     """Rates and shares of time between the first line of a log and its last."""
     ends, rest = [line["time_s"] for line in lines], lines[1:]
-    figures: dict[str, Any] = rates_of(ends, rollout_steps)
+    rates: dict[str, Any] = rates_of(ends, rollout_steps)
     seconds = [b - a for a, b in zip(ends, ends[1:], strict=False)]
-    figures["phases"] = {
+    rates["phases"] = {
         name: sum(line[f"phase/{name}"] * s for line, s in zip(rest, seconds, strict=True))
         / sum(seconds)
         for name in PHASES
     }
     for name in ("batch_size", "collect_s", "learn_s"):
-        figures[name] = sum(line[f"speed/{name}"] for line in rest) / len(rest)
-    return figures
+        rates[name] = sum(line[f"speed/{name}"] for line in rest) / len(rest)
+    return rates
 
 
 def rates_of(update_ends_s: list[float], rollout_steps: int) -> dict[str, Any]:
@@ -198,20 +198,20 @@ def combined(parts: list[dict[str, Any]], rollout_steps: int) -> dict[str, Any]:
     if failed or len(parts) == 1:
         return (failed or parts)[0]
     seconds = [window for part in parts for window in part["windows_s"]]
-    figures = dict(parts[0]) | {
+    rates = dict(parts[0]) | {
         "mean": len(seconds) * rollout_steps / sum(seconds),
         "max": rollout_steps / min(seconds),
         "windows_s": seconds,
         "means": [part["mean"] for part in parts],
     }
     for name in ("batch_size", "collect_s", "learn_s"):
-        if name in figures:
-            figures[name] = sum(part[name] for part in parts) / len(parts)
-    if "phases" in figures:
-        figures["phases"] = {
+        if name in rates:
+            rates[name] = sum(part[name] for part in parts) / len(parts)
+    if "phases" in rates:
+        rates["phases"] = {
             name: sum(part["phases"][name] for part in parts) / len(parts) for name in PHASES
         }
-    return figures
+    return rates
 
 
 def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
@@ -283,10 +283,10 @@ def bars_of(workloads: dict[str, dict[str, Any]]) -> list[Bar]:
     return bars
 
 
-def table(figures: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], bars: list[Bar]) -> str:
     """What the command prints."""
     lines = []
-    for name, rates in figures["workloads"].items():
+    for name, rates in results["workloads"].items():
         ver = rates.get("ver", {}).get("mean")
         shares = "".join(f"{phase + ' %':>9}" for phase in PHASES)
         reachable = "reachable" if name == STRAGGLER else ""
@@ -318,9 +318,9 @@ def _tell(workload: str, name: str, figure: dict[str, Any]) -> None:
     print(f"{workload} {name}: {what}", file=sys.stderr, flush=True)
 
 
-def names_of(setting: str, words: str, known: tuple[str, ...]) -> list[str]:
+def names_of(setting: str, text: str, known: tuple[str, ...]) -> list[str]:
     """Names with commas between them. Raises UserError for one that is unknown, or for none."""
-    names = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         got = ", ".join(unknown) or "nothing"

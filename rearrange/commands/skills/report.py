@@ -28,11 +28,11 @@ def write_report(
     first = next(iter(skills.values()))
     origin = origin_of(cfg, first)
     commits = ", then ".join(origin["commits"]) or "unknown"
-    words = " ".join(cfg.passed_on) or "none"
+    overrides = " ".join(cfg.passed_on) or "none"
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p class=quiet>rearrange {escape(origin['version'])}, commit "
-        f"{escape(commits)}; settings given beside the recipe: {escape(words)}</p>",
+        f"{escape(commits)}; settings given beside the recipe: {escape(overrides)}</p>",
         "<h2>Skills</h2>",
         table(
             ("skill", "stage", "method", "steps", "time", "steps/s", "success in training",

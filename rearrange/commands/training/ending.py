@@ -37,10 +37,10 @@ def what_next(subject: Subject, summary: dict[str, Any], run_dir: Path) -> str:
     }
     if subject.elsewhere is not None:
         del commands["how good"]  # evaluated in this Python
-    elif ":" in subject.env_id:  # a file's words import nothing: whose module it is must be typed
+    elif ":" in subject.env_id:  # files import nothing: whose module it is must be typed
         for what in ("how good", "keep it"):
             commands[what].append(f"env={subject.env_id}")
-    lines = [f"{what:<10}rearrange {shlex.join(words)}" for what, words in commands.items()]
+    lines = [f"{what:<10}rearrange {shlex.join(arguments)}" for what, arguments in commands.items()]
     lines.append(f"{'live':<10}tensorboard --logdir {shlex.quote(str(run_dir / 'tensorboard'))}")
     return "\n".join(["", *lines])
 

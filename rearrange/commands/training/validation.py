@@ -39,42 +39,48 @@ def validation_of(settings: AnyRunCfg, subject: Subject, run_dir: Path) -> Valid
     """None if none is wanted."""
     if not settings.validation.every:
         return None
-    words = words_of(settings, subject)
-    return Validation(settings.validation.every, partial(_measure, words, run_dir))
+    arguments = arguments_of(settings, subject)
+    return Validation(settings.validation.every, partial(_measure, arguments, run_dir))
 
 
-def words_of(settings: AnyRunCfg, subject: Subject) -> list[str]:
+def arguments_of(settings: AnyRunCfg, subject: Subject) -> list[str]:
     """What follows `rearrange evaluate run=... output_dir=...`."""
     cfg = settings.validation
-    words = [f"num_episodes={cfg.num_episodes}", f"record={cfg.record}", f"seed={SEED}"]
+    arguments = [f"num_episodes={cfg.num_episodes}", f"record={cfg.record}", f"seed={SEED}"]
     if isinstance(settings, TrainSkillCfg):
-        words.append("split=val")
+        arguments.append("split=val")
         homes = subject.kwargs.get("homes")
-        return words if homes is None else [*words, f"homes={homes}"]
-    return [*words, f"env={subject.env_id}"]
+        return arguments if homes is None else [*arguments, f"homes={homes}"]
+    return [*arguments, f"env={subject.env_id}"]
 
 
 def _measure(
-    words: list[str], run_dir: Path, checkpoint: Path, step: int, should_stop: Callable[[], bool]
+    arguments: list[str],
+    run_dir: Path,
+    checkpoint: Path,
+    step: int,
+    should_stop: Callable[[], bool],
 ) -> Found | None:
     """What `evaluate` finds; None, with a warning, where it fails or is stopped."""
     folder = run_dir / FOLDER / f"{step:012d}"
     begin = time.monotonic()
     try:
-        code = _run(["evaluate", f"run={checkpoint}", f"output_dir={folder}", *words], should_stop)
+        code = _run(
+            ["evaluate", f"run={checkpoint}", f"output_dir={folder}", *arguments], should_stop
+        )
         if code is None:
             return None
         summary = strict_json((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
-        figures = figures_of(summary)
+        metrics = metrics_of(summary)
     except (OSError, ValueError, KeyError, UserError) as error:
         log.warning("no validation at step %d: %s; see %s.log", step, error, folder)
         return None
-    score = next(iter(figures))
-    figures["validation/time_s"] = time.monotonic() - begin
-    return Found(figures, score, _film(folder))
+    score = next(iter(metrics))
+    metrics["validation/time_s"] = time.monotonic() - begin
+    return Found(metrics, score, _film(folder))
 
 
-def figures_of(summary: dict[str, Any]) -> dict[str, float]:
+def metrics_of(summary: dict[str, Any]) -> dict[str, float]:
     """Success and return, as far as the environment has them, the one that counts first."""
     parts = {"success": summary.get("success"), "return": summary.get("episode_return")}
     known = {name: part["mean"] for name, part in parts.items() if part is not None}
@@ -83,12 +89,12 @@ def figures_of(summary: dict[str, Any]) -> dict[str, float]:
     return {f"validation/{name}": float(value) for name, value in known.items()}
 
 
-def _run(words: list[str], should_stop: Callable[[], bool]) -> int | None:
+def _run(arguments: list[str], should_stop: Callable[[], bool]) -> int | None:
     """Runs the command to its end; None if it was stopped. Raises UserError if it fails."""
-    log_file = Path(words[2].partition("=")[2]).with_suffix(".log")
+    log_file = Path(arguments[2].partition("=")[2]).with_suffix(".log")
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with open(log_file, "ab") as stream:
-        process = start_here(words, stream)
+        process = start_here(arguments, stream)
     try:
         while (code := process.poll()) is None:
             if should_stop():

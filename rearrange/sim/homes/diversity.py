@@ -25,7 +25,7 @@ NUM_ENDS = 12  # of ways in each home, drawn from its free floor
 
 
 @dataclass(frozen=True)
-class HomeFigures:
+class HomeStatistics:
     """One home's. Areas in m2, ways in m."""
 
     name: str
@@ -40,14 +40,14 @@ class HomeFigures:
     """Mean of a way's length over the straight line's."""
 
 
-def figures_of(name: str) -> HomeFigures:
-    """The figures of the home called `name`; the same at every call."""
+def statistics_of(name: str) -> HomeStatistics:
+    """The statistics of the home called `name`; the same at every call."""
     layout = make_layout(name)
     plan = floor_plan(layout, {})
     x0, y0, x1, y1 = layout.bounds
     ways, lines = _ways(plan, np.random.default_rng(0))
     is_apart = lines > 0.5  # m; of nearer ones the grid decides
-    return HomeFigures(
+    return HomeStatistics(
         name, (x1 - x0) * (y1 - y0), len(plan.free_centres) * plan.cell**2,
         len(layout.receptacles), float(ways.mean()), float(ways.max()),
         float((ways[is_apart] / lines[is_apart]).mean()),

@@ -18,9 +18,9 @@ class StandingStill(gymnasium.Wrapper):
         super().__init__(env)
         self._last: tuple[Any, float, bool, bool, dict[str, Any]] | None = None
 
-    def reset(self, **words: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         self._last = None
-        return self.env.reset(**words)
+        return self.env.reset(**kwargs)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._last is not None:

@@ -18,7 +18,7 @@ from rearrange.ver.run.tensorboard import Film
 
 @dataclass(frozen=True)
 class Found:
-    figures: dict[str, float]
+    metrics: dict[str, float]
     """By their names in metrics.jsonl."""
     score: str
     """The one of them that is to be high."""

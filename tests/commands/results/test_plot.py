@@ -133,7 +133,7 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path):
     (damaged / "metrics.jsonl").write_text('{"step": 1}\n')
     (no_settings / "summary.json").write_text("[")
     (no_yaml / "config.yaml").write_text("a: [\nb: }\n")
-    for folder, words in (
+    for folder, message in (
         (tmp_path / "missing", "there is no folder "),
         (tmp_path / "bare", "there is no .*metrics.jsonl"),
         (empty, "has no updates yet"),
@@ -141,7 +141,7 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path):
         (no_settings, "summary.json is damaged"),
         (no_yaml, "config.yaml is damaged"),
     ):
-        with pytest.raises(UserError, match=words) as caught:
+        with pytest.raises(UserError, match=message) as caught:
             run(settings(tmp_path, good, folder))
         assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
     with pytest.raises(UserError, match="did you mean 'episode/return'"):

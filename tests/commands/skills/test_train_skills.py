@@ -29,7 +29,7 @@ LIMIT_S = 90.0
 TINY = ["serial=true", "num_envs=2", "num_steps=32", "num_threads=1", "camera_size=16"]
 TINY += ["policy.encoder.base_width=4", "policy.encoder.image_size=16", "policy.lstm_hidden=16"]
 TINY += ["policy.vector_size=8", "policy.hidden_sizes=16"]
-WORDS = ["train-skills", "skills=close_drawer", "stop_after=cells_ver", *TINY]
+COMMAND = ["train-skills", "skills=close_drawer", "stop_after=cells_ver", *TINY]
 
 
 def steps_of(path):
@@ -37,7 +37,7 @@ def steps_of(path):
 
 
 def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys):
-    out, overrides = tmp_path / "out", [*WORDS, f"output={tmp_path / 'out'}"]
+    out, overrides = tmp_path / "out", [*COMMAND, f"output={tmp_path / 'out'}"]
     command = [sys.executable, "-m", "rearrange", *overrides, "total_steps=1000000"]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
     metrics = out / "close_drawer/cells/metrics.jsonl"

@@ -27,8 +27,10 @@ def told_key(cfg):
     return speed_key(cfg)
 
 
-def leg(tmp_path, *words, name="ver"):
-    return Leg(name, load_training("train-skill", [*words, f"run_dir={tmp_path}", "device=cpu"]))
+def leg(tmp_path, *overrides, name="ver"):
+    return Leg(
+        name, load_training("train-skill", [*overrides, f"run_dir={tmp_path}", "device=cpu"])
+    )
 
 
 def test_hours_are_steps_by_rate_and_a_long_training_is_told_of_a_shorter_one(tmp_path):
@@ -55,9 +57,9 @@ def test_a_run_that_goes_on_has_its_own_rate_and_less_left(tmp_path):
 
 
 def test_stages_of_a_chain_add_up_and_total_steps_is_of_the_last(tmp_path):
-    words = ["pick", "method=imitation_ver", "eyes=true", "total_steps=360000"]
-    words += ["imitation.total_steps=3600000", "blind_steps=1800000"]
-    given = leg(tmp_path, *words).settings.given
+    overrides = ["pick", "method=imitation_ver", "eyes=true", "total_steps=360000"]
+    overrides += ["imitation.total_steps=3600000", "blind_steps=1800000"]
+    given = leg(tmp_path, *overrides).settings.given
     legs = [Leg(name, cfg) for name, cfg in zip("abc", chain(given), strict=True)]
     assert [one.hours for one in legs] == [1.0, 1.0, 1.0]
     text = forecast(legs)

@@ -10,18 +10,18 @@ from rearrange import cli
 from rearrange.commands.training import validation
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.subject import what_to_train
-from rearrange.commands.training.validation import figures_of, validation_of, words_of
+from rearrange.commands.training.validation import arguments_of, metrics_of, validation_of
 from rearrange.errors import UserError
 
-WORDS = ["train", "env=CartPole-v1", "serial=true", "num_envs=4", "num_steps=64", "device=cpu"]
+ARGUMENTS = ["train", "env=CartPole-v1", "serial=true", "num_envs=4", "num_steps=64", "device=cpu"]
 
 
 @pytest.mark.slow
 def test_a_training_is_evaluated_as_by_the_command(tmp_path, capsys):
     run_dir = tmp_path / "run"
-    words = [*WORDS, "num_threads=1", f"run_dir={run_dir}", "total_steps=512"]
-    words += ["validation.every=512", "validation.num_episodes=2", "validation.record=0"]
-    assert cli.main(words) == 0
+    arguments = [*ARGUMENTS, "num_threads=1", f"run_dir={run_dir}", "total_steps=512"]
+    arguments += ["validation.every=512", "validation.num_episodes=2", "validation.record=0"]
+    assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     summary = json.loads((run_dir / "validation/000000000512/summary.json").read_text())
     assert summary["num_episodes"] == 2
@@ -36,8 +36,8 @@ def test_a_training_is_evaluated_as_by_the_command(tmp_path, capsys):
 def evaluation(tmp_path, monkeypatch, program):
     """What is made of an evaluation that this program, given the words of one, stands for."""
 
-    def start(words, stream):
-        command = [sys.executable, "-c", program, words[2].partition("=")[2]]
+    def start(arguments, stream):
+        command = [sys.executable, "-c", program, arguments[2].partition("=")[2]]
         return subprocess.Popen(command, stdout=stream, stderr=stream)
 
     monkeypatch.setattr(validation, "start_here", start)
@@ -50,7 +50,7 @@ def test_what_an_evaluation_wrote_is_found(tmp_path, monkeypatch):
     write += """; file.write('{"episode_return": {"mean": 12.5}}')"""
     measure = evaluation(tmp_path, monkeypatch, write)
     found = measure(tmp_path / "c.json", 8, lambda: False)
-    assert (found.score, found.figures[found.score]) == ("validation/return", 12.5)
+    assert (found.score, found.metrics[found.score]) == ("validation/return", 12.5)
     assert found.film is None
 
 
@@ -63,9 +63,9 @@ def test_an_evaluation_that_fails_or_is_stopped_ends_no_training(tmp_path, monke
 
 
 def test_the_home_is_evaluated_in_apartments_it_was_not_trained_in():
-    words = ["pick", "env_kwargs.homes=procedural", "validation.every=1000"]
-    settings = load_training("train-skill", words)
-    found = words_of(settings, what_to_train(settings))
+    arguments = ["pick", "env_kwargs.homes=procedural", "validation.every=1000"]
+    settings = load_training("train-skill", arguments)
+    found = arguments_of(settings, what_to_train(settings))
     assert {"split=val", "homes=procedural", "num_episodes=50", "seed=0"} <= {*found}
 
 
@@ -76,15 +76,15 @@ def test_none_is_wanted_unless_it_is_said(tmp_path):
 
 def test_success_counts_more_than_the_return():
     both = {"success": {"mean": 0.5}, "episode_return": {"mean": 7.0}}
-    assert next(iter(figures_of(both))) == "validation/success"
-    assert figures_of({"success": None, "episode_return": {"mean": 7.0}}) == {
+    assert next(iter(metrics_of(both))) == "validation/success"
+    assert metrics_of({"success": None, "episode_return": {"mean": 7.0}}) == {
         "validation/return": 7.0
     }
     with pytest.raises(UserError, match="neither success nor return"):
-        figures_of({})
+        metrics_of({})
 
 
 def test_environments_of_another_python_cannot_be_evaluated(capsys):
-    words = [*WORDS[:2], f"workers.python={sys.executable}", "validation.every=10"]
-    assert cli.main(words) == 2
+    arguments = [*ARGUMENTS[:2], f"workers.python={sys.executable}", "validation.every=10"]
+    assert cli.main(arguments) == 2
     assert "validation.every evaluates in this Python" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from rearrange.cli import main
 from rearrange.eval.demonstrations.hdf5 import FILE, Hdf5Format
 
 h5py = pytest.importorskip("h5py")
-WORDS = ["collect", "task=pick", "agent=oracle", "format=hdf5", "num_workers=1"]
+COMMAND = ["collect", "task=pick", "agent=oracle", "format=hdf5", "num_workers=1"]
 
 
 def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
@@ -16,7 +16,7 @@ def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
 ):
     """One worker for all of it: its start takes most of the time."""
     folder = tmp_path / "picks"
-    arguments = [*WORDS, "num_episodes=1", f"output={folder}"]
+    arguments = [*COMMAND, "num_episodes=1", f"output={folder}"]
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -36,8 +36,8 @@ def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
     assert main(["collect", "verify", f"folder={folder}"]) == 0
     before = (folder / FILE).read_bytes()
     assert main(arguments) == 0 and "already" in capsys.readouterr().out
-    assert main([*WORDS, "num_episodes=2", f"output={folder}"]) == 2
-    assert main([*WORDS, "num_episodes=1", "seed=1", f"output={folder}"]) == 2
+    assert main([*COMMAND, "num_episodes=2", f"output={folder}"]) == 2
+    assert main([*COMMAND, "num_episodes=1", "seed=1", f"output={folder}"]) == 2
     assert (folder / FILE).read_bytes() == before
     with h5py.File(folder / FILE, "r+") as file:
         file["episode_0/actions"][30, 8] *= 0.5
@@ -48,7 +48,7 @@ def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path, capsys):
     (tmp_path / "mine").write_text("mine")
-    assert main([*WORDS, f"output={tmp_path}"]) == 2
+    assert main([*COMMAND, f"output={tmp_path}"]) == 2
     assert "holds other things" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 

@@ -31,8 +31,8 @@ def texts():
 
 def mutate(text, random):
     """The text with one accident: cut, reordered, misnamed, doubled, or a character gone wrong."""
-    words = text.split(" ")
-    spot, other = sorted(random.sample(range(len(words)), 2))
+    tokens = text.split(" ")
+    spot, other = sorted(random.sample(range(len(tokens)), 2))
     lines = text.splitlines()
     match random.randrange(13):
         case 0:
@@ -43,15 +43,15 @@ def mutate(text, random):
             start, end = sorted(random.sample(range(len(text)), 2))
             return text[:start] + text[end:]
         case 3:
-            words[spot], words[other] = words[other], words[spot]
+            tokens[spot], tokens[other] = tokens[other], tokens[spot]
         case 4:
-            words[spot] = words[other]
+            tokens[spot] = tokens[other]
         case 5:
-            words.insert(spot, words[other])
+            tokens.insert(spot, tokens[other])
         case 6:
-            del words[spot]
+            del tokens[spot]
         case 7:
-            words[spot] = random.choice(["nonsense", "?z", "object", ":goal", "and", "=", "-"])
+            tokens[spot] = random.choice(["nonsense", "?z", "object", ":goal", "and", "=", "-"])
         case 8:
             random.shuffle(lines)
             return "\n".join(lines)
@@ -66,9 +66,9 @@ def mutate(text, random):
             start, end = sorted(random.sample(range(len(text)), 2))
             return text[:end] + text[start:]
         case 12:
-            old, new = random.choice(text.split()).strip("()"), random.choice(words).strip("()")
+            old, new = random.choice(text.split()).strip("()"), random.choice(tokens).strip("()")
             return text.replace(old, new, random.choice([1, -1])) if old else text
-    return " ".join(words)
+    return " ".join(tokens)
 
 
 @pytest.mark.parametrize("part", range(10))

@@ -7,7 +7,7 @@ import pytest
 
 from rearrange.sim.home.house import floor_plan
 from rearrange.sim.homes import diversity
-from rearrange.sim.homes.diversity import figures_of, nearest_distances
+from rearrange.sim.homes.diversity import nearest_distances, statistics_of
 from rearrange.sim.homes.layout import layout_ids, make_layout
 
 
@@ -68,10 +68,10 @@ def test_procedural_homes_differ_more_than_variations():
 
 
 def test_figures_of_a_home():
-    home, layout = figures_of("v3_sc3_staging_00"), make_layout("v3_sc3_staging_00")
+    home, layout = statistics_of("v3_sc3_staging_00"), make_layout("v3_sc3_staging_00")
     plan = floor_plan(layout, {})
     assert home.area == pytest.approx(63.0)
     assert home.free_area == pytest.approx((plan.labels == plan.largest).sum() * 0.05**2)
     assert home.num_receptacles == len(layout.receptacles)
     assert 1.0 <= home.detour < 2.0 and home.mean_way < home.longest_way < 20.0
-    assert figures_of("v3_sc3_staging_00") == home
+    assert statistics_of("v3_sc3_staging_00") == home

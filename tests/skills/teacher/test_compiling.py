@@ -43,8 +43,8 @@ print(len(before), sorted(compiled() - before))
 
 @pytest.mark.parametrize("skill", ["OpenDrawer", "Place"])
 def test_workers_find_all_that_they_need_compiled(skill):
-    words = [sys.executable, "-c", LATER, f"rearrange/{skill}-v0"]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-c", LATER, f"rearrange/{skill}-v0"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     count, left = result.stdout.strip().split(" ", 1)
     assert int(count) >= 10 and left == "[]"

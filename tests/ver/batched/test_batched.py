@@ -53,10 +53,10 @@ def batched_pool(make_env=None, start_mode="off", horizon=8, make_envs=None, sta
     return pool
 
 
-def staggered_chains(**words):
+def staggered_chains(**kwargs):
     return batched_pool(
         partial(make_gym, env_id="rearrange/SkillChain-v0", kwargs=CHAIN), "staggered", 20,
-        partial(make_gym_vec, env_id="rearrange/SkillChain-v0", kwargs=CHAIN), **words,
+        partial(make_gym_vec, env_id="rearrange/SkillChain-v0", kwargs=CHAIN), **kwargs,
     )  # fmt: skip
 
 

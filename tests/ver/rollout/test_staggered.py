@@ -18,9 +18,9 @@ class Counted(gymnasium.vector.VectorWrapper):
         super().__init__(env)
         self.num_resets, self.num_steps, self.ends_now = 0, 0, np.zeros(env.num_envs, bool)
 
-    def reset(self, **words):
+    def reset(self, **kwargs):
         self.num_resets += 1
-        return self.env.reset(**words)
+        return self.env.reset(**kwargs)
 
     def step(self, actions):
         self.num_steps += 1

@@ -140,8 +140,8 @@ print(num_interrupted, len(list(folder.iterdir())))
 """
 
 
-def run_python(code, *words):
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+def run_python(code, *arguments):
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -248,7 +248,7 @@ def test_manifest_that_is_none_is_skipped(tmp_path, caplog, content):
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "message"),
     [
         ({"format": "another program's"}, "not one of a checkpoint"),
         ({"format_version": 2}, "format version is 2"),
@@ -268,12 +268,14 @@ def test_manifest_that_is_none_is_skipped(tmp_path, caplog, content):
         ({"more": 1}, "checksum"),
     ],
 )
-def test_manifest_of_wrong_type_or_version_is_skipped_and_says_why(tmp_path, caplog, change, word):
+def test_manifest_of_wrong_type_or_version_is_skipped_and_says_why(
+    tmp_path, caplog, change, message
+):
     save(tmp_path, 1)
     path = save(tmp_path, 2)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     assert load_newest(tmp_path).step == 1
-    assert word in caplog.text
+    assert message in caplog.text
     assert caplog.text.count("\n") == 1
 
 

@@ -75,7 +75,7 @@ def test_a_summary_that_no_training_wrote_is_named(tmp_path, text):
     assert finished_summary(tmp_path / "none", 100) is None
 
 
-def test_words_are_read_or_refused(tmp_path):
+def test_arguments_are_read_or_refused(tmp_path):
     cfg = parse([f"output={tmp_path}", "tasks=pendulum", "ways=serial,sb3", "seeds=4,5", "jobs=2"])
     assert [(one.way, one.seed) for one in cfg.runs()] == [("serial", 4), ("serial", 5)]
     for arguments in ([], ["output=x", "ways=a3c"], ["output=x", "seeds=a"], ["output=x", "lr=1"]):

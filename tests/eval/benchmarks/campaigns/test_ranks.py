@@ -13,7 +13,7 @@ from rearrange.eval.benchmarks.campaigns.ranks import Run, parse
 def fake_training(returns, trained):
     def train(command, run_dir):
         way = "two" if "torch.distributed.run" in command else "one"
-        arguments = dict(word.split("=", 1) for word in command if "=" in word)
+        arguments = dict(argument.split("=", 1) for argument in command if "=" in argument)
         assert int(arguments["num_envs"]) * {"one": 1, "two": 2}[way] == 16
         value = returns[way] + int(arguments["seed"])
         run_dir.mkdir()
@@ -36,10 +36,10 @@ def test_two_ranks_must_not_be_below_one(tmp_path, monkeypatch, two, code):
     monkeypatch.setattr(campaigns, "train", fake_training({"one": 100.0, "two": two}, trained))
     assert campaign_ranks.run(tmp_path, ["cartpole"], [0, 1]) == code
     assert trained == [f"cartpole-{way}-{seed}" for seed in (0, 1) for way in ("one", "two")]
-    figures = json.loads((tmp_path / "campaign.json").read_text())
+    results = json.loads((tmp_path / "campaign.json").read_text())
     # 100 and 101: 100.5 +- 12.706 x 0.7071 / sqrt(2)
-    assert figures["rows"]["cartpole"]["one"]["last"]["low"] == pytest.approx(94.147, abs=1e-3)
-    assert list(figures["checks"].values()) == 2 * [code == 0]
+    assert results["rows"]["cartpole"]["one"]["last"]["low"] == pytest.approx(94.147, abs=1e-3)
+    assert list(results["checks"].values()) == 2 * [code == 0]
     assert campaign_ranks.run(tmp_path, ["cartpole"], [0, 1]) == code and len(trained) == 4
 
 
@@ -56,9 +56,9 @@ def test_the_commands_differ_in_ranks_only(tmp_path):
     assert different == [("num_envs=16", "num_envs=8")]
 
 
-@pytest.mark.parametrize("word", ["tasks=sort", "seeds=a", "output", "jobs=2"])
-def test_words_that_are_none_are_refused(word):
+@pytest.mark.parametrize("argument", ["tasks=sort", "seeds=a", "output", "jobs=2"])
+def test_unknown_arguments_are_refused(argument):
     with pytest.raises(UserError):
-        parse(["output=a", word])
+        parse(["output=a", argument])
     with pytest.raises(UserError, match="output=DIR"):
         parse([])

@@ -30,8 +30,8 @@ def leave_run(one, returns, stale, fresh):
 def fake_training(returns):
     def train(command, **options):
         way = "fill" if WAYS["fill"] in command else "discard"
-        seed = next(int(word[5:]) for word in command if word.startswith("seed="))
-        run_dir = next(word[8:] for word in command if word.startswith("run_dir="))
+        seed = next(int(argument[5:]) for argument in command if argument.startswith("seed="))
+        run_dir = next(argument[8:] for argument in command if argument.startswith("run_dir="))
         one = Run(way, seed, 100, campaign_stale.Path(run_dir))
         fill = {"stale": 0.25, "fresh": 1.5 * FULL}
         leave_run(
@@ -52,12 +52,12 @@ def test_fill_has_to_keep_the_batches_and_not_to_be_below_discard(
     monkeypatch.setattr(campaigns.subprocess, "run", train)
     assert campaign_stale.run(tmp_path, [0, 1], 100) == code
     assert trained == ["fill-0", "discard-0", "fill-1", "discard-1"]
-    figures = json.loads((tmp_path / "campaign.json").read_text())
-    assert figures["checks"]["fill: every batch has its full size"]
-    assert figures["rows"]["fill"]["last"]["mean"] == fill + 0.5
+    results = json.loads((tmp_path / "campaign.json").read_text())
+    assert results["checks"]["fill: every batch has its full size"]
+    assert results["rows"]["fill"]["last"]["mean"] == fill + 0.5
     # 1.5 x FULL of two ranks are fresh, a quarter is not
-    assert figures["rows"]["fill"]["smallest_batch"]["mean"] == pytest.approx(FULL)
-    assert figures["rows"]["discard"]["largest_batch"]["mean"] == pytest.approx(99 / 2)
+    assert results["rows"]["fill"]["smallest_batch"]["mean"] == pytest.approx(FULL)
+    assert results["rows"]["discard"]["largest_batch"]["mean"] == pytest.approx(99 / 2)
     assert ("NO" in (tmp_path / "campaign.md").read_text()) == bool(code)
     assert campaign_stale.run(tmp_path, [0, 1], 100) == code and len(trained) == 4
 
@@ -65,14 +65,14 @@ def test_fill_has_to_keep_the_batches_and_not_to_be_below_discard(
 def test_a_batch_that_shrinks_fails(tmp_path):
     runs = [Run("fill", 0, 100, tmp_path / "fill-0")]
     leave_run(runs[0], [1.0, 2.0], 0.25, 1.4 * FULL)
-    figures = campaign_stale.report(runs, tmp_path)
-    assert figures["checks"] == {"fill: every batch has its full size": False}
+    results = campaign_stale.report(runs, tmp_path)
+    assert results["checks"] == {"fill: every batch has its full size": False}
 
 
-@pytest.mark.parametrize("word", ["seeds=a", "total_steps=1,2", "output", "jobs=2"])
-def test_words_that_are_none_are_refused(word):
+@pytest.mark.parametrize("argument", ["seeds=a", "total_steps=1,2", "output", "jobs=2"])
+def test_unknown_arguments_are_refused(argument):
     with pytest.raises(UserError):
-        parse(["output=a", word])
+        parse(["output=a", argument])
     with pytest.raises(UserError, match="output=DIR"):
         parse([])
 

@@ -90,16 +90,16 @@ def test_bars_table_and_plot(tmp_path, monkeypatch, capsys, changes):
     )
     output = tmp_path / "new" / "scaling.json"
     assert bench_scaling.run(replace(CFG, output=str(output))) == 1
-    figures = json.loads(output.read_text())
-    assert figures["measured"]["8"]["ver"]["efficiency"] == pytest.approx(0.9)
-    bars = figures["bars"]
+    results = json.loads(output.read_text())
+    assert results["measured"]["8"]["ver"]["efficiency"] == pytest.approx(0.9)
+    bars = results["bars"]
     assert bars["8 ranks: ver / nover"]["value"] == pytest.approx(0.9 * 10 / (0.7 * 7))
     assert bars["8 ranks: ver / ddppo"]["value"] == pytest.approx(0.9 * 10 / (0.5 * 4))
     assert not bars["simulation: 1 - its largest error"]["is_met"]
     assert [name for name, bar in bars.items() if not bar["is_met"]] == [
         "simulation: 1 - its largest error"
     ]
-    assert set(figures["simulated"]["32"]) == {"ver", "nover", "ddppo"}
+    assert set(results["simulated"]["32"]) == {"ver", "nover", "ddppo"}
     assert imageio.imread(output.with_suffix(".png")).shape[0] > 300
     printed = capsys.readouterr()
     assert printed.out.count("MISSED") == 1 and "The simulation assumes:" in printed.out
@@ -159,14 +159,14 @@ def test_the_command_measures_ranks_and_goes_on_where_it_was(tmp_path, capsys):
     # Two ranks below torchrun.
     assert cli.main(["bench", "scaling", *arguments]) in (0, 1)  # the machine may be busy
     assert capsys.readouterr().err.count("steps/s") == 2
-    figures = json.loads((tmp_path / "scaling.json").read_text())
+    results = json.loads((tmp_path / "scaling.json").read_text())
     for ranks in ("1", "2"):
-        ver = figures["measured"][ranks]["ver"]
+        ver = results["measured"][ranks]["ver"]
         assert ver["rate"] > 0.0 and ver["rollout_s"] > ver["collect_s"] > 0.0
-    assert len(figures["measured"]["1"]["ver"]["rates_alone"]) == 2
-    assert figures["measured"]["2"]["ver"]["all_reduce_s"] > 0.0
+    assert len(results["measured"]["1"]["ver"]["rates_alone"]) == 2
+    assert results["measured"]["2"]["ver"]["all_reduce_s"] > 0.0
     logs = list((tmp_path / "kept").glob("*/log.txt"))
     before = [log.stat().st_mtime_ns for log in logs]
     assert cli.main(["bench", "scaling", *arguments]) in (0, 1)
     assert [log.stat().st_mtime_ns for log in logs] == before and len(logs) == 1
-    assert json.loads((tmp_path / "scaling.json").read_text())["measured"] == figures["measured"]
+    assert json.loads((tmp_path / "scaling.json").read_text())["measured"] == results["measured"]

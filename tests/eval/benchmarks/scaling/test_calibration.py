@@ -44,7 +44,7 @@ def figure(runs, rates, costs, ranks, table):
 
 
 @pytest.fixture(scope="module")
-def figures(table):
+def measurements(table):
     costs, found = TRUE, {}
     for ranks in (1, 2, 4, 8):
         found[ranks] = {}
@@ -60,18 +60,18 @@ def figures(table):
     return found
 
 
-def test_costs_that_made_the_figures_are_found_again_and_explain_them(table, figures):
-    costs = calibrate(figures, table, ROLLOUTS, WARMUP)
+def test_costs_that_made_the_figures_are_found_again_and_explain_them(table, measurements):
+    costs = calibrate(measurements, table, ROLLOUTS, WARMUP)
     assert costs.hop_s == pytest.approx(TRUE.hop_s) and costs.bytes_s == pytest.approx(TRUE.bytes_s)
     assert costs.rollout_s == pytest.approx(TRUE.rollout_s, rel=1e-6)
     assert costs.batch_s == pytest.approx(TRUE.batch_s, abs=2e-4)
-    apart = errors(figures, table, costs, ROLLOUTS, WARMUP)
+    apart = errors(measurements, table, costs, ROLLOUTS, WARMUP)
     # steps are whole: where one rollout ends a little otherwise, the next ones do too
     assert max(abs(error) for ways in apart.values() for error in ways.values()) < 0.03
 
 
-def test_a_machine_that_is_slower_with_many_ranks_shows_as_an_error(table, figures):
-    slower = {8: {"ver": replace(figures[8]["ver"], rate=0.8 * figures[8]["ver"].rate)}}
+def test_a_machine_that_is_slower_with_many_ranks_shows_as_an_error(table, measurements):
+    slower = {8: {"ver": replace(measurements[8]["ver"], rate=0.8 * measurements[8]["ver"].rate)}}
     apart = errors(slower, table, TRUE, ROLLOUTS, WARMUP)
     assert apart[8]["ver"] == pytest.approx(0.25)
 

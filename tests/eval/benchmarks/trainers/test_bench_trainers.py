@@ -31,12 +31,14 @@ def rates(ver=470.0, ddppo=145.0, nover=350.0, ideal=480.0):
 
 def test_rates_leave_out_the_warm_up_and_shares_are_weighted_by_time():
     # after the warm-up, which ended at 10 s: 100 steps in 1 s, then 100 in 3 s
-    figures = bench_trainers.figures_of([line(10, 0, 0), line(11, 0.8, 0), line(14, 0.4, 0.4)], 100)
-    assert figures["mean"] == 50.0 and figures["max"] == 100.0
-    assert figures["windows_s"] == [1, 3]
-    assert figures["phases"]["env"] == pytest.approx(0.5)  # (0.8 x 1 + 0.4 x 3) / 4
-    assert figures["phases"]["learn"] == pytest.approx(0.3)
-    assert sum(figures["phases"].values()) == pytest.approx(1.0)
+    rates = bench_trainers.measured_rates(
+        [line(10, 0, 0), line(11, 0.8, 0), line(14, 0.4, 0.4)], 100
+    )
+    assert rates["mean"] == 50.0 and rates["max"] == 100.0
+    assert rates["windows_s"] == [1, 3]
+    assert rates["phases"]["env"] == pytest.approx(0.5)  # (0.8 x 1 + 0.4 x 3) / 4
+    assert rates["phases"]["learn"] == pytest.approx(0.3)
+    assert sum(rates["phases"].values()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +51,13 @@ def test_rates_leave_out_the_warm_up_and_shares_are_weighted_by_time():
     ],
 )
 def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_path, capsys):
-    figures = {
+    results = {
         "workloads": {
             "straggler": rates(**worse),
             "pick": {"ver": {"mean": 100.0}, "async": {"mean": 99.0}, "sb3": {"error": "it died"}},
         }
     }
-    monkeypatch.setattr(bench_trainers, "measure", lambda *arguments: figures)
+    monkeypatch.setattr(bench_trainers, "measure", lambda *arguments: results)
     output = tmp_path / "bench.json"
     code = bench_trainers.run(BenchTrainersCfg(output=str(output), peers="none"))
     assert code == bool(missed)
@@ -67,7 +69,7 @@ def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize(
-    "setting, words",
+    "setting, message",
     [
         ({"workloads": "straggler,flying"}, "workloads"),
         ({"modes": "ver,impala"}, "modes"),
@@ -77,10 +79,10 @@ def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_p
         ({"peers": "sample_factory", "peers_python": sys.executable}, "peers_python"),
     ],
 )
-def test_a_wrong_name_is_one_clear_line_before_anything_runs(setting, words, monkeypatch):
+def test_a_wrong_name_is_one_clear_line_before_anything_runs(setting, message, monkeypatch):
     monkeypatch.setattr(bench_trainers, "measure", None)
     monkeypatch.setitem(peers.PEERS, "sample_factory", ("no.module", "no_such_package"))
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match=message):
         bench_trainers.run(BenchTrainersCfg(**setting))
 
 
@@ -126,9 +128,9 @@ def test_the_bench_runs_on_sleeping_and_on_real_environments(tmp_path):
         workloads="straggler,pick", num_envs=2, num_steps=8, num_rollouts=2, home_rollouts=1,
         camera_size=16, policy="mlp_lstm", peers="none", keep_dir=str(tmp_path / "runs"),
     )  # fmt: skip
-    figures = bench_trainers.measure(cfg, ["straggler", "pick"], ["ver", "ddppo", "async"], [])
-    json.dumps(figures, allow_nan=False)
-    for name, modes in figures["workloads"].items():
+    results = bench_trainers.measure(cfg, ["straggler", "pick"], ["ver", "ddppo", "async"], [])
+    json.dumps(results, allow_nan=False)
+    for name, modes in results["workloads"].items():
         for mode in ("ver", "ddppo", "async"):
             assert modes[mode]["mean"] > 0 and sum(modes[mode]["phases"].values()) <= 1.01, name
     with pytest.raises(UserError, match="keep_dir"):
