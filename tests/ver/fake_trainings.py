@@ -21,6 +21,7 @@ from rearrange.ver.rollout.report import CollectReport, NonFinite
 from rearrange.ver.run.metrics import SilentLog
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.update.learner import Step
 from rearrange.ver.update.ppo_learner import PPO
 from rearrange.ver.workers.environment_worker import episode_seed
 from rearrange.ver.workers.pool import TooManyRestarts
@@ -88,9 +89,9 @@ class AccountLearner(PPO):
         )
         return metrics
 
-    def _step(self, storage, part):
+    def _step(self, storage, part, is_first):
         self._rows.append(part.rows)
-        return {}
+        return Step({})
 
 
 class AccountPolicy(FakePolicy):
