@@ -1,6 +1,7 @@
 """What a policy samples actions from, and the layers that make them.
 
-    box:       independent Gaussians, mean in [-1, 1] through tanh, log-std a parameter of its own
+    box:       independent Gaussians, mean in [-1, 1] through tanh, log-std a parameter of its own;
+               switches among them, of which the sign counts, are yes or no
     discrete:  one categorical distribution per action dimension
 
 `sample`, `mode`, `log_prob`, `entropy` are the same for both; actions are [B, A], the other two
@@ -21,6 +22,7 @@ from rearrange.ver.workers.spaces import ActionSpec
 
 MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0  # M3 (Gu et al. 2023), released configuration
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+SHARPNESS = 16.0  # a mean of 0.5 leaves the other side 3 in 10,000
 ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are all near the middle
 
 
@@ -49,6 +51,41 @@ class DiagonalGaussian:
         """1/2 + log(2 pi) / 2 + log std, summed over the dimensions: [B]."""
         total = self.log_std.sum() + (0.5 + HALF_LOG_TWO_PI) * self.mean.shape[-1]
         return total.expand(self.mean.shape[0])
+
+
+class SwitchedGaussian(DiagonalGaussian):
+    """The same, but for switches, dimensions of which the environment takes the sign alone.
+
+    They are +1 or -1, +1 with the probability sigmoid(SHARPNESS mean). A Gaussian that never
+    crosses 0 drifts there by the noise of its gradient, which no reward holds back; the gradient
+    of a switch that is sure is 0.
+    """
+
+    def __init__(self, mean: Tensor, log_std: Tensor, switches: Tensor) -> None:
+        super().__init__(mean, log_std)
+        self.switches = switches  # [A] bool
+        self.logits = SHARPNESS * mean[:, switches]
+
+    def sample(self) -> Tensor:
+        drawn = super().sample()
+        with torch.no_grad():
+            drawn[:, self.switches] = 2.0 * torch.bernoulli(self.logits.sigmoid()) - 1.0
+        return drawn
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        others = ~self.switches
+        gaussians = DiagonalGaussian(self.mean[:, others], self.log_std[others])
+        signs = torch.where(action[:, self.switches] > 0.0, 1.0, -1.0)
+        of_switches = nn.functional.logsigmoid(signs * self.logits).sum(-1)
+        return gaussians.log_prob(action[:, others]) + of_switches
+
+    def entropy(self) -> Tensor:
+        others = ~self.switches
+        gaussians = DiagonalGaussian(self.mean[:, others], self.log_std[others]).entropy()
+        on, off = self.logits, -self.logits
+        each = -(on.sigmoid() * nn.functional.logsigmoid(on))
+        each = each - off.sigmoid() * nn.functional.logsigmoid(off)
+        return gaussians + each.sum(-1)
 
 
 class Categoricals:
@@ -87,10 +124,12 @@ Distribution = DiagonalGaussian | Categoricals
 class GaussianHead(nn.Module):
     """Features [B, H] -> DiagonalGaussian over the box `spec`.
 
-    `initial_means`, one for each dimension, are where the means begin; empty: at 0.
+    `initial_means`, one for each dimension, are where the means begin; empty: at 0. Of the
+    dimensions `switches` the sign alone counts.
     """
 
     bounded: Tensor  # [A] bool
+    switches: Tensor  # [A] bool
 
     def __init__(
         self,
@@ -98,8 +137,17 @@ class GaussianHead(nn.Module):
         spec: ActionSpec,
         initial_log_std: float,
         initial_means: Sequence[float] = (),
+        switches: Sequence[int] = (),
     ) -> None:
         super().__init__()
+        if not set(switches) <= set(range(spec.size)):
+            raise ValueError(
+                f"switches must be among the action's dimensions, 0 to {spec.size - 1}, got "
+                f"{list(switches)}"
+            )
+        self.has_switches = bool(switches)
+        is_switch = torch.tensor([n in switches for n in range(spec.size)])
+        self.register_buffer("switches", is_switch, persistent=False)
         self.linear = _actor_layer(features, spec.size)
         self.log_std = nn.Parameter(torch.full((spec.size,), float(initial_log_std)))
         # [-1, 1] is the whole range of a bounded dimension; an unbounded one has no such range.
@@ -126,7 +174,10 @@ class GaussianHead(nn.Module):
         mean = self.linear(features)
         squashed = mean.tanh()
         mean = squashed if self.is_bounded else torch.where(self.bounded, squashed, mean)
-        return DiagonalGaussian(mean, self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD))
+        log_std = self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
+        if self.has_switches:
+            return SwitchedGaussian(mean, log_std, self.switches)
+        return DiagonalGaussian(mean, log_std)
 
 
 class CategoricalHead(nn.Module):
@@ -145,11 +196,17 @@ class CategoricalHead(nn.Module):
 
 
 def action_head(
-    features: int, spec: ActionSpec, initial_log_std: float, initial_means: Sequence[float] = ()
+    features: int,
+    spec: ActionSpec,
+    initial_log_std: float,
+    initial_means: Sequence[float] = (),
+    switches: Sequence[int] = (),
 ) -> GaussianHead | CategoricalHead:
-    """The layer that fits the kind of action; the last two are for Gaussians."""
+    """The layer that fits the kind of action; the last three are for Gaussians."""
     if spec.kind == "box":
-        return GaussianHead(features, spec, initial_log_std, initial_means)
+        return GaussianHead(features, spec, initial_log_std, initial_means, switches)
+    if switches:
+        raise ValueError(f"switches are of Box actions, got {list(switches)} for a {spec.kind} one")
     return CategoricalHead(features, spec)
 
 

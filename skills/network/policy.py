@@ -94,7 +94,7 @@ class SkillPolicy(nn.Module):
         trunks = [Trunk(self.embedding.size, cfg) for _ in range(num_trunks)]
         self.trunks = nn.ModuleList(trunks)
         self.actor = action_head(
-            trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means
+            trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means, cfg.switches
         )
         self.critic = nn.Linear(trunks[-1].size, 1)
         nn.init.orthogonal_(self.critic.weight)

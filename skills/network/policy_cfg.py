@@ -52,6 +52,8 @@ class PolicyCfg:
     """Of the Gaussians at the start, in units in which [-1, 1] is the whole range."""
     initial_means: list[float] = field(default_factory=list)
     """Of the same, one for each dimension of the action, inside (-1, 1). Empty: 0."""
+    switches: list[int] = field(default_factory=list)
+    """Dimensions of a Box action of which the sign alone counts: drawn as yes or no."""
     normalize_observations: bool = False
     """Vector observations by their running mean and standard deviation."""
     precision: str = "float32"

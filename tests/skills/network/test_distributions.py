@@ -10,9 +10,11 @@ import torch
 
 from rearrange.skills.network.distributions import (
     MAX_LOG_STD,
+    SHARPNESS,
     Categoricals,
     DiagonalGaussian,
     GaussianHead,
+    SwitchedGaussian,
     action_head,
 )
 from rearrange.ver.workers.spaces import ActionSpec
@@ -46,6 +48,43 @@ def test_samples_have_mean_and_deviation_and_are_not_clipped():
     torch.testing.assert_close(sample.mean(0), mean, atol=0.03, rtol=0)
     torch.testing.assert_close(sample.std(0), log_std.exp(), atol=0.03, rtol=0)
     assert sample.max() > 2.0
+
+
+def test_switches_agree_with_torch_and_are_drawn_as_often_as_they_should():
+    torch.manual_seed(0)
+    mean, log_std = torch.tensor([[0.3, 0.05, -0.02]]), torch.tensor([-1.0, 9.0, 9.0])
+    ours = SwitchedGaussian(mean, log_std, torch.tensor([False, True, True]))
+    gaussian = torch.distributions.Normal(mean[:, :1], log_std[:1].exp())
+    switches = torch.distributions.Bernoulli(logits=SHARPNESS * mean[:, 1:])
+    action = torch.tensor([[0.1, 1.0, -1.0]])
+    expected = gaussian.log_prob(action[:, :1]).sum(-1)
+    expected = expected + switches.log_prob(torch.tensor([[1.0, 0.0]])).sum(-1)
+    torch.testing.assert_close(ours.log_prob(action), expected)
+    entropy = gaussian.entropy().sum(-1) + switches.entropy().sum(-1)
+    torch.testing.assert_close(ours.entropy(), entropy)
+    assert torch.equal(ours.mode(), mean)
+    many = SwitchedGaussian(mean.expand(20_000, 3), log_std, ours.switches).sample()
+    assert set(many[:, 1:].unique().tolist()) == {-1.0, 1.0}
+    share = (many[:, 1:] > 0.0).float().mean(0)
+    torch.testing.assert_close(share, switches.probs[0], atol=0.02, rtol=0)  # 5 standard errors
+
+
+def test_a_switch_that_is_sure_is_left_alone():
+    """Where a Gaussian's gradient is the noise that it was drawn with."""
+    mean = torch.tensor([[-0.9]], requires_grad=True)
+    for kind, largest in ((DiagonalGaussian, 1.0), (SwitchedGaussian, 1e-4)):
+        args = (torch.ones(1, dtype=torch.bool),) if kind is SwitchedGaussian else ()
+        torch.manual_seed(1)
+        drawn = kind(mean, torch.tensor([-2.0]), *args)
+        (gradient,) = torch.autograd.grad(drawn.log_prob(drawn.sample()).sum(), mean)
+        assert (gradient.abs().item() > largest) == (kind is DiagonalGaussian)
+
+
+def test_switches_are_dimensions_of_the_action():
+    head = GaussianHead(4, box([-1, -1], [1, 1]), -1.0, switches=[1])
+    assert head(torch.zeros(2, 4)).sample()[:, 1].abs().tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match=r"0 to 1, got \[2\]"):
+        GaussianHead(4, box([-1, -1], [1, 1]), -1.0, switches=[2])
 
 
 def test_categoricals_agree_with_torch():
