@@ -65,6 +65,7 @@ class SwitchedGaussian(DiagonalGaussian):
         super().__init__(mean, log_std)
         self.switches = switches  # [A] bool
         self.logits = SHARPNESS * mean[:, switches]
+        self.others = DiagonalGaussian(mean[:, ~switches], log_std[~switches])
 
     def sample(self) -> Tensor:
         drawn = super().sample()
@@ -73,19 +74,16 @@ class SwitchedGaussian(DiagonalGaussian):
         return drawn
 
     def log_prob(self, action: Tensor) -> Tensor:
-        others = ~self.switches
-        gaussians = DiagonalGaussian(self.mean[:, others], self.log_std[others])
-        signs = torch.where(action[:, self.switches] > 0.0, 1.0, -1.0)
-        of_switches = nn.functional.logsigmoid(signs * self.logits).sum(-1)
-        return gaussians.log_prob(action[:, others]) + of_switches
+        is_on = (action[:, self.switches] > 0.0).to(self.logits.dtype)
+        return self.others.log_prob(action[:, ~self.switches]) - self._surprise(is_on)
 
     def entropy(self) -> Tensor:
-        others = ~self.switches
-        gaussians = DiagonalGaussian(self.mean[:, others], self.log_std[others]).entropy()
-        on, off = self.logits, -self.logits
-        each = -(on.sigmoid() * nn.functional.logsigmoid(on))
-        each = each - off.sigmoid() * nn.functional.logsigmoid(off)
-        return gaussians + each.sum(-1)
+        return self.others.entropy() + self._surprise(self.logits.sigmoid())
+
+    def _surprise(self, share_on: Tensor) -> Tensor:
+        """-log of the probability, expected where switches are on so often, summed: [B]."""
+        loss = nn.functional.binary_cross_entropy_with_logits
+        return loss(self.logits, share_on, reduction="none").sum(-1)
 
 
 class Categoricals:

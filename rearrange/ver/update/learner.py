@@ -80,29 +80,31 @@ class Learner(Algorithm):
         for group in self.optimizer.param_groups:
             group["lr"] = cfg.learning_rate * turn.lr_factor
         stats: dict[str, list[float]] = defaultdict(list)
-        is_over = False
-        for one in self._passes(storage, sequences):
-            parts = minibatch_rows(
-                *one.sequences, cfg.num_minibatches, self.rng, cfg.max_sequence_length
-            )
-            for part in parts:
-                is_over = turn.should_cut()
-                if is_over:
-                    break
-                step = self._step(one.rows, part, is_first=not stats)
-                turn.after_step()
-                for name, value in step.metrics.items() if one.is_told_of else ():
-                    stats[name].append(value)
-                is_over = step.is_last
-                if is_over:
-                    break
-            if is_over:
+        for one, part in self._parts(storage, sequences):
+            if turn.should_cut():
+                break
+            step = self._step(one.rows, part, is_first=not stats)
+            turn.after_step()
+            for name, value in step.metrics.items() if one.is_told_of else ():
+                stats[name].append(value)
+            if step.is_last:
                 break
         fresh = torch.from_numpy(fresh_sequences(storage, sequences).rows).to(self.device)
         seen = {name: array[fresh] for name, array in storage.observation.items()}
         self.policy.observe(seen, self.ranks.gather_rows)
         metrics = {name: float(np.mean(values)) for name, values in stats.items()}
         return metrics | self._metrics(storage, sequences, turn, stats)
+
+    def _parts(
+        self, storage: RolloutStorage, sequences: Sequences
+    ) -> Iterator[tuple[Pass, PackedRows]]:
+        """The minibatches of all passes, cut when their pass begins."""
+        cfg = self.cfg.ppo
+        for one in self._passes(storage, sequences):
+            for part in minibatch_rows(
+                *one.sequences, cfg.num_minibatches, self.rng, cfg.max_sequence_length
+            ):
+                yield one, part
 
     # --- what they differ in -------------------------------------------------------------------
 
