@@ -58,7 +58,8 @@ class SwitchedGaussian(DiagonalGaussian):
 
     They are +1 or -1, +1 with the probability sigmoid(SHARPNESS mean). A Gaussian that never
     crosses 0 drifts there by the noise of its gradient, which no reward holds back; the gradient
-    of a switch that is sure is 0.
+    of a switch that is sure is 0. The policy sees its previous action: the most likely one too is
+    +1 or -1, or it would act on inputs that it never had in training.
     """
 
     def __init__(self, mean: Tensor, log_std: Tensor, switches: Tensor) -> None:
@@ -72,6 +73,10 @@ class SwitchedGaussian(DiagonalGaussian):
         with torch.no_grad():
             drawn[:, self.switches] = 2.0 * torch.bernoulli(self.logits.sigmoid()) - 1.0
         return drawn
+
+    def mode(self) -> Tensor:
+        is_on = self.mean > 0.0
+        return torch.where(self.switches, 2.0 * is_on - 1.0, self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
         is_on = (action[:, self.switches] > 0.0).to(self.logits.dtype)

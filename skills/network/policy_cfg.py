@@ -127,8 +127,11 @@ PRESETS = {
 
 
 def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
-    """The sizes and choices as files hold them: the network only where it is another than ours."""
+    """The sizes and choices as files hold them: network and switches only where there are others
+    than ours."""
     values = asdict(cfg)
     if cfg.network == STANDARD:
         del values["network"]
+    if not cfg.switches:
+        del values["switches"]
     return values

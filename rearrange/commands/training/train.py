@@ -61,7 +61,7 @@ from rearrange.ver.workers.pool import TooManyRestarts
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 # How a network is computed or begins and not what it is: may change when a training goes on.
-FREE_POLICY_SETTINGS = ("name", "precision", "compile", "initial_means", "switches")
+FREE_POLICY_SETTINGS = ("name", "precision", "compile", "initial_means")
 
 
 def run(settings: AnyRunCfg) -> int:
