@@ -31,7 +31,7 @@ from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
-from rearrange.tasks.rules.task import Outcome
+from rearrange.tasks.rules.task import Outcome, read_success_scale
 
 MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
 # Ways between many rooms are longer: where HAB's home is crossed in 10 m, these take up to 20 m.
@@ -66,6 +66,9 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: instead of the task's own limit.
         starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
             of them begin within reach: for training, see `generate`.
+        success_scale: what success asks of distances, angles and joints, as a share of the
+            benchmark's thresholds, 0.5 to 1: for training, so that a stop on the edge of what
+            counts fails.
         homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`, "mixed"
             for one of either set with equal chances, or the JSON file of a home, see `homes.own`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
@@ -92,6 +95,7 @@ class RearrangeEnv(gymnasium.Env):
         action_space: str = "full",
         max_episode_steps: int | None = None,
         starts: str = "task",
+        success_scale: float = 1.0,
         homes: str = HAB,
         index_offset: int = 0,
         index_stride: int = 1,
@@ -113,6 +117,7 @@ class RearrangeEnv(gymnasium.Env):
         self.split, self.observation_delay = split, observation_delay
         if starts not in STARTS:
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
+        self.task.success_scale = read_success_scale(success_scale)
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         check_homes(homes)

@@ -11,6 +11,7 @@ from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.ranges import CAMERA_ONLY
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
+from rearrange.tasks.rules.task import MIN_SUCCESS_SCALE
 
 BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
 """What environments were like before they had an option: files from then do not say so."""
@@ -67,6 +68,7 @@ def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
             None if node.value is None else node.integer(1, MAX_WHOLE)
         ),
         "starts": lambda node: node.text(STARTS),
+        "success_scale": lambda node: node.number(MIN_SUCCESS_SCALE, 1.0),
         "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
     }
     options = _before(env_id)

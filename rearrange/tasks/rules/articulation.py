@@ -90,13 +90,14 @@ class ArticulationTask(Task):
         return reward, mishap
 
     def _is_reached(self, sim: Simulation) -> bool:
-        position = sim.joint_position(self._joint)
+        position, tolerance = sim.joint_position(self._joint), self.success_scale * TOLERANCE
         if self._spec.is_opening:
-            return position >= self._spec.target - TOLERANCE
-        return abs(position) < TOLERANCE
+            return position >= self._spec.target - tolerance
+        return abs(position) < tolerance
 
     def is_goal_reached(self, sim: Simulation) -> bool:
-        return self._is_reached(sim) and not sim.is_holding and ee_to_rest(sim) < EE_AT_REST
+        is_at_rest = ee_to_rest(sim) < self.success_scale * EE_AT_REST
+        return self._is_reached(sim) and not sim.is_holding and is_at_rest
 
 
 _CLOSING = Rules(max_episode_steps=200, violation_penalty=10.0, violation_ends=True)

@@ -56,7 +56,8 @@ class NavigateTask(Task):
 
     def is_goal_reached(self, sim: Simulation) -> bool:
         distance, angle = distance_and_angle(sim.base_pose, self._goal)
-        return distance < SUCCESS_DISTANCE and angle < SUCCESS_ANGLE
+        scale = self.success_scale
+        return distance < scale * SUCCESS_DISTANCE and angle < scale * SUCCESS_ANGLE
 
 
 def distance_and_angle(base: tuple[float, float, float], point) -> tuple[float, float]:

@@ -56,4 +56,5 @@ class PickTask(Task):
         return DISTANCE_COEF * self._closer.step(distance), None
 
     def is_goal_reached(self, sim: Simulation) -> bool:
-        return sim.held_object == self._object and ee_to_rest(sim) < EE_AT_REST
+        is_at_rest = ee_to_rest(sim) < self.success_scale * EE_AT_REST
+        return sim.held_object == self._object and is_at_rest

@@ -45,7 +45,8 @@ class PlaceTask(Task):
     def progress(self, sim: Simulation) -> tuple[float, str | None]:
         distance = self._distance(sim)
         is_holding = sim.is_holding
-        is_returning = distance < AT_GOAL and not is_holding
+        is_at_goal = distance < self.success_scale * AT_GOAL
+        is_returning = is_at_goal and not is_holding
         reward = 0.0
         if not is_holding and not self._is_released:
             self._is_released = True
@@ -56,7 +57,7 @@ class PlaceTask(Task):
             self._is_returning = is_returning
             self._closer.forget()
         gained = self._closer.step(ee_to_rest(sim) if is_returning else distance)
-        if is_returning or distance >= AT_GOAL:
+        if is_returning or not is_at_goal:
             reward += DISTANCE_COEF * gained
         return reward, None
 
@@ -65,4 +66,6 @@ class PlaceTask(Task):
         return object_to_goal(sim, self._target)
 
     def is_goal_reached(self, sim: Simulation) -> bool:
-        return not sim.is_holding and self._distance(sim) < AT_GOAL and ee_to_rest(sim) < EE_AT_REST
+        scale = self.success_scale
+        is_at_goal = self._distance(sim) < scale * AT_GOAL
+        return not sim.is_holding and is_at_goal and ee_to_rest(sim) < scale * EE_AT_REST

@@ -13,13 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rearrange.errors import UserError
 from rearrange.sim.simulation import Simulation
+from rearrange.system.checked_json import quoted
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.rewards import force_penalty
 
 HANDLE_SENSORS = ("marker_rel_pos", "marker_js")
 """HAB's tasks had them in Habitat-lab 0.2.2, and have them here if they are asked for."""
+MIN_SUCCESS_SCALE = 0.5
 EE_AT_REST = 0.15  # m, end effector to its resting point
 
 
@@ -75,6 +79,14 @@ def check_task(name: str, task: Any) -> Task:
     return task
 
 
+def read_success_scale(value: Any) -> float:
+    """`success_scale` as a float; UserError otherwise."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not MIN_SUCCESS_SCALE <= value <= 1.0:
+        raise UserError(f"success_scale must lie in [{MIN_SUCCESS_SCALE}, 1], got {quoted(value)}")
+    return float(value)
+
+
 class Task:
     """Base of the tasks. A subclass fills in `start`, `progress` and `is_goal_reached`."""
 
@@ -86,6 +98,9 @@ class Task:
         self.handle_sensors = handle_sensors
         """Those that an environment has beside `sensors` only if asked to."""
         self.num_targets, self.num_markers = num_targets, num_markers
+        self.success_scale = 1.0
+        """What success asks of distances, angles and joints, as a share of the benchmark's
+        thresholds: below 1 for training alone."""
         self.stages: dict[str, bool] = {}
         """Stages reached so far in the episode; only the home tasks have some."""
 

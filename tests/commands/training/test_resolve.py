@@ -144,7 +144,7 @@ def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     arguments = ["pick", "stage=cells_ver", "run_dir=OUT/cells_ver"]
     cfg = load_training("train-skill", arguments)
     assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
-    assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-7.5, -2.1)  # of the stage
+    assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-6.1, -2.1)  # of the stage
     assert (cfg.num_steps, cfg.policy.has_levelled) == (512, True)  # of the recipe
     assert cfg.env_kwargs == {"ranges": "camera", "starts": "varied", "depth": False}
     given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]
