@@ -27,8 +27,9 @@ from rearrange.ver.workers.spaces import write_observation
 
 HOME_OPTIONS = {"split": "val", "seed": 0}
 """What `make_env` makes an environment of the home with, unless told otherwise."""
-BENCHMARK_RULES = {"success_scale": 1.0}
-"""What success asks for, however hard a training made it."""
+BENCHMARK_RULES = {"success_scale": 1.0, "starts": "task", "homes": "hab"}
+"""Where the benchmark's episodes take place, where they begin and what their success asks for,
+however a training varied that."""
 
 
 def load_skill(
@@ -74,9 +75,9 @@ class TrainedPolicy:
     def make_env(self, **options: Any) -> gymnasium.Env:
         """An environment as it was trained in, with `options` changed or added.
 
-        Of the home: of split "val" and seed 0, and with the benchmark's rules of success, unless
-        `options` say otherwise. Raises UserError for
-        options that the environment does not take.
+        Of the home: of split "val" and seed 0, in the benchmark's homes, from its starts and by its
+        rules of success, unless `options` say otherwise. Raises UserError for options that the
+        environment does not take.
         """
         is_home = find_id(self.env_id) in TASK_OF_ID
         kwargs = dict(self.env_kwargs)

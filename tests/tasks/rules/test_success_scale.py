@@ -39,9 +39,11 @@ def test_closing_asks_for_so_much_of_the_joint():
 
 def test_a_trained_skill_is_judged_by_the_benchmarks_rules():
     skill = load_skill("close_drawer")
-    skill.env_kwargs["success_scale"] = 0.8
-    assert skill.make_env().unwrapped.task.success_scale == 1.0
-    assert skill.make_env(success_scale=0.9).unwrapped.task.success_scale == 0.9
+    skill.env_kwargs |= {"success_scale": 0.8, "homes": "procedural"}
+    env = skill.make_env().unwrapped
+    assert (env.task.success_scale, env.homes) == (1.0, "hab")
+    env = skill.make_env(success_scale=0.9, homes="mixed").unwrapped
+    assert (env.task.success_scale, env.homes) == (0.9, "mixed")
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.4, 1.1, math.nan, "0.9", None, True])
