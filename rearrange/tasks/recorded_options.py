@@ -15,6 +15,8 @@ from rearrange.tasks.rules.task import MIN_SUCCESS_SCALE
 
 BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
 """What environments were like before they had an option: files from then do not say so."""
+NOT_LEARNED = ("render_mode",)
+"""Options that a policy learns nothing from."""
 
 
 def to_record(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +32,7 @@ def to_record(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in options.items()
-        if name not in BEFORE or BEFORE[name] != value
+        if name not in NOT_LEARNED and (name not in BEFORE or BEFORE[name] != value)
     }
 
 

@@ -105,12 +105,16 @@ class TrainedPolicy:
 
         Args:
             observation: as the environment gives it, or a mapping with at least what it looks at.
+                Pictures may have a whole number of times as many pixels a side.
         """
         return self._action.to_env(self._choose(self._arrays(observation)))
 
     def _arrays(self, observation: Any) -> dict[str, Any]:
         if isinstance(observation, Mapping) and all(name in observation for name in self._specs):
-            return {name: observation[name] for name in self._specs}
+            return {
+                name: fit_picture(observation[name], spec.shape)
+                for name, spec in self._specs.items()
+            }
         if self._space is None:  # numbers that are choices, and the like
             self._space = read_spaces(self.env_id, self.env_kwargs)[0]
         arrays = {
@@ -160,6 +164,24 @@ class LearnedPolicy(TrainedPolicy):
         action = np.zeros(ACTION_SIZE, np.float32)
         action[self._slots] = super().act({name: observation[name] for name in self.observation})
         return action
+
+
+def fit_picture(value: Any, shape: tuple[int, ...]) -> Any:
+    """A picture with fewer pixels: the mean of each block of them, as Habitat makes pictures smaller.
+
+    Args:
+        value: [k * H, k * W, C] float, for a whole k; anything else is given back as it is.
+        shape: (H, W, C).
+    """
+    picture = np.asarray(value)
+    if picture.shape == shape or picture.ndim != 3 or len(shape) != 3 or picture.dtype.kind != "f":
+        return value
+    height, width, channels = shape
+    factor = picture.shape[0] // height
+    if factor < 2 or picture.shape != (factor * height, factor * width, channels):
+        return value
+    blocks = picture.reshape(height, factor, width, factor, channels)
+    return blocks.mean(axis=(1, 3), dtype=picture.dtype)
 
 
 def _dtype(dtype: np.dtype) -> torch.dtype:

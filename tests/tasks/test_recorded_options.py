@@ -17,6 +17,7 @@ from rearrange.tasks.rules.names import SKILL_TASKS
         {"handle_sensors": True},
         {"motor_lead": 0.15},
         {"motor_lead": 0.3},
+        {"render_mode": "rgb_array"},
     ],
 )
 def test_what_is_recorded_makes_the_same_environment(task, given):

@@ -1,0 +1,32 @@
+"""A policy in front of a camera with more pixels than the one it learned with."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rearrange import load_skill
+from rearrange.skills.deployed.learned import fit_picture
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_blocks_of_pixels_become_their_mean(factor):
+    picture = np.random.default_rng(0).random((4 * factor, 5 * factor, 2), np.float32)
+    pooled = torch.nn.functional.avg_pool2d(torch.from_numpy(picture).permute(2, 0, 1), factor)
+    fitted = fit_picture(picture, (4, 5, 2))
+    assert fitted.dtype == np.float32
+    np.testing.assert_allclose(fitted, pooled.permute(1, 2, 0).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 1), (6, 8, 1), (2, 2, 1), (8, 8, 3), (8, 8)])
+def test_what_is_no_whole_multiple_stays_as_it_is(shape):
+    picture = np.zeros(shape, np.float32)
+    assert fit_picture(picture, (4, 4, 1)) is picture
+
+
+def test_pick_acts_in_the_environment_as_gymnasium_makes_it():
+    env, skill = gymnasium.make("rearrange/Pick-v0", seed=0, split="val"), load_skill("pick")
+    observation, _ = env.reset(options={"index": 0})
+    side = observation["head_depth"].shape[0]
+    assert side > skill.env_kwargs["camera_size"]
+    assert env.action_space.contains(skill.act(observation))
