@@ -343,15 +343,16 @@ class RearrangeEnv(gymnasium.Env):
         )
         if is_whole and math.isfinite(outcome.reward):
             return
-        what = f"reward {outcome.reward}"
-        if not is_whole:
-            what = f"MuJoCo warnings {data.warning.number.tolist()}, or positions not finite"
         episode = self.episode
         assert episode is not None
-        raise RuntimeError(
-            f"the world is broken ({what}): task {episode.task}, split {episode.split}, seed "
-            f"{episode.seed}, episode {episode.index}, step {self._num_steps}"
+        place = (
+            f"task {episode.task}, split {episode.split}, seed {episode.seed}, "
+            f"episode {episode.index}, step {self._num_steps}"
         )
+        if is_whole:
+            raise UserError(f"the reward must be a finite number, got {outcome.reward}: {place}")
+        what = f"MuJoCo warnings {data.warning.number.tolist()}, or positions not finite"
+        raise RuntimeError(f"the world is broken ({what}): {place}")
 
 
 def _restored(

@@ -167,7 +167,7 @@ class LearnedPolicy(TrainedPolicy):
 
 
 def fit_picture(value: Any, shape: tuple[int, ...]) -> Any:
-    """A picture with fewer pixels: the mean of each block of them, as Habitat makes pictures smaller.
+    """A picture with fewer pixels: the mean of each block, as Habitat makes pictures smaller.
 
     Args:
         value: [k * H, k * W, C] float, for a whole k; anything else is given back as it is.

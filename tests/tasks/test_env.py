@@ -227,3 +227,17 @@ def test_a_worker_loads_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_a_reward_that_is_no_number_is_named_with_its_place(monkeypatch):
+    env = make_env("navigate", split="val", seed=0, depth=False)
+    env.reset(options={"index": 2})
+    step = env.task.step
+
+    def spoilt(sim, is_stop):
+        return step(sim, is_stop)._replace(reward=float("nan"))
+
+    monkeypatch.setattr(env.task, "step", spoilt)
+    where = "task navigate, split val, seed 0, episode 2, step 1"
+    with pytest.raises(UserError, match=f"reward must be a finite number, got nan: {where}"):
+        env.step(env.action_space.sample())
