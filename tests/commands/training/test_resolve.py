@@ -146,7 +146,7 @@ def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
     assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-6.1, -2.1)  # of the stage
     assert (cfg.num_steps, cfg.policy.has_levelled) == (512, True)  # of the recipe
-    ranges = {"ranges": "camera", "depth": False, "success_scale": 0.9}
+    ranges = {"ranges": "camera", "depth": False, "homes": "mixed", "success_scale": 0.9}
     assert cfg.env_kwargs == {"starts": "varied"} | ranges
     given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]
     cfg = load_training("train-skill", [*arguments, *given])
