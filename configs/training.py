@@ -88,6 +88,12 @@ class RunCfg(TrainerCfg):
         super().__post_init__()
         self.algorithm = ALGORITHMS.name_of(self.algorithm)  # may import the user's module
         _check_algorithm(self)
+        if self.policy.num_blocks not in (1, self.sapg.num_blocks):
+            raise ValueError(
+                f"policy.num_blocks follows sapg.num_blocks ({self.sapg.num_blocks}): leave it "
+                f"out, got {self.policy.num_blocks}"
+            )
+        self.policy.num_blocks = self.sapg.num_blocks
         if self.serial and self.workers.python is not None:
             raise ValueError(
                 "serial=true steps the environments in this process: workers.python="
@@ -115,6 +121,10 @@ def _check_algorithm(settings: RunCfg) -> None:
         raise ValueError(
             f"algorithm_kwargs are for an algorithm of yours, {STANDARD} has settings of its own, "
             f"such as ppo.clip_coef; got {', '.join(settings.algorithm_kwargs)}"
+        )
+    if settings.algorithm != STANDARD and settings.sapg.num_blocks > 1:
+        raise ValueError(
+            f"sapg.num_blocks of 2 or more goes with algorithm={STANDARD}, got {settings.algorithm}"
         )
 
 
@@ -165,6 +175,10 @@ class TrainSkillCfg(RunCfg):
         if self.method != "ver" and self.algorithm != STANDARD:
             raise ValueError(
                 f"algorithm={self.algorithm} is for method=ver: method={self.method} has its own"
+            )
+        if self.method != "ver" and self.sapg.num_blocks > 1:
+            raise ValueError(
+                f"sapg.num_blocks of 2 or more is for method=ver, got method={self.method}"
             )
         if self.workers.python is not None:
             raise ValueError(

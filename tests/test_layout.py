@@ -22,7 +22,7 @@ ROOMS = (
     "rearrange.sim",
     "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks",
     "rearrange.ver.ranks", "rearrange.ver.workers", "rearrange.ver.bridge",
-    "rearrange.ver.rollout", "rearrange.ver.batched", "rearrange.ver.update",
+    "rearrange.ver.rollout", "rearrange.ver.batched", "rearrange.ver.update", "rearrange.ver.sapg",
     "rearrange.ver.run", "rearrange.ver",
     "rearrange.skills", "rearrange.skills.network.pictures", "rearrange.skills.network",
     "rearrange.skills.motion",

@@ -84,7 +84,8 @@ class RunRecords:
         self._cfg, self._run_dir, self._env_name, self._identity = cfg, run_dir, env_name, identity
         self._ranks, self._policy, self._algorithm = ranks, policy, algorithm
         self.steps = self.updates = 0
-        self.episodes = EpisodeWindow(num_envs=cfg.num_envs * ranks.world_size)
+        num_leaders = cfg.num_envs // cfg.sapg.num_blocks  # environments of the leader
+        self.episodes = EpisodeWindow(num_envs=num_leaders * ranks.world_size)
         # of the processes that trained this run earlier, and of the other ranks
         self._restarts_before = self._restarts_elsewhere = 0
         self._num_milestones = 0
@@ -112,10 +113,11 @@ class RunRecords:
         cfg, turns = self._cfg, self._cfg.turns
         own = learned | rollout_metrics(report, cfg.num_envs, wall_s, learn_s, turns == "in turn")
         own["faults/restarts"] = self.pool.restarts
-        first_env = self._ranks.rank * self._cfg.num_envs
+        first_env = self._ranks.rank * (cfg.num_envs // cfg.sapg.num_blocks)
         episodes = [
-            [end.total_return, end.length, end.infos.tolist(), first_env + end.env, end.is_whole]
+            [end.total_return, end.length, end.infos.tolist(), first_env + place, end.is_whole]
             for end in report.episodes
+            if (place := cfg.sapg.place_among_leaders(end.env)) is not None
         ]
         of_ranks = self._ranks.gather({"metrics": own, "episodes": episodes})
         for total, length, values, env, is_whole in (

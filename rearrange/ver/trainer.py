@@ -53,9 +53,10 @@ from rearrange.ver.run.snapshot import (
     take_snapshot,
 )
 from rearrange.ver.run.validation import Validation
+from rearrange.ver.sapg.blocks import with_block, write_blocks
+from rearrange.ver.sapg.sapg_learner import SAPG
 from rearrange.ver.trainer_cfg import ALONE_MODES, MODES, TrainerCfg
 from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, Turn
-from rearrange.ver.update.ppo_learner import PPO
 from rearrange.ver.update.schedules import SCHEDULES
 from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
 from rearrange.ver.workers.first_step import try_environment
@@ -81,7 +82,8 @@ class Trainer:
         identity: JSON-able values that a checkpoint must share to be resumed from, such as the
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
-        make_algorithm: what learns, made of the arguments that `Algorithm` has.
+        make_algorithm: what learns, made of the arguments that `Algorithm` has; None: PPO, or SAPG
+            where `cfg.sapg` has several blocks.
         pool_factory: what to make of WorkerPool's arguments; modes serial and batched have pools of
             their own.
         make_envs: for mode batched, a vector environment of so many, with autoreset disabled; None:
@@ -106,7 +108,7 @@ class Trainer:
         env_name: str = "",
         identity: dict[str, Any] | None = None,
         preload: tuple[str, ...] = (),
-        make_algorithm: MakeAlgorithm = PPO,
+        make_algorithm: MakeAlgorithm | None = None,
         pool_factory: Callable[..., Any] = WorkerPool,
         make_envs: MakeEnvs | None = None,
         ranks: Ranks = ALONE,
@@ -125,7 +127,8 @@ class Trainer:
         ranks.check_same("settings", asdict(cfg) | identity)
         place = ranks.place
         self.device = pick_device(cfg.device, place.local_rank, place.local_world_size)
-        spec = try_environment(make_env, cfg.seed)
+        seen, action = try_environment(make_env, cfg.seed)
+        spec = with_block(seen, cfg.sapg.num_blocks), action
         torch.manual_seed(cfg.seed)
         self._rng = np.random.default_rng(ranks.seed(cfg.seed))
         self._layout = SlotLayout(cfg.num_envs, *spec, len(cfg.info_keys))
@@ -141,6 +144,7 @@ class Trainer:
             uses_vtrace=mode.turns == "free" and cfg.async_correction == "vtrace",
             on_nonfinite=cfg.on_nonfinite,
         )
+        make_algorithm = make_algorithm or partial(SAPG, sapg=cfg.sapg)
         self.algorithm = make_algorithm(
             self.policy, learner_cfg, cfg.num_envs, self.device, self._rng, ranks=ranks
         )
@@ -166,6 +170,7 @@ class Trainer:
         threads_before = torch.get_num_threads()
         with self._stop.listening(), self.records.opened(self._is_quiet, self._label):
             pool = self.records.pool = self._make_pool()
+            write_blocks(pool.slots, self.cfg.sapg.num_blocks)
             try:
                 self._train(pool)
             except (Exception, SystemExit) as error:

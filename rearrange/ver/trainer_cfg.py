@@ -21,6 +21,7 @@ from typing import NamedTuple
 from rearrange.ver.batched.start_cfg import STAGGERED, BatchedCfg
 from rearrange.ver.ranks.preemption import PreemptionCfg
 from rearrange.ver.rollout.collector import CollectorCfg
+from rearrange.ver.sapg.blocks import SapgCfg
 from rearrange.ver.update.entropy import EntropyCfg
 from rearrange.ver.update.ppo import PPOCfg
 from rearrange.ver.update.returns import ReturnsCfg
@@ -83,6 +84,8 @@ class TrainerCfg:
     ppo: PPOCfg = field(default_factory=PPOCfg)
     returns: ReturnsCfg = field(default_factory=ReturnsCfg)
     entropy: EntropyCfg = field(default_factory=EntropyCfg)
+    sapg: SapgCfg = field(default_factory=SapgCfg)
+    """Several policies on shared layers, in blocks of environments."""
     schedule: str = "cosine"
     """Of the learning rate: cosine, linear or constant."""
     max_importance_weight: float = 1.0
@@ -157,6 +160,7 @@ class TrainerCfg:
         if self.overlap and MODES[self.mode].turns == "free":
             raise ValueError("overlap=true means nothing in mode async, which always overlaps")
 
+        self.sapg.check(self.num_envs, self.num_steps)
         _check_batched(self)
 
     @property

@@ -27,7 +27,7 @@ ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are all near the middl
 
 
 class DiagonalGaussian:
-    """Independent Gaussians of mean [B, A] and log-std [A]."""
+    """Independent Gaussians of mean [B, A] and log-std [A] or [B, A]."""
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         self.mean, self.log_std = mean, log_std
@@ -44,12 +44,12 @@ class DiagonalGaussian:
     def log_prob(self, action: Tensor) -> Tensor:
         """-((a - mean) / std)^2 / 2 - log std - log(2 pi) / 2, summed over the dimensions: [B]."""
         scaled = (action - self.mean) * torch.exp(-self.log_std)
-        constant = self.log_std.sum() + HALF_LOG_TWO_PI * self.mean.shape[-1]
+        constant = self.log_std.sum(-1) + HALF_LOG_TWO_PI * self.mean.shape[-1]
         return -0.5 * scaled.square().sum(-1) - constant
 
     def entropy(self) -> Tensor:
         """1/2 + log(2 pi) / 2 + log std, summed over the dimensions: [B]."""
-        total = self.log_std.sum() + (0.5 + HALF_LOG_TWO_PI) * self.mean.shape[-1]
+        total = self.log_std.sum(-1) + (0.5 + HALF_LOG_TWO_PI) * self.mean.shape[-1]
         return total.expand(self.mean.shape[0])
 
 
@@ -66,7 +66,7 @@ class SwitchedGaussian(DiagonalGaussian):
         super().__init__(mean, log_std)
         self.switches = switches  # [A] bool
         self.logits = SHARPNESS * mean[:, switches]
-        self.others = DiagonalGaussian(mean[:, ~switches], log_std[~switches])
+        self.others = DiagonalGaussian(mean[:, ~switches], log_std[..., ~switches])
 
     def sample(self) -> Tensor:
         drawn = super().sample()
@@ -128,7 +128,8 @@ class GaussianHead(nn.Module):
     """Features [B, H] -> DiagonalGaussian over the box `spec`.
 
     `initial_means`, one for each dimension, are where the means begin; empty: at 0. Of the
-    dimensions `switches` the sign alone counts.
+    dimensions `switches` the sign alone counts. Of several policies on the same layers each has a
+    log-std of its own.
     """
 
     bounded: Tensor  # [A] bool
@@ -141,6 +142,7 @@ class GaussianHead(nn.Module):
         initial_log_std: float,
         initial_means: Sequence[float] = (),
         switches: Sequence[int] = (),
+        num_blocks: int = 1,
     ) -> None:
         super().__init__()
         if not set(switches) <= set(range(spec.size)):
@@ -152,7 +154,8 @@ class GaussianHead(nn.Module):
         is_switch = torch.tensor([n in switches for n in range(spec.size)])
         self.register_buffer("switches", is_switch, persistent=False)
         self.linear = _actor_layer(features, spec.size)
-        self.log_std = nn.Parameter(torch.full((spec.size,), float(initial_log_std)))
+        shape = (spec.size,) if num_blocks == 1 else (num_blocks, spec.size)
+        self.log_std = nn.Parameter(torch.full(shape, float(initial_log_std)))
         # [-1, 1] is the whole range of a bounded dimension; an unbounded one has no such range.
         is_bounded = np.isfinite(spec.low) & np.isfinite(spec.high)
         self.is_bounded = bool(is_bounded.all())
@@ -173,11 +176,12 @@ class GaussianHead(nn.Module):
         with torch.no_grad():
             self.log_std.clamp_(MIN_LOG_STD, MAX_LOG_STD)
 
-    def forward(self, features: Tensor) -> DiagonalGaussian:
+    def forward(self, features: Tensor, block: Tensor | None = None) -> DiagonalGaussian:
         mean = self.linear(features)
         squashed = mean.tanh()
         mean = squashed if self.is_bounded else torch.where(self.bounded, squashed, mean)
-        log_std = self.log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
+        log_std = self.log_std if block is None else self.log_std[block]
+        log_std = log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
         if self.has_switches:
             return SwitchedGaussian(mean, log_std, self.switches)
         return DiagonalGaussian(mean, log_std)
@@ -194,7 +198,7 @@ class CategoricalHead(nn.Module):
     def project(self) -> None:
         """Nothing to bring back."""
 
-    def forward(self, features: Tensor) -> Categoricals:
+    def forward(self, features: Tensor, block: Tensor | None = None) -> Categoricals:
         return Categoricals(self.linear(features), self.num_choices)
 
 
@@ -204,10 +208,11 @@ def action_head(
     initial_log_std: float,
     initial_means: Sequence[float] = (),
     switches: Sequence[int] = (),
+    num_blocks: int = 1,
 ) -> GaussianHead | CategoricalHead:
-    """The layer that fits the kind of action; the last three are for Gaussians."""
+    """The layer that fits the kind of action; all but the first two are for Gaussians."""
     if spec.kind == "box":
-        return GaussianHead(features, spec, initial_log_std, initial_means, switches)
+        return GaussianHead(features, spec, initial_log_std, initial_means, switches, num_blocks)
     if switches:
         raise ValueError(f"switches are of Box actions, got {list(switches)} for a {spec.kind} one")
     return CategoricalHead(features, spec)

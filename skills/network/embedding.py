@@ -1,7 +1,10 @@
 """The inputs of one step, whatever they are, as one vector.
 
 Every three-dimensional observation is a picture, every other one a vector; long vectors beside
-short ones are scans.   B: steps.
+short ones are scans. Of several policies on the same layers (`rearrange.ver.sapg`) each adds a
+learned vector of its own; the observation `sapg_block` says which, without it the leader's.
+
+B: steps   M: policies
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from rearrange.skills.network.pictures.encoder import DepthEncoder
 from rearrange.skills.network.pictures.nearest import nearest_cells
 from rearrange.skills.network.policy_cfg import ACTIVATIONS, PolicyCfg
 from rearrange.skills.network.precision import dtype_of
+from rearrange.ver.sapg.blocks import BLOCK, LEADER
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 SHORT = 32  # numbers; a vector of more is a scan
@@ -31,7 +35,11 @@ class Embedding(nn.Module):
         self, observation_spec: ObservationSpec, action_spec: ActionSpec, cfg: PolicyCfg
     ) -> None:
         super().__init__()
-        shapes = {name: tuple(spec.shape) for name, spec in sorted(observation_spec.items())}
+        shapes = {
+            name: tuple(spec.shape)
+            for name, spec in sorted(observation_spec.items())
+            if name != BLOCK
+        }
         self.pictures = [name for name, shape in shapes.items() if len(shape) == 3]
         self.vectors = [name for name in shapes if name not in self.pictures]
         self.scans = [name for name in self.vectors if math.prod(shapes[name]) > SHORT]
@@ -82,6 +90,19 @@ class Embedding(nn.Module):
             length = sum(self.num_choices) or action_spec.size
             self.prev_action_layer = layer(length, cfg.prev_action_size, cfg.activation)
             self.size += cfg.prev_action_size
+        self.block_vectors = None  # [M, block_size], of length 1 or so, as one-hot inputs are
+        if cfg.num_blocks > 1:
+            drawn = torch.randn(cfg.num_blocks, cfg.block_size)
+            self.block_vectors = nn.Parameter(drawn / math.sqrt(cfg.block_size))
+            self.size += cfg.block_size
+
+    def block_of(self, observation: dict[str, Tensor], count: int) -> Tensor | None:
+        """Which of the policies each of B steps is of, [B] int64; None where there is one alone."""
+        if self.block_vectors is None:
+            return None
+        if BLOCK in observation:
+            return observation[BLOCK][:, 0].long()
+        return torch.full((count,), LEADER, device=self.block_vectors.device)
 
     def forward(
         self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor
@@ -102,6 +123,9 @@ class Embedding(nn.Module):
             # where, not times: what stands there before an episode's first step may be anything
             prev_action = torch.where(is_first.unsqueeze(-1), 0.0, prev_action)
             parts.append(self.prev_action_layer(prev_action))
+        block = self.block_of(observation, len(is_first))
+        if self.block_vectors is not None and block is not None:
+            parts.append(self.block_vectors[block])
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def joined(self, observation: dict[str, Tensor]) -> Tensor:

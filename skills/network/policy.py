@@ -94,8 +94,9 @@ class SkillPolicy(nn.Module):
         trunks = [Trunk(self.embedding.size, cfg) for _ in range(num_trunks)]
         self.trunks = nn.ModuleList(trunks)
         self.actor = action_head(
-            trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means, cfg.switches
-        )
+            trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means, cfg.switches,
+            cfg.num_blocks,
+        )  # fmt: skip
         self.critic = nn.Linear(trunks[-1].size, 1)
         nn.init.orthogonal_(self.critic.weight)
         nn.init.zeros_(self.critic.bias)
@@ -114,7 +115,8 @@ class SkillPolicy(nn.Module):
     ) -> PolicyStep:
         """One step of every environment: a sampled action, or the most likely one."""
         features, state = self._step(observation, prev_action, is_first, state)
-        distribution: Distribution = self.actor(features[0])
+        block = self.embedding.block_of(observation, len(is_first))
+        distribution: Distribution = self.actor(features[0], block)
         action = distribution.mode() if deterministic else distribution.sample()
         return PolicyStep(
             action=action,
@@ -169,7 +171,8 @@ class SkillPolicy(nn.Module):
                 self._trunks(), start.split(self.state_sizes, dim=-1), strict=True
             )
         ]
-        return self.actor(features[0]), self.critic(features[-1]).squeeze(-1)
+        block = self.embedding.block_of(minibatch.observation, len(x))
+        return self.actor(features[0], block), self.critic(features[-1]).squeeze(-1)
 
     def _trunks(self) -> Iterable[Trunk]:
         return cast("Iterable[Trunk]", self.trunks)

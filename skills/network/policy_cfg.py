@@ -59,6 +59,10 @@ class PolicyCfg:
     precision: str = "float32"
     """Of the encoder's stages, and of the memory's products while learning: float32, bfloat16, or
     auto, bfloat16 where the processor computes in it. Weights and all the rest are float32."""
+    num_blocks: int = 1
+    """Policies that share these layers, as `sapg.num_blocks` says; the first one leads."""
+    block_size: int = 32
+    """Numbers of the vector that tells them apart (32 in Singla et al. 2024, SAPG)."""
     network: str = STANDARD
     """The class, one of `NETWORKS` or package.module:Name."""
     compile: bool = False
@@ -76,6 +80,9 @@ class PolicyCfg:
             most = MAX_LAYERS if name == "lstm_layers" else MAX_SIZE
             if not 0 <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie in [0, {most}], got {getattr(self, name)}")
+        for name in ("num_blocks", "block_size"):
+            if not 1 <= getattr(self, name) <= MAX_SIZE:
+                raise ValueError(f"{name} must lie in [1, {MAX_SIZE}], got {getattr(self, name)}")
         if self.nearest_cells and not self.scan_size:
             raise ValueError("nearest_cells go in as a scan and need a scan_size above 0, got 0")
         if self.lstm_layers and not 1 <= self.lstm_hidden <= MAX_SIZE:
@@ -127,11 +134,13 @@ PRESETS = {
 
 
 def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
-    """The sizes and choices as files hold them: network and switches only where there are others
-    than ours."""
+    """The sizes and choices as files hold them: network, switches and blocks only where there are
+    others than ours."""
     values = asdict(cfg)
     if cfg.network == STANDARD:
         del values["network"]
     if not cfg.switches:
         del values["switches"]
+    if cfg.num_blocks == 1:
+        del values["num_blocks"], values["block_size"]
     return values

@@ -17,6 +17,7 @@ from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.validation import Found, Validation
+from rearrange.ver.sapg.sapg_learner import SAPG
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg
@@ -53,7 +54,7 @@ def trainer(
     size = settings["num_envs"] * settings["num_steps"]
     made = []
 
-    class Stopping(PPO):
+    class Stopping(SAPG):  # of one block it is PPO
         def update(self, *args, **kwargs):
             if made[0].updates + 1 == after:
                 made[0].request_stop()

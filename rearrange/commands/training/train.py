@@ -212,8 +212,9 @@ def _trainer(
     stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
     make_env = subject.elsewhere or partial(make_gym, **stream)
     make_envs = partial(make_batched, settings.batched, subject, make_env)
-    make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
+    make_algorithm = None
     if settings.algorithm != STANDARD:
+        make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
         identity["algorithm"] = {settings.algorithm: settings.algorithm_kwargs}
     if isinstance(settings, TrainSkillCfg) and _is_imitation(settings):
         identity["method"] = "imitation"

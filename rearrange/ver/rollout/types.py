@@ -71,6 +71,7 @@ class Minibatch:
     is_stale: Tensor  # [B] bool, experience of an earlier rollout
     start_state: Tensor  # [Q, K] memory before each sequence's first step
     batch_sizes: Tensor  # [L] int64 on the CPU: how many sequences are at least 1, 2, ... L long
+    policy_weight: Tensor | None = None  # [B] of the policy's term alone; None: 1 each
 
 
 class Policy(Protocol):

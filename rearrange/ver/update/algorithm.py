@@ -191,16 +191,21 @@ class Algorithm(ABC):
 
     # --- advantages ----------------------------------------------------------------------------
 
+    def scaled(self, rewards: np.ndarray) -> np.ndarray:
+        """Rewards as they are learned from."""
+        rewards = rewards * self.cfg.reward_scale
+        return rewards * self.scaler.scale if self.cfg.normalize_rewards else rewards
+
     def _judge(self, storage: RolloutStorage, sequences: Sequences) -> None:
         """Advantages and returns of the fresh steps; stale ones keep theirs."""
         fresh = fresh_sequences(storage, sequences)
         order, lengths = fresh
         terminated = storage.terminated[order]
-        rewards = storage.reward[order] * self.cfg.reward_scale
         if self.cfg.normalize_rewards:
+            rewards = storage.reward[order] * self.cfg.reward_scale
             is_first = storage.is_first.cpu().numpy()[order]
             self.scaler.update(storage.env_id[order], rewards, is_first, self.ranks.gather_rows)
-            rewards = rewards * self.scaler.scale
+        rewards = self.scaled(storage.reward[order])
         ended = terminated | storage.truncated[order]
         ended[np.cumsum(lengths) - 1] = True
         columns = Columns(

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from torch.optim import Optimizer
 
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.report import NonFinite
-from rearrange.ver.rollout.rows import RolloutRows
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
 from rearrange.ver.update.algorithm import (
@@ -36,10 +35,23 @@ from rearrange.ver.update.packing import PackedRows, minibatch_rows
 Metrics = dict[str, float]
 
 
+class Rows(Protocol):
+    """What minibatches are made of: `RolloutRows`, or something like them."""
+
+    env_id: np.ndarray
+    episode_id: np.ndarray
+    step_id: np.ndarray
+    weights_step: np.ndarray
+
+    def minibatch(
+        self, rows: np.ndarray, batch_sizes: np.ndarray, first_rows: np.ndarray
+    ) -> Minibatch: ...
+
+
 class Pass(NamedTuple):
     """Once over some sequences."""
 
-    rows: RolloutRows
+    rows: Rows
     sequences: Sequences
     is_told_of: bool = True
     """Whether its metrics are among those to log."""
@@ -121,7 +133,7 @@ class Learner(Algorithm):
         of the first: without a step nothing would ever change."""
         return False
 
-    def _after_backward(self, evaluation: Evaluation) -> list[nn.Parameter]:
+    def _after_backward(self, minibatch: Minibatch, evaluation: Evaluation) -> list[nn.Parameter]:
         """Changes the gradients of the policy's parameters; others that have gradients too."""
         return []
 
@@ -152,13 +164,13 @@ class Learner(Algorithm):
 
     # --- one minibatch -------------------------------------------------------------------------
 
-    def _step(self, storage: RolloutRows, part: PackedRows, is_first: bool) -> Step:
+    def _step(self, storage: Rows, part: PackedRows, is_first: bool) -> Step:
         """One optimiser step on one minibatch; nothing to tell of one that was skipped."""
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        learned = [*self.parameters, *self._after_backward(evaluation)]
+        learned = [*self.parameters, *self._after_backward(minibatch, evaluation)]
         # The loss among them: one that is not finite is then seen by all ranks.
         kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends updates
         self.ranks.average_gradients(learned, [loss.detach(), *kl], len(part.rows))
@@ -181,7 +193,7 @@ class Learner(Algorithm):
 
     def _nonfinite(
         self,
-        storage: RolloutRows,
+        storage: Rows,
         part: PackedRows,
         minibatch: Minibatch,
         evaluation: Evaluation,

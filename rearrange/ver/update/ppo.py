@@ -77,6 +77,7 @@ def ppo_loss(
     entropy_coef: float | Tensor,
     cfg: PPOCfg,
     advantages_of_all: Tensor | None = None,  # of all ranks, where there are several
+    entropy_bonus: Tensor | None = None,  # [B] added to the coefficient, a step at a time
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The scalar to minimise, and detached scalars to log.
 
@@ -94,6 +95,8 @@ def ppo_loss(
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1.0 - cfg.clip_coef, 1.0 + cfg.clip_coef)
     policy_term = -torch.minimum(ratio * advantage, clipped_ratio * advantage)
+    if minibatch.policy_weight is not None:
+        policy_term = minibatch.policy_weight * policy_term
 
     value_term = 0.5 * (evaluation.value - minibatch.returns).square()
     if cfg.clip_values:
@@ -105,6 +108,8 @@ def ppo_loss(
     value_loss = (weight * value_term).mean()
     entropy = (weight * evaluation.entropy).mean()
     loss = policy_loss + cfg.value_coef * value_loss - entropy_coef * entropy
+    if entropy_bonus is not None:
+        loss = loss - (entropy_bonus * weight * evaluation.entropy).mean()
 
     with torch.no_grad():
         stats = {

@@ -68,10 +68,21 @@ class PPO(Learner):
         advantages = None
         if self.cfg.ppo.normalize_advantages and not self.ranks.is_alone:
             advantages = torch.cat(self.ranks.gather_rows(minibatch.advantage))
-        loss, stats = ppo_loss(evaluation, minibatch, self.entropy.value, self.cfg.ppo, advantages)
+        bonus = self._entropy_bonus(minibatch)
+        loss, stats = ppo_loss(
+            evaluation, minibatch, self.entropy.value, self.cfg.ppo, advantages, bonus
+        )
         return loss, stats, evaluation
 
-    def _after_backward(self, evaluation: Evaluation) -> list[nn.Parameter]:
+    def _entropy_bonus(self, minibatch: Minibatch) -> Tensor | None:
+        """What some steps have more than the coefficient that all share, [B]."""
+        return None
+
+    def _entropy_to_keep(self, minibatch: Minibatch, evaluation: Evaluation) -> Tensor:
+        """Scalar: the entropy that a learned coefficient keeps at its target."""
+        return evaluation.entropy.mean()
+
+    def _after_backward(self, minibatch: Minibatch, evaluation: Evaluation) -> list[nn.Parameter]:
         if self._critic_only:
             last: nn.Module = getattr(self.policy, "critic")  # noqa: B009 - only here is it asked for
             critic = {id(parameter) for parameter in last.parameters()}
@@ -82,7 +93,7 @@ class PPO(Learner):
                     parameter.grad = None
         elif self.cfg.entropy.learned:
             self.entropy_optimizer.zero_grad()
-            self.entropy.loss(evaluation.entropy.mean()).backward()
+            self.entropy.loss(self._entropy_to_keep(minibatch, evaluation)).backward()
             return list(self.entropy.parameters())
         return []
 

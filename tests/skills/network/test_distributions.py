@@ -35,6 +35,24 @@ def test_gaussian_agrees_with_torch():
     assert torch.equal(ours.mode(), mean)
 
 
+@pytest.mark.parametrize("switches", [(), (1,)])
+def test_each_policy_on_the_same_layers_has_a_width_of_its_own(switches):
+    torch.manual_seed(0)
+    spec, features = box([-1.0] * 3, [1.0] * 3), torch.randn(5, 4)
+    head = GaussianHead(4, spec, -0.5, switches=switches, num_blocks=2)
+    with torch.no_grad():
+        head.log_std[1] = torch.tensor([0.3, -1.0, 0.7])
+    together = head(features, torch.tensor([0, 1, 1, 0, 1]))
+    action = together.sample()
+    for block in (0, 1):
+        one = GaussianHead(4, spec, -0.5, switches=switches)
+        one.load_state_dict(head.state_dict() | {"log_std": head.log_std[block]})
+        rows = [0, 3] if block == 0 else [1, 2, 4]
+        alone = one(features[rows])
+        torch.testing.assert_close(together.log_prob(action)[rows], alone.log_prob(action[rows]))
+        torch.testing.assert_close(together.entropy()[rows], alone.entropy())
+
+
 def test_entropy_of_unit_gaussians():
     entropy = DiagonalGaussian(torch.zeros(2, 4), torch.zeros(4)).entropy()
     torch.testing.assert_close(entropy, torch.full((2,), 4 * 0.5 * math.log(2 * math.pi * math.e)))

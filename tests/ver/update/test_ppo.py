@@ -55,7 +55,8 @@ def test_loss_equals_arithmetic_by_hand(normalize_advantages, clip_values):
     loss, stats = ppo_loss(evaluation, minibatch, 0.03, cfg)
 
     now = {k: v.detach().double().numpy() for k, v in vars(evaluation).items()}
-    then = {k: v.double().numpy() for k, v in vars(minibatch).items() if k != "observation"}
+    columns = {k: v for k, v in vars(minibatch).items() if isinstance(v, torch.Tensor)}
+    then = {k: v.double().numpy() for k, v in columns.items()}
     advantages = then["advantage"]
     if normalize_advantages:
         mean = sum(advantages) / 32
