@@ -144,14 +144,14 @@ def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     arguments = ["pick", "stage=cells_ver", "run_dir=OUT/cells_ver"]
     cfg = load_training("train-skill", arguments)
     assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
-    assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-6.1, -2.1)  # of the stage
+    assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-12.4, -2.8)  # of the stage
     assert (cfg.num_steps, cfg.policy.has_levelled) == (512, True)  # of the recipe
     ranges = {"ranges": "camera", "depth": False, "homes": "mixed", "success_scale": 0.9}
     assert cfg.env_kwargs == {"starts": "varied"} | ranges
     given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]
     cfg = load_training("train-skill", [*arguments, *given])
     assert (cfg.total_steps, cfg.ppo.num_epochs, cfg.warm_start) == (9, 1, "A")
-    assert cfg.env_kwargs["starts"] == "task" and cfg.entropy.target == -6.1
+    assert cfg.env_kwargs["starts"] == "task" and cfg.entropy.target == -12.4
 
 
 def test_the_paper_s_stage_is_as_the_paper_says():
