@@ -30,7 +30,7 @@ class CollectCfg(AgentSettings):
     max_restarts: int = 3
     """So many dead workers are replaced and their episodes repeated; one more ends the run."""
     given: Any = None
-    """What the command line says (`rearrange.commands.overrides.Given`)."""
+    """What the command line says (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     def __post_init__(self) -> None:
         known = ("lerobot", "minari", "hdf5")

@@ -14,7 +14,7 @@ from rearrange.configs.checks import check as _check
 from rearrange.configs.stages import PRESETS
 
 # Fields that the program fills in; not for the command line.
-HIDDEN = ("given", "name", "passed_on")
+HIDDEN = ("given", "name", "forwarded")
 
 
 @dataclass(kw_only=True)
@@ -96,7 +96,7 @@ class EvaluateCfg(AgentSettings):
     """So many dead workers are replaced and their episodes repeated; one more ends the run. With
     scheme=ray, where machines come and go: so many for each episode."""
     given: Any = None
-    """What the command line says (`rearrange.commands.overrides.Given`)."""
+    """What the command line says (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     def __post_init__(self) -> None:
         _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
@@ -344,7 +344,7 @@ class LaunchCfg:
     """Train each of them with each of these seeds."""
     run_root: str = "runs"
     """Folder of the runs, which all machines see; each is named by what, mode and seed."""
-    passed_on: list[str] = field(default_factory=list[str])
+    forwarded: list[str] = field(default_factory=list[str])
     """All other overrides: settings of each training."""
 
     def __post_init__(self) -> None:
@@ -375,7 +375,7 @@ class TrainSkillsCfg:
     """Evaluate each skill's file in so many validation episodes. 0: none."""
     evaluate_stages: bool = False
     """Evaluate in the same episodes what each stage has made, too."""
-    passed_on: list[str] = field(default_factory=list[str])
+    forwarded: list[str] = field(default_factory=list[str])
     """All other overrides: settings of each stage's training."""
 
     def __post_init__(self) -> None:

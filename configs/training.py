@@ -75,7 +75,7 @@ class RunCfg(TrainerCfg):
     run_dir: str | None = None
     """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
     given: Any = None
-    """What the command line says (`rearrange.commands.overrides.Given`)."""
+    """What the command line says (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     @property
     def folder(self) -> Path:

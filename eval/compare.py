@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.errors import UserError
-from rearrange.eval.intervals import mean_with_interval, rate_with_interval
-from rearrange.eval.kept import (
+from rearrange.eval.episode_store import (
     EPISODES_FILE,
     SETTINGS_FILE,
     differences,
-    kept_records,
-    kept_settings,
+    stored_records,
+    stored_settings,
 )
+from rearrange.eval.intervals import mean_with_interval, rate_with_interval
 from rearrange.eval.runner import EpisodeRecord
 
 ABSENT = "not there"
@@ -61,7 +61,7 @@ def read_result(folder: Path) -> Result:
     for name in (SETTINGS_FILE, EPISODES_FILE):
         if not (folder / name).is_file():
             raise UserError(f"{folder} must be the output_dir of an evaluation: it has no {name}")
-    settings, records = kept_settings(folder), kept_records(folder)
+    settings, records = stored_settings(folder), stored_records(folder)
     if "task" not in settings or not records:
         raise UserError(f"{folder} holds no episodes of a task: evaluate task=... writes them")
     return Result(folder=folder, settings=settings, records=records)

@@ -1,28 +1,34 @@
 """`rearrange evaluate`: an agent through many episodes, then figures, a report and a table.
 
-Writes into output_dir: settings.json and episodes.jsonl as it goes (`kept.py`), and in the end
-stages.png, report.html, summary.json; videos/. The same command goes on where one was ended.
+Writes settings.json and episodes.jsonl into output_dir as it goes (`episode_store.py`), then
+summary.json, stages.png, report.html and videos/. The same command resumes an interrupted run.
 """
 
 from pathlib import Path
 from typing import Any
 
 from rearrange.configs.schema import EvaluateCfg
-from rearrange.eval.kept import KeptEpisodes, settings_of
+from rearrange.eval.episode_store import EpisodeStore, settings_of
 from rearrange.eval.metrics import summarise
+from rearrange.eval.missing_episodes import (
+    Notify,
+    print_line,
+    record_command,
+    run_missing,
+    versions,
+)
 from rearrange.eval.report import draw_stages, summary_table, write_report
 from rearrange.eval.runner import (
-    WorldCfg,
+    EpisodeRunnerCfg,
     check_names,
-    make_world,
+    make_env_and_agent,
     reset_options,
+    runner_cfg,
     sources_of_skills,
-    world_of,
 )
-from rearrange.eval.running import Tell, record_command, run_missing, say, versions
-from rearrange.eval.trained_env import evaluate_run, of_the_home, run_output_folder
-from rearrange.eval.workers import MakeWorld
-from rearrange.system.folder_lock import hold_folder
+from rearrange.eval.trained_env import evaluate_run, home_evaluation, run_output_folder
+from rearrange.eval.workers import MakeEnvAndAgent
+from rearrange.system.folder_lock import lock_folder
 from rearrange.system.outputs import (
     atomic_write_bytes,
     atomic_write_json,
@@ -38,22 +44,24 @@ def run(cfg: EvaluateCfg) -> int:
     return 0
 
 
-def evaluate_settings(cfg: EvaluateCfg, tell: Tell = say) -> tuple[dict[str, Any], Path]:
+def evaluate_settings(cfg: EvaluateCfg, tell: Notify = print_line) -> tuple[dict[str, Any], Path]:
     """The evaluation that the settings ask for: its summary and its folder. Raises UserError."""
-    cfg = of_the_home(cfg)
+    cfg = home_evaluation(cfg)
     if cfg.run is not None:
         return evaluate_run(cfg, tell), run_output_folder(cfg)
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
-    return evaluate(cfg, make_world, tell), output_folder(cfg)
+    return evaluate(cfg, make_env_and_agent, tell), output_folder(cfg)
 
 
-def evaluate(cfg: EvaluateCfg, make_world: MakeWorld, tell: Tell = say) -> dict[str, Any]:
+def evaluate(
+    cfg: EvaluateCfg, make_env_and_agent: MakeEnvAndAgent, tell: Notify = print_line
+) -> dict[str, Any]:
     """Runs the episodes that are missing, writes every file and tells the table.
 
     Returns the summary. Raises UserError if the folder is in use, or holds other results.
     """
     output_dir = output_folder(cfg)
-    world = world_of(
+    runner = runner_cfg(
         cfg,
         episodes=expand(cfg.episodes),
         record=cfg.record,
@@ -61,15 +69,15 @@ def evaluate(cfg: EvaluateCfg, make_world: MakeWorld, tell: Tell = say) -> dict[
         renderer=cfg.renderer,
         title=cfg.task.title,
     )
-    reset_options(world, cfg.num_episodes - 1)  # a wrong file is better said before the work
-    settings = settings_of(world, versions())
-    with hold_folder(output_dir, "output_dir") as held:
+    reset_options(runner, cfg.num_episodes - 1)  # a wrong file is better said before the work
+    settings = settings_of(runner, versions())
+    with lock_folder(output_dir, "output_dir") as lock:
         prepare_folder(output_dir)
         if cfg.record:
             prepare_folder(output_dir / "videos")
-        kept = KeptEpisodes(output_dir, settings, cfg.num_episodes)
-        of_the_run = run_missing(cfg, world, make_world, kept, held, tell)
-        return _write_results(cfg, world, kept, of_the_run, tell)
+        store = EpisodeStore(output_dir, settings, cfg.num_episodes)
+        run_facts = run_missing(cfg, runner, make_env_and_agent, store, lock, tell)
+        return _write_results(cfg, runner, store, run_facts, tell)
 
 
 def output_folder(cfg: EvaluateCfg) -> Path:
@@ -82,17 +90,17 @@ def output_folder(cfg: EvaluateCfg) -> Path:
 
 def _write_results(
     cfg: EvaluateCfg,
-    world: WorldCfg,
-    kept: KeptEpisodes,
-    of_the_run: dict[str, Any],
-    tell: Tell,
+    runner: EpisodeRunnerCfg,
+    store: EpisodeStore,
+    run_facts: dict[str, Any],
+    tell: Notify,
 ) -> dict[str, Any]:
     """Tells the table, writes all files and returns the summary."""
     output_dir = output_folder(cfg)
-    sources = sources_of_skills(world)
+    sources = sources_of_skills(runner)
     skipped = sources.get("skipped_skills", [])
     needed = [[name for name in stage if name not in skipped] for stage in cfg.task.stage_skills]
-    records = [kept.records[index] for index in range(cfg.num_episodes)]
+    records = [store.records[index] for index in range(cfg.num_episodes)]
     summary = {
         "task": cfg.task.name,
         "agent": cfg.agent,
@@ -105,20 +113,20 @@ def _write_results(
         "seed": cfg.seed,
         "episodes": cfg.episodes,
         **summarise(records, needed, cfg.seed),
-        **of_the_run,
-        "acting": kept.acting,
+        **run_facts,
+        "acting": store.acting,
         "versions": versions(),
     }
-    films = [world.video_path(record.index) for record in records]
+    films = [runner.video_path(record.index) for record in records]
     films = [film.relative_to(output_dir) for film in films if film.is_file()]
 
     def to_film(index: int) -> str | None:
-        return record_command(cfg, index, world.video_path(index))
+        return record_command(cfg, index, runner.video_path(index))
 
     try:  # the table before the files, which a full disk may refuse
         tell(summary_table(summary, cfg.task))
     finally:  # nor does a closed stdout cost the files
-        kept.write()
+        store.write()
         figure = draw_stages(summary, cfg.task)
         atomic_write_bytes(output_dir / "stages.png", figure)
         report = write_report(summary, records, cfg.task, figure, films, to_film)

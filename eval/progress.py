@@ -42,7 +42,7 @@ class Progress:
         self._title, self._total, self._is_quiet, self._clock = title, total, is_quiet, clock
         self._done, self._done_steps = done, done_steps
         self._steps = self._underway = 0  # of episodes that ended since the start, that run now
-        self._figure, self._has_begun = "", False
+        self._progress_text, self._has_begun = "", False
         self._begun = self._said_at = clock()
         self._bar = tqdm(
             total=total, initial=done, desc=title, bar_format=BAR, file=sys.stderr,
@@ -64,10 +64,10 @@ class Progress:
         self._underway = steps
         self._show()
 
-    def step(self, figure: str, steps: int) -> None:
-        """One more episode is done, of so many control steps; `figure` is of all so far."""
+    def step(self, progress_text: str, steps: int) -> None:
+        """One more episode is done, of so many control steps; `progress_text` is of all so far."""
         self._begin()
-        self._done, self._figure = self._done + 1, figure
+        self._done, self._progress_text = self._done + 1, progress_text
         self._steps += steps
         self._bar.update()
         self._show()
@@ -91,7 +91,7 @@ class Progress:
             mean = (self._done_steps + self._steps) / self._done
             left = max(0.0, (self._total - self._done) * mean - self._underway)
             parts.append(f"{duration(left / rate)} left")
-        return ", ".join(filter(None, [*parts, self._figure]))
+        return ", ".join(filter(None, [*parts, self._progress_text]))
 
     def _show(self) -> None:
         if self._has_bar:

@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rearrange.errors import UserError
-from rearrange.eval.workers import EpisodeWorker, MakeWorld, World, note_acting, record_of
+from rearrange.eval.workers import (
+    EpisodeRunner,
+    EpisodeWorker,
+    MakeEnvAndAgent,
+    note_acting,
+    record_of,
+)
 
 START_LIMIT_S = 120.0  # without any worker, for want of room in the cluster
 
@@ -41,9 +47,9 @@ class RayPool:
 
     def __init__(
         self,
-        cfg: World,
+        cfg: EpisodeRunner,
         num_workers: int,
-        make_world: MakeWorld,
+        make_env_and_agent: MakeEnvAndAgent,
         timeout_s: float,
         max_restarts: int,
     ) -> None:
@@ -51,7 +57,7 @@ class RayPool:
 
         self.lost = 0
         self.acting: list[dict[str, Any]] = []  # what trained skills acted with, each kind once
-        self._ray, self._cfg, self._make_world = ray, cfg, make_world
+        self._ray, self._cfg, self._make_env_and_agent = ray, cfg, make_env_and_agent
         self.num_workers = num_workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._timeout_s, self._max_restarts, self._folder = timeout_s, max_restarts, os.getcwd()
         self._losses: Counter[int | None] = Counter()  # by the episode; None: before any
@@ -110,7 +116,7 @@ class RayPool:
         actor = (
             self._ray.remote(EpisodeWorker)
             .options(num_cpus=1, max_restarts=0)
-            .remote(self._cfg, self._make_world, self._folder)
+            .remote(self._cfg, self._make_env_and_agent, self._folder)
         )
         self._busy[actor.open.remote()] = _Worker(actor)
 

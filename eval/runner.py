@@ -23,7 +23,7 @@ from rearrange.system.outputs import expand
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorldCfg:
+class EpisodeRunnerCfg:
     """What a worker needs to know to run any episode of an evaluation."""
 
     task: str
@@ -48,7 +48,7 @@ class WorldCfg:
         """A record that a worker sent."""
         return EpisodeRecord(**values)
 
-    def figure(self, records: list[EpisodeRecord]) -> str:
+    def progress_text(self, records: list[EpisodeRecord]) -> str:
         """For the progress: how many succeeded."""
         return f"success {sum(record.success for record in records) / len(records):.1%}"
 
@@ -57,13 +57,15 @@ class WorldCfg:
         return film_of(self.video_dir, index)
 
 
-def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg, **more: Any) -> WorldCfg:
+def runner_cfg(
+    cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg, **more: Any
+) -> EpisodeRunnerCfg:
     """What the settings of a verb say of the world; `more` are fields that only one verb has.
 
     Raises UserError for a trained skill that is missing and for settings that do not fit together,
     before any work is done.
     """
-    check_understood(cfg, cfg.agent)
+    check_accepted(cfg, cfg.agent)
     chain = ChainCfg(
         skills=expand(cfg.skills),
         oracle_skills=tuple(cfg.oracle_skills),
@@ -72,7 +74,7 @@ def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg, **more: Any) -
         max_failures=cfg.max_failures,
         limits=dict(cfg.limits),
     )
-    world = WorldCfg(
+    runner = EpisodeRunnerCfg(
         task=cfg.task.name,
         agent=cfg.agent,
         split=cfg.split,
@@ -82,23 +84,23 @@ def world_of(cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg, **more: Any) -
         chain=chain,
         **more,
     )
-    sources_of_skills(world)
-    return world
+    sources_of_skills(runner)
+    return runner
 
 
-def check_understood(cfg: AgentSettings, agent: str | None) -> None:
+def check_accepted(cfg: AgentSettings, agent: str | None) -> None:
     """Raises UserError for a setting that the agent would ignore; None: a person at the keys."""
     from rearrange.planner.agents.agent import AGENTS
-    from rearrange.planner.agents.skill_set import understood_by
+    from rearrange.planner.agents.skill_set import accepted_settings_of
 
-    understood = understood_by(agent) if agent is not None else ()
+    accepted_settings = accepted_settings_of(agent) if agent is not None else ()
     unset = AgentSettings()
     for setting in fields(AgentSettings):
-        if setting.name in ("agent", "homes", *understood):
+        if setting.name in ("agent", "homes", *accepted_settings):
             continue
         if getattr(cfg, setting.name) != getattr(unset, setting.name):
-            those = ", ".join(name for name in AGENTS if setting.name in understood_by(name))
-            own = ", ".join(understood) or "no setting of agents"
+            those = ", ".join(name for name in AGENTS if setting.name in accepted_settings_of(name))
+            own = ", ".join(accepted_settings) or "no setting of agents"
             raise UserError(
                 f"{setting.name} is for agent={those}; agent={cfg.agent} understands {own}"
             )
@@ -112,17 +114,17 @@ def _looks(cfg: AgentSettings) -> str:
     return "own" if variant_of(cfg.agent) is not None else "privileged"
 
 
-def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
+def sources_of_skills(runner: EpisodeRunnerCfg) -> dict[str, Any]:
     """For summaries: what carries out the steps of an agent that uses trained skills, else nothing.
 
     Raises UserError for a skill that is missing and for settings that the agent has no use for.
     """
     from rearrange.planner.agents.skill_set import chaining_agents, skill_paths, variant_of
 
-    chain = world.chain
-    variant = variant_of(world.agent)
+    chain = runner.chain
+    variant = variant_of(runner.agent)
     if variant is not None:
-        paths = skill_paths(world.task, world.agent, chain)
+        paths = skill_paths(runner.task, runner.agent, chain)
         skipped = variant.skipped
         return {
             "trained_skills": {skill: str(path) for skill, path in paths.items()},
@@ -135,36 +137,36 @@ def sources_of_skills(world: WorldCfg) -> dict[str, Any]:
     for name in ("oracle_skills", "limits"):
         if getattr(chain, name):
             raise UserError(
-                f"{name} is for agent={', '.join(chaining_agents())}; got agent={world.agent}"
+                f"{name} is for agent={', '.join(chaining_agents())}; got agent={runner.agent}"
             )
     if chain.looks == "own":
         known = ", ".join(chaining_agents())
-        raise UserError(f"looks=own is for agent={known}; got agent={world.agent}")
-    if world.agent == "teacher":
+        raise UserError(f"looks=own is for agent={known}; got agent={runner.agent}")
+    if runner.agent == "teacher":
         from rearrange.planner.agents.registry import check_teacher
         from rearrange.tasks.rules.definition import TASKS
 
-        check_teacher(TASKS.find(world.task).name)
-    if world.agent == "learned":
-        return {"trained_skills": {world.task: str(_skill_of(world))}}
+        check_teacher(TASKS.find(runner.task).name)
+    if runner.agent == "learned":
+        return {"trained_skills": {runner.task: str(_skill_of(runner))}}
     return {}
 
 
-def _skill_of(world: WorldCfg) -> Path:
+def _skill_of(runner: EpisodeRunnerCfg) -> Path:
     """Where agent=learned takes its skill from: the checkpoint, or by the task's name."""
     from rearrange.skills.deployed.trained_skills import skill_path
     from rearrange.tasks.rules.definition import TASKS
     from rearrange.tasks.rules.names import SKILL_TASKS
 
-    if world.checkpoint is not None:
-        return Path(world.checkpoint)
-    task = TASKS.find(world.task).name
+    if runner.checkpoint is not None:
+        return Path(runner.checkpoint)
+    task = TASKS.find(runner.task).name
     if task not in SKILL_TASKS:
         known = ", ".join(SKILL_TASKS)
         raise UserError(
-            f"agent=learned needs checkpoint= for {world.task}: skills go by the names {known}"
+            f"agent=learned needs checkpoint= for {runner.task}: skills go by the names {known}"
         )
-    return skill_path(task, world.chain.skills)
+    return skill_path(task, runner.chain.skills)
 
 
 @dataclass(kw_only=True)
@@ -202,7 +204,7 @@ class EpisodeRecord:
         return asdict(self)
 
 
-def make_world(cfg: WorldCfg, **more: Any) -> tuple[Any, Agent]:
+def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
     """The environment and the agent of an evaluation; only what has learned to see gets an image.
 
     Args:
@@ -270,7 +272,7 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
         raise UserError(f"unknown {kind} '{name}': {nearest(name, list(known))}")
 
 
-def reset_options(cfg: WorldCfg, index: int) -> dict[str, Any]:
+def reset_options(cfg: EpisodeRunnerCfg, index: int) -> dict[str, Any]:
     """What tells the environment which episode to start.
 
     Raises:
@@ -298,7 +300,7 @@ def film_of(folder: str, index: int) -> Path:
 
 
 def run_episode(
-    env: Any, agent: Agent, cfg: WorldCfg, index: int, on_step: Callable[[], None]
+    env: Any, agent: Agent, cfg: EpisodeRunnerCfg, index: int, on_step: Callable[[], None]
 ) -> EpisodeRecord:
     """Runs one episode to its end, filming it if `cfg.record` covers its index."""
     if index >= cfg.record:
@@ -317,13 +319,17 @@ def run_episode(
 
 
 def follow_episode(
-    env: Any, agent: Agent, cfg: WorldCfg, index: int, watch: Callable[[dict[str, Any]], None]
+    env: Any,
+    agent: Agent,
+    cfg: EpisodeRunnerCfg,
+    index: int,
+    watch: Callable[[dict[str, Any]], None],
 ) -> EpisodeRecord:
     """Runs an episode; `watch(info)` is called after the reset and after every step."""
     observation, info = env.reset(options=reset_options(cfg, index))
     agent.reset(observation, info)
-    world = env.unwrapped
-    x, y = world.sim.base_pose[:2]
+    home = env.unwrapped
+    x, y = home.sim.base_pose[:2]
     path_length, steps, is_over, truncated = 0.0, 0, False, False
     watch(info)
     while not is_over:
@@ -331,14 +337,14 @@ def follow_episode(
         observation, _, terminated, truncated, info = env.step(action)
         is_over = terminated or truncated
         steps += 1
-        new_x, new_y = world.sim.base_pose[:2]
+        new_x, new_y = home.sim.base_pose[:2]
         path_length += hypot(new_x - x, new_y - y)
         x, y = new_x, new_y
         watch(info)
     success = bool(info["success"])
     return EpisodeRecord(
         index=index,
-        scene=world.episode.scene.layout_id,
+        scene=home.episode.scene.layout_id,
         success=success,
         stages={name: bool(reached) for name, reached in info["stages"].items()},
         failure=None if success else _failure(agent, info, truncated),
@@ -346,8 +352,8 @@ def follow_episode(
         force=round(float(info["force_accum"]), 3),
         path_length=round(float(path_length), 4),
         attempts=[(str(name), bool(worked)) for name, worked in agent.attempts],
-        targets={name: list(names) for name, names in names_of(world.episode).items()},
-        last_step="" if success else running_step(world.episode, agent.status),
+        targets={name: list(names) for name, names in names_of(home.episode).items()},
+        last_step="" if success else running_step(home.episode, agent.status),
     )
 
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg, TaskCfg
 from rearrange.errors import UserError
+from rearrange.eval.episode_store import EpisodeStore, code_digest, digest
 from rearrange.eval.intervals import mean_over_seeds, wilson
-from rearrange.eval.kept import KeptEpisodes, code_digest, digest
+from rearrange.eval.missing_episodes import Notify, run_missing, versions
 from rearrange.eval.runner import film_of
-from rearrange.eval.running import Tell, run_missing, versions
 from rearrange.system.checked_json import strict_json
-from rearrange.system.folder_lock import hold_folder
+from rearrange.system.folder_lock import lock_folder
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 
 _STREAM = 0x6576616C  # other episodes than training has with the same seed
@@ -49,8 +49,8 @@ class ReturnRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainedWorldCfg:
-    """What a worker needs to know to run any episode, see `workers.World`."""
+class TrainedRunnerCfg:
+    """What a worker needs to know to run any episode, see `workers.EpisodeRunner`."""
 
     run: str
     seed: int
@@ -71,14 +71,14 @@ class TrainedWorldCfg:
     def read_record(self, values: dict[str, Any]) -> ReturnRecord:
         return ReturnRecord(**values)
 
-    def figure(self, records: list[ReturnRecord]) -> str:
+    def progress_text(self, records: list[ReturnRecord]) -> str:
         return f"return {np.mean([record.total_return for record in records]):.4g}"
 
     def video_path(self, index: int) -> Path:
         return film_of(self.video_dir, index)
 
 
-def make_trained_world(cfg: TrainedWorldCfg) -> tuple[Any, Any]:
+def make_env_and_policy(cfg: TrainedRunnerCfg) -> tuple[Any, Any]:
     """The environment and the policy. Raises UserError for what is missing or does not fit."""
     import torch
 
@@ -96,7 +96,7 @@ def make_trained_world(cfg: TrainedWorldCfg) -> tuple[Any, Any]:
     return policy.make_env(**pictures), policy
 
 
-def of_the_home(cfg: Any) -> Any:
+def home_evaluation(cfg: Any) -> Any:
     """`run=` of a skill of the home as the task and the agent that it stands for.
 
     Args:
@@ -149,7 +149,7 @@ def run_output_folder(cfg: EvaluateCfg) -> Path:
     return Path("outputs/evaluate") / (run.resolve().name if run.is_dir() else run.stem)
 
 
-def evaluate_run(cfg: EvaluateCfg, tell: Tell) -> dict[str, Any]:
+def evaluate_run(cfg: EvaluateCfg, tell: Notify) -> dict[str, Any]:
     """As `evaluate.evaluate`, of a trained policy in its own environment: returns the summary.
 
     Raises UserError if the folder is in use, or holds other results.
@@ -158,11 +158,11 @@ def evaluate_run(cfg: EvaluateCfg, tell: Tell) -> dict[str, Any]:
 
     assert cfg.run is not None
     skill, folder = find_skill(Path(cfg.run)), run_output_folder(cfg)
-    world = TrainedWorldCfg(
+    runner = TrainedRunnerCfg(
         run=cfg.run, seed=cfg.seed, env=cfg.env, is_sampling=cfg.sample, record=cfg.record,
         video_dir=str(folder / "videos"), title=skill.env_id,
     )  # fmt: skip
-    make_trained_world(world)[0].close()  # what is wrong is better said before the work
+    make_env_and_policy(runner)[0].close()  # what is wrong is better said before the work
     about = {
         "env": skill.env_id, "env_kwargs": skill.env_kwargs, "run": cfg.run, "sample": cfg.sample,
         "seed": cfg.seed, "trained_steps": skill.origin["steps"],
@@ -170,22 +170,22 @@ def evaluate_run(cfg: EvaluateCfg, tell: Tell) -> dict[str, Any]:
     settings = about | {
         "run": digest(Path(cfg.run)), "versions": versions(), "code": code_digest()
     }  # fmt: skip
-    with hold_folder(folder, "output_dir") as held:
+    with lock_folder(folder, "output_dir") as lock:
         prepare_folder(folder)
         if cfg.record:
             prepare_folder(folder / "videos")
-        kept = KeptEpisodes(folder, settings, cfg.num_episodes, _parsed)
-        of_the_run = run_missing(cfg, world, make_trained_world, kept, held, tell)
-        records = [kept.records[index] for index in range(cfg.num_episodes)]
-        summary = about | {"num_episodes": cfg.num_episodes} | summarise(records) | of_the_run
-        summary |= {"acting": kept.acting, "versions": versions()}
+        store = EpisodeStore(folder, settings, cfg.num_episodes, _parsed)
+        run_facts = run_missing(cfg, runner, make_env_and_policy, store, lock, tell)
+        records = [store.records[index] for index in range(cfg.num_episodes)]
+        summary = about | {"num_episodes": cfg.num_episodes} | summarise(records) | run_facts
+        summary |= {"acting": store.acting, "versions": versions()}
         try:  # the table before the files, which a full disk may refuse
             tell(table(summary))
         finally:
-            kept.write()
+            store.write()
             atomic_write_json(folder / "summary.json", summary)
     tell(f"\nsummary: {folder / 'summary.json'}")
-    for film_path in map(world.video_path, range(min(cfg.record, cfg.num_episodes))):
+    for film_path in map(runner.video_path, range(min(cfg.record, cfg.num_episodes))):
         tell(f"video:   {film_path}")
     return summary
 
@@ -193,10 +193,10 @@ def evaluate_run(cfg: EvaluateCfg, tell: Tell) -> dict[str, Any]:
 def record_run(cfg: RecordCfg) -> ReturnRecord:
     """Films the episode of `index` by the environment's own pictures. Raises UserError."""
     assert cfg.run is not None
-    world = TrainedWorldCfg(
+    runner = TrainedRunnerCfg(
         run=cfg.run, seed=cfg.seed, env=cfg.env, is_sampling=cfg.sample, record=cfg.index + 1
     )
-    env, policy = make_trained_world(world)
+    env, policy = make_env_and_policy(runner)
     return film(env, policy, cfg.seed, cfg.index, Path(cfg.output).expanduser())
 
 
@@ -228,10 +228,10 @@ def film(
     on_step: Callable[[], None] = lambda: None,
 ) -> ReturnRecord:  # fmt: skip
     """`follow`, with a film of it. Raises UserError for an environment without pictures."""
-    from rearrange.eval.film.pictures_of_env import filming_env
+    from rearrange.eval.film.env_film import film_env
 
     fps = env.metadata.get("render_fps") or _USUAL_FPS
-    with filming_env(env, path, max(1, round(fps))) as add:
+    with film_env(env, path, max(1, round(fps))) as add:
 
         def watch() -> None:
             add()

@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rearrange.errors import UserError
-from rearrange.system.machine import acting_facts, one_thread
-from rearrange.system.open_files import make_room
+from rearrange.system.machine import acting_facts, single_threaded
+from rearrange.system.open_files import raise_file_limit
 from rearrange.system.processes import end_with_parent, main_module_hidden
 
 TELL_EVERY_S = 1.0  # how many steps an episode has by now
 _FILES_PER_WORKER = 3  # that stay open: its pipe, and what tells that it ended
 
 
-class World(Protocol):
+class EpisodeRunner(Protocol):
     """What a worker is sent: how to run an episode of its environment. Can be pickled."""
 
     def run_episode(self, env: Any, agent: Any, index: int, on_step: Callable[[], None], /) -> Any:
@@ -43,7 +43,7 @@ class World(Protocol):
 
     def read_record(self, values: dict[str, Any]) -> Any: ...
 
-    def figure(self, records: list[Any]) -> str:
+    def progress_text(self, records: list[Any]) -> str:
         """How it goes so far, for the progress."""
         ...
 
@@ -58,11 +58,11 @@ class World(Protocol):
     def video_path(self, index: int) -> Path: ...
 
 
-MakeWorld = Callable[[Any], tuple[Any, Any]]
-"""From a `World` to its environment and who acts there."""
+MakeEnvAndAgent = Callable[[Any], tuple[Any, Any]]
+"""From an `EpisodeRunner` to its environment and the agent that acts there."""
 
 
-class WorkerFailed(RuntimeError):
+class WorkerError(RuntimeError):
     """An exception inside a worker, with the worker's traceback as its message."""
 
 
@@ -77,17 +77,17 @@ class EpisodeWorker:
 
     def __init__(
         self,
-        cfg: World,
-        make_world: MakeWorld,
+        cfg: EpisodeRunner,
+        make_env_and_agent: MakeEnvAndAgent,
         folder: str | None = None,
         tell: Callable[[int], None] = lambda steps: None,
     ) -> None:
-        self._cfg, self._make_world, self._folder = cfg, make_world, folder
+        self._cfg, self._make_env_and_agent, self._folder = cfg, make_env_and_agent, folder
         self._tell, self._steps, self._told_at = tell, 0, 0.0
-        self._world: tuple[Any, Any] | None = None  # environment and agent
+        self._env_and_agent: tuple[Any, Any] | None = None  # environment and agent
 
     def open(self) -> dict[str, Any]:
-        """Makes the world; empty, or what went wrong."""
+        """Makes environment and agent; empty, or what went wrong."""
         return self._told(self._open)
 
     def run(self, index: int) -> dict[str, Any]:
@@ -100,15 +100,15 @@ class EpisodeWorker:
         )
 
     def close(self) -> None:
-        if self._world is not None:
-            self._world[0].close()
+        if self._env_and_agent is not None:
+            self._env_and_agent[0].close()
 
     def _open(self) -> tuple[Any, Any]:
-        if self._world is None:
+        if self._env_and_agent is None:
             if self._folder is not None:
                 os.chdir(self._folder)
-            self._world = self._make_world(self._cfg)
-        return self._world
+            self._env_and_agent = self._make_env_and_agent(self._cfg)
+        return self._env_and_agent
 
     def _count(self) -> None:
         self._steps += 1
@@ -126,15 +126,15 @@ class EpisodeWorker:
             return {"exception": traceback.format_exc()}
 
 
-def record_of(cfg: World, message: dict[str, Any], index: int | None) -> Any:
+def record_of(cfg: EpisodeRunner, message: dict[str, Any], index: int | None) -> Any:
     """What a worker's message says of an episode; None for the message that it is open.
 
-    Raises UserError or WorkerFailed for what happened to it.
+    Raises UserError or WorkerError for what happened to it.
     """
     if "mistake" in message:
         raise UserError(message["mistake"])
     if "exception" in message:
-        raise WorkerFailed(f"episode {index}:\n{message['exception']}")
+        raise WorkerError(f"episode {index}:\n{message['exception']}")
     return cfg.read_record(message["record"]) if message else None
 
 
@@ -145,7 +145,9 @@ def note_acting(message: dict[str, Any], known: list[dict[str, Any]]) -> None:
         known.append(facts)
 
 
-def run_episode_worker(connection: Connection, cfg: World, make_world: MakeWorld) -> None:
+def run_episode_worker(
+    connection: Connection, cfg: EpisodeRunner, make_env_and_agent: MakeEnvAndAgent
+) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -156,7 +158,7 @@ def run_episode_worker(connection: Connection, cfg: World, make_world: MakeWorld
     def tell(steps: int) -> None:
         connection.send_bytes(json.dumps({"steps": steps}).encode())
 
-    worker = EpisodeWorker(cfg, make_world, tell=tell)
+    worker = EpisodeWorker(cfg, make_env_and_agent, tell=tell)
     with suppress(EOFError, OSError):  # the parent is gone
         while (index := json.loads(connection.recv_bytes())) is not None:
             connection.send_bytes(json.dumps(worker.run(index)).encode())
@@ -182,15 +184,15 @@ class WorkerPool:
 
     def __init__(
         self,
-        cfg: World,
+        cfg: EpisodeRunner,
         num_workers: int,
-        make_world: MakeWorld,
+        make_env_and_agent: MakeEnvAndAgent,
         timeout_s: float,
         max_restarts: int,
     ) -> None:
         self.lost, self.num_workers = 0, num_workers
         self.acting: list[dict[str, Any]] = []  # what trained skills acted with, each kind once
-        self._cfg, self._make_world = cfg, make_world
+        self._cfg, self._make_env_and_agent = cfg, make_env_and_agent
         self._timeout_s, self._max_restarts = timeout_s, max_restarts
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
@@ -206,12 +208,12 @@ class WorkerPool:
         Raises:
             UserError: if a worker met the caller's mistake, too many workers died, or this process
                 may not have as many files open as they need.
-            WorkerFailed: if a worker raised anything else.
+            WorkerError: if a worker raised anything else.
         """
         todo = deque(indices)
         num_open = len(indices)
         num_workers = min(self.num_workers, num_open)
-        make_room(_FILES_PER_WORKER * num_workers, f"{num_workers} episode workers")
+        raise_file_limit(_FILES_PER_WORKER * num_workers, f"{num_workers} episode workers")
         try:
             for _ in range(num_workers):
                 self._workers.append(self._start())
@@ -256,12 +258,12 @@ class WorkerPool:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
             target=run_episode_worker,
-            args=(theirs, self._cfg, self._make_world),
+            args=(theirs, self._cfg, self._make_env_and_agent),
             name="episode worker",
             daemon=True,
         )
         try:
-            with main_module_hidden(), one_thread():
+            with main_module_hidden(), single_threaded():
                 process.start()
         finally:
             theirs.close()

@@ -19,7 +19,7 @@ from rearrange.tasks.registry import register_all  # noqa: E402
 from rearrange.workloads import skill_chain  # noqa: E402
 
 if TYPE_CHECKING:
-    from rearrange.library import EvaluationResult, PlanFound, Training
+    from rearrange.library import EvaluationResult, PlanResult, Training
     from rearrange.skills.deployed.learned import TrainedPolicy
 
 registries.add_all()
@@ -58,7 +58,7 @@ def evaluate(**settings: Any) -> EvaluationResult:
     return library.evaluate(**settings)
 
 
-def plan(**settings: Any) -> PlanFound:
+def plan(**settings: Any) -> PlanResult:
     """The plan for an episode of the home, or for PDDL files (`domain=`, `problem=`).
 
     Args:
@@ -79,7 +79,7 @@ def train(**settings: Any) -> Training:
             of parts in a dict, `ppo={"clip_coef": 0.1}`.
 
     Raises rearrange.errors.UserError for settings that do not fit, and
-    rearrange.library.TrainingFailed for what ends a training early; its work is saved.
+    rearrange.library.TrainingError for what ends a training early; its work is saved.
     """
     from rearrange import library
 

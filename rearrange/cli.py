@@ -298,7 +298,7 @@ def main(arguments: list[str] | None = None) -> int:
         place = f" ({error.filename})" if error.filename else ""
         return _fail(f"{error.strerror}{place}{advice(error)}", 2)
     finally:
-        console.let_go()
+        console.detach_streams()
 
 
 def train_skill() -> int:
@@ -311,7 +311,7 @@ def _raise_terminated(signum: int, frame: object) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    console.complain(message)
+    console.print_error(message)
     return code
 
 

@@ -1,7 +1,7 @@
 """What the commands do, for programs: `rearrange.evaluate`, `rearrange.plan`, `rearrange.train`.
 
     evaluate(task="pick", agent="learned", num_episodes=20)     -> EvaluationResult
-    plan(task="set_table", index=3)                             -> PlanFound
+    plan(task="set_table", index=3)                             -> PlanResult
     train(env="CartPole-v1", total_steps=100_000)               -> Training
 
 Keywords are the settings of the command of that name (`rearrange evaluate --help`), as Python has
@@ -51,7 +51,7 @@ class EvaluationResult:
 
 
 @dataclass(frozen=True)
-class PlanFound:
+class PlanResult:
     """A plan, shown to be valid."""
 
     steps: list[str]
@@ -79,7 +79,7 @@ class Training:
     """What summary.json holds."""
 
 
-class TrainingFailed(RuntimeError):
+class TrainingError(RuntimeError):
     """A training ended before its total; its work is saved in its folder."""
 
 
@@ -91,7 +91,7 @@ def evaluate(**settings: Any) -> EvaluationResult:
     """
     from rearrange.commands.settings import load
     from rearrange.eval.evaluate import evaluate_settings
-    from rearrange.eval.running import nothing
+    from rearrange.eval.missing_episodes import silent
 
     with contextlib.ExitStack() as stack:
         is_kept = settings.get("output_dir") is not None
@@ -100,7 +100,7 @@ def evaluate(**settings: Any) -> EvaluationResult:
                 raise UserError("record= needs output_dir=, where the videos go")
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rearrange-"))
             settings = settings | {"output_dir": folder}
-        summary, output_dir = evaluate_settings(load("evaluate", overrides_of(settings)), nothing)
+        summary, output_dir = evaluate_settings(load("evaluate", overrides_of(settings)), silent)
         with open(output_dir / "episodes.jsonl", encoding="utf-8") as lines:
             episodes = [json.loads(line) for line in lines]
     return EvaluationResult(
@@ -113,7 +113,7 @@ def evaluate(**settings: Any) -> EvaluationResult:
     )
 
 
-def plan(**settings: Any) -> PlanFound:
+def plan(**settings: Any) -> PlanResult:
     """The plan for an episode of the home (`task`, `split`, `seed`, `index`), or for PDDL files
     (`domain`, `problem`). Raises UserError, also where there is no plan.
     """
@@ -121,14 +121,14 @@ def plan(**settings: Any) -> PlanFound:
     from rearrange.commands.settings import load
 
     found = find_plan(load("plan", overrides_of(settings)))
-    return PlanFound(found.steps, found.plan.is_shortest, found.plan.lower_bound, found.problem)
+    return PlanResult(found.steps, found.plan.is_shortest, found.plan.lower_bound, found.problem)
 
 
 def train(**settings: Any) -> Training:
     """Trains a skill of the home (`skill="pick"`) or in any Gymnasium environment (`env=`).
 
     Signals stop it as they stop the command, with its work saved. Raises UserError, and
-    TrainingFailed for what ends a training early.
+    TrainingError for what ends a training early.
     """
     if ("skill" in settings) == ("env" in settings):
         raise UserError("train needs skill=, such as 'pick', or env=, such as 'CartPole-v1'")
@@ -142,7 +142,7 @@ def train(**settings: Any) -> Training:
     run_dir = cfg.folder
     if code not in (0, *command.EXIT_CODES.values()):
         lines = said.getvalue().strip().splitlines()
-        raise TrainingFailed((lines or ["it ended"])[-1].removeprefix("error: "))
+        raise TrainingError((lines or ["it ended"])[-1].removeprefix("error: "))
     summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
     names = ("total_steps", "episode_return", "success", "stopped_by")
     return Training(run_dir=run_dir, summary=summary, **{name: summary[name] for name in names})

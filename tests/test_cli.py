@@ -151,7 +151,7 @@ def test_outputs_that_cannot_be_written_are_found_before_the_work(capsys, monkey
     def work(*_):
         raise AssertionError("the work has begun")
 
-    monkeypatch.setattr("rearrange.commands.record.make_world", work)
+    monkeypatch.setattr("rearrange.commands.record.make_env_and_agent", work)
     monkeypatch.setattr("rearrange.commands.training.export.export", work)
     for name in ("a.mp4", "a.safetensors"):
         (tmp_path / name).mkdir()

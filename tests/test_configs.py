@@ -121,7 +121,7 @@ def test_a_scheme_says_how_it_is_run_and_nothing_else():
 def test_launch_passes_on_what_it_does_not_know():
     cfg = load("launch", ["skills=pick,place", "seeds=3,4", "ppo.clip_coef=0.1", "policy=paper"])
     assert (cfg.skills, cfg.seeds) == (["pick", "place"], [3, 4])
-    assert cfg.passed_on == ["ppo.clip_coef=0.1", "policy=paper"]
+    assert cfg.forwarded == ["ppo.clip_coef=0.1", "policy=paper"]
 
 
 def test_runs_are_bare_words():

@@ -30,7 +30,7 @@ ROOMS = (
     "rearrange.planner", "rearrange.planner.strips", "rearrange.planner.home",
     "rearrange.planner.agents",
     "rearrange.cluster", "rearrange.configs",
-    "rearrange.eval.look", "rearrange.eval.film", "rearrange.eval",
+    "rearrange.eval.visuals", "rearrange.eval.film", "rearrange.eval",
     "rearrange.eval.demonstrations", "rearrange.eval.benchmarks",
     "rearrange.eval.benchmarks.homes", "rearrange.eval.benchmarks.peers",
     "rearrange.eval.benchmarks.trainers", "rearrange.eval.benchmarks.scaling",

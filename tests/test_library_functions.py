@@ -11,7 +11,7 @@ import rearrange
 from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.lab import FAULTY
-from rearrange.library import TrainingFailed, overrides_of
+from rearrange.library import TrainingError, overrides_of
 
 TRAINING = {"total_steps": 128, "num_steps": 64, "num_envs": 2, "scheme": "serial"}
 
@@ -82,7 +82,7 @@ def test_mistakes_and_failures_are_exceptions_with_one_line(tmp_path, capsys):
     with pytest.raises(UserError, match="is one skill and has no plan"):
         rearrange.plan(task="pick")
     kwargs = {"fault": "nan_reward", "at_step": 10}
-    with pytest.raises(TrainingFailed, match="reward nan") as caught:
+    with pytest.raises(TrainingError, match="reward nan") as caught:
         rearrange.train(
             env=FAULTY.removeprefix("env="), env_kwargs=kwargs, run_dir=tmp_path, **TRAINING
         )

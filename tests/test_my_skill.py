@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from rearrange.cli import main
-from rearrange.commands.overrides import overlaid
+from rearrange.commands.overrides import last_override_per_key
 from rearrange.commands.settings import load
 from rearrange.commands.skills.plan import plan
-from rearrange.commands.training.ending import what_next
+from rearrange.commands.training.final_report import what_next
 from rearrange.commands.training.resolve import load_training
-from rearrange.commands.training.subject import what_to_train
-from rearrange.eval.trained_env import of_the_home
+from rearrange.commands.training.training_env import training_env_of
+from rearrange.eval.trained_env import home_evaluation
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.registry import make_agent
 from rearrange.planner.agents.skill_set import load_skill_set
@@ -38,7 +38,7 @@ def in_path():
         patch.syspath_prepend(EXAMPLE)
         patch.setenv("PYTHONPATH", f"{EXAMPLE}:{EXAMPLE.parents[1]}")  # of worker processes
         for registry in (TASKS, SKILLS):
-            patch.setattr(registry, "_things", dict(registry._things))
+            patch.setattr(registry, "_things", dict(registry._entries))
         yield
     sys.modules.pop("press_button", None)
     for name in [name for name in gymnasium.registry if name.startswith("my_skill/")]:
@@ -103,7 +103,7 @@ def run(in_path, tmp_path_factory):
         f"run_dir={folder}",
     ]
     steps = ["total_steps=256", "num_envs=2", "num_steps=64", "ppo.num_epochs=1"]
-    assert main(overlaid(["train-skill", *overrides, *sizes, *steps])) == 0
+    assert main(last_override_per_key(["train-skill", *overrides, *sizes, *steps])) == 0
     return folder
 
 
@@ -116,7 +116,7 @@ def test_it_is_trained_by_its_own_recipe(run):
 def test_what_a_training_says_at_its_end_can_be_typed(run, tmp_path):
     """In a process that knows nothing yet: what a run's folder says imports nothing."""
     settings = load_training("train-skill", [TASK, f"run_dir={run}"])
-    said = what_next(what_to_train(settings), {"best": None}, run)
+    said = what_next(training_env_of(settings), {"best": None}, run)
     commands = {words[0]: words for words in map(shlex.split, re.findall("rearrange (.*)", said))}
     output = tmp_path / "press_button.safetensors"
     export = [word for word in commands["export-skill"] if not word.startswith("output=")]
@@ -124,7 +124,7 @@ def test_what_a_training_says_at_its_end_can_be_typed(run, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, output.is_file()) == (0, True), done.stderr
     (env,) = [word for word in commands["evaluate"] if word.startswith("env=")]
-    cfg = of_the_home(load("evaluate", [f"run={run}", env]))
+    cfg = home_evaluation(load("evaluate", [f"run={run}", env]))
     assert cfg.task.name == TASK  # worker processes know the task by its module alone
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from rearrange.system.outputs import atomic_write_json
 
 
-class Judged(Protocol):
+class Criterion(Protocol):
     """A figure and its limit, a dataclass: at most or at least, as the bench has it."""
 
     name: str
@@ -22,7 +22,7 @@ class Judged(Protocol):
 
 
 def report(
-    table: str, results: dict[str, Any], bars: Sequence[Judged], output: str | Path | None
+    table: str, results: dict[str, Any], bars: Sequence[Criterion], output: str | Path | None
 ) -> int:
     """Prints the table, writes results and bars to a JSON file if one is named; the exit code."""
     print(table)

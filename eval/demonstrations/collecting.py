@@ -1,7 +1,7 @@
 """Collecting demonstrations: episodes by worker processes, then one data set of them.
 
-    settings.json, episodes.jsonl    as an evaluation keeps them (`eval/kept.py`): what it all
-                                     follows from, a line for each episode as it ends
+    settings.json, episodes.jsonl    as an evaluation writes them (`eval/episode_store.py`):
+                                     what it depends on, and a line for each finished episode
     pieces/000012.*                  an episode each; gone in the end
     episodes.json.gz                 the episodes themselves, as an episode file
     summary.json                     last: with it all is there
@@ -27,16 +27,21 @@ from rearrange.errors import UserError
 from rearrange.eval.demonstrations.formats import FORMATS, check_packages
 from rearrange.eval.demonstrations.recorder import RecordingEnv, facts_of
 from rearrange.eval.demonstrations.summary import EPISODES, SUMMARY, read_summary
-from rearrange.eval.kept import KeptEpisodes, settings_of
+from rearrange.eval.episode_store import EpisodeStore, settings_of
+from rearrange.eval.missing_episodes import Notify, versions
 from rearrange.eval.progress import Progress
-from rearrange.eval.runner import EpisodeRecord, WorldCfg, follow_episode, make_world
-from rearrange.eval.running import Tell, versions
+from rearrange.eval.runner import (
+    EpisodeRecord,
+    EpisodeRunnerCfg,
+    follow_episode,
+    make_env_and_agent,
+)
 from rearrange.eval.workers import WorkerPool
 from rearrange.planner.agents.agent import Agent
 from rearrange.system.files import UNFINISHED, remove_unfinished
-from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
+from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.machine import commit, machine, num_cores
-from rearrange.system.outputs import atomic_write_json, prepare_folder, why_not
+from rearrange.system.outputs import atomic_write_json, prepare_folder, write_error
 from rearrange.tasks.episodes.files import read_episodes, write_episodes
 
 PIECES = "pieces"
@@ -44,10 +49,10 @@ _MAKING = f"{UNFINISHED}-data"  # where a data set grows
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectedWorld:
-    """What a worker needs to know to demonstrate any episode; a `workers.World`."""
+class CollectingRunner:
+    """What a worker needs to know to demonstrate any episode; a `workers.EpisodeRunner`."""
 
-    world: WorldCfg
+    runner: EpisodeRunnerCfg
     format: str  # noqa: A003
     folder: str  # of the pieces
     record: int = 0
@@ -56,24 +61,24 @@ class CollectedWorld:
         self, env: RecordingEnv, agent: Agent, index: int, on_step: Callable[[], None]
     ) -> EpisodeRecord:
         """Runs an episode and writes its piece."""
-        record = follow_episode(env, agent, self.world, index, lambda info: on_step())
-        demonstration = env.demonstration(facts_of(env, self.world.agent, record))
-        write_episodes(self._spec(index), [env.world.episode])
+        record = follow_episode(env, agent, self.runner, index, lambda info: on_step())
+        demonstration = env.demonstration(facts_of(env, self.runner.agent, record))
+        write_episodes(self._spec(index), [env.runner.episode])
         FORMATS[self.format].write_piece(demonstration, self.piece(index))
         return record
 
     def read_record(self, values: dict[str, Any]) -> EpisodeRecord:
-        return self.world.read_record(values)
+        return self.runner.read_record(values)
 
-    def figure(self, records: list[EpisodeRecord]) -> str:
-        return self.world.figure(records)
+    def progress_text(self, records: list[EpisodeRecord]) -> str:
+        return self.runner.progress_text(records)
 
     @property
     def title(self) -> str:
-        return self.world.title
+        return self.runner.title
 
     def video_path(self, index: int) -> Path:
-        return self.world.video_path(index)
+        return self.runner.video_path(index)
 
     def piece(self, index: int) -> Path:
         """An episode's file."""
@@ -91,38 +96,40 @@ class CollectedWorld:
         return Path(self.folder) / f"{index:06d}.json.gz"
 
 
-def make_collected_world(cfg: CollectedWorld) -> tuple[RecordingEnv, Agent]:
+def make_recording_env(cfg: CollectingRunner) -> tuple[RecordingEnv, Agent]:
     """The environment, with the head camera whoever acts, and the agent."""
-    env, agent = make_world(cfg.world, depth=True)
+    env, agent = make_env_and_agent(cfg.runner, depth=True)
     return RecordingEnv(env, agent), agent
 
 
-def collect(cfg: CollectCfg, world: WorldCfg, folder: Path, tell: Tell) -> dict[str, Any]:
+def collect(
+    cfg: CollectCfg, runner: EpisodeRunnerCfg, folder: Path, tell: Notify
+) -> dict[str, Any]:
     """Demonstrates the episodes that are missing and makes the data set; returns the summary.
 
     Raises UserError if a package is missing, and if the folder is in use or holds something else.
     """
     check_packages(cfg.format)
-    check_ours(folder)
-    with hold_folder(folder, "output") as held:
-        settings = settings_of(world, versions()) | {"format": cfg.format}
-        kept = KeptEpisodes(folder, settings, cfg.num_episodes)
+    check_folder(folder)
+    with lock_folder(folder, "output") as lock:
+        settings = settings_of(runner, versions()) | {"format": cfg.format}
+        store = EpisodeStore(folder, settings, cfg.num_episodes)
         if (folder / SUMMARY).exists():
-            return _finished(folder, kept, cfg.num_episodes, tell)
+            return _finished(folder, store, cfg.num_episodes, tell)
         pieces = prepare_folder(folder / PIECES)
-        whole = CollectedWorld(world=world, format=cfg.format, folder=str(pieces))
-        of_the_run = _run_missing(cfg, whole, kept, held, tell)
+        whole = CollectingRunner(runner=runner, format=cfg.format, folder=str(pieces))
+        run_facts = _run_missing(cfg, whole, store, lock, tell)
         tell(f"making the data set of {cfg.num_episodes} episodes")
         _assemble(folder, whole, cfg.num_episodes)
-        records = [kept.records[index] for index in range(cfg.num_episodes)]
-        kept.write()
-        summary = _summary(cfg, world, records) | of_the_run | {"acting": kept.acting}
+        records = [store.records[index] for index in range(cfg.num_episodes)]
+        store.write()
+        summary = _summary(cfg, runner, records) | run_facts | {"acting": store.acting}
         atomic_write_json(folder / SUMMARY, summary)
         shutil.rmtree(pieces)
     return summary
 
 
-def check_ours(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
     """Raises UserError for a folder with things in it that no collecting has written."""
     with suppress(OSError):
         inside = {path.name for path in folder.iterdir()}
@@ -132,70 +139,70 @@ def check_ours(folder: Path) -> None:
             )
 
 
-def _finished(folder: Path, kept: KeptEpisodes, num_episodes: int, tell: Tell) -> dict[str, Any]:
-    if len(kept.records) != num_episodes:
+def _finished(folder: Path, store: EpisodeStore, num_episodes: int, tell: Notify) -> dict[str, Any]:
+    if len(store.records) != num_episodes:
         raise UserError(
-            f"{folder} is a finished data set of {len(kept.records)} episodes, got {num_episodes=}:"
-            " choose another output, or remove it to begin anew"
+            f"{folder} is a finished data set of {len(store.records)} episodes, got "
+            f"{num_episodes=}: choose another output, or remove it to begin anew"
         )
     tell(f"all {num_episodes} demonstrations are there already")
     return read_summary(folder)
 
 
 def _run_missing(
-    cfg: CollectCfg, world: CollectedWorld, kept: KeptEpisodes, held: HeldFolder, tell: Tell
+    cfg: CollectCfg, runner: CollectingRunner, store: EpisodeStore, lock: FolderLock, tell: Notify
 ) -> dict[str, Any]:
     """Runs what has no piece yet; returns what the summary says of the run."""
-    pieces = Path(world.folder)
+    pieces = Path(runner.folder)
     remove_unfinished(pieces)
-    there = {index for index in kept.records if world.has(index)}
+    there = {index for index in store.records if runner.has(index)}
     missing = [index for index in range(cfg.num_episodes) if index not in there]
     if there:
-        tell(f"kept {len(there)} of {cfg.num_episodes} episodes in {held.folder}")
+        tell(f"kept {len(there)} of {cfg.num_episodes} episodes in {lock.folder}")
     pool = WorkerPool(
-        world, cfg.num_workers or num_cores(), make_collected_world, cfg.episode_timeout_s,
+        runner, cfg.num_workers or num_cores(), make_recording_env, cfg.episode_timeout_s,
         cfg.max_restarts,
     )  # fmt: skip
     is_complete = False
-    steps = sum(kept.records[index].steps for index in there)
+    steps = sum(store.records[index].steps for index in there)
     try:
-        with Progress(world.title, cfg.num_episodes, len(there), steps) as progress:
+        with Progress(runner.title, cfg.num_episodes, len(there), steps) as progress:
             for record in pool.run(missing, progress.underway) if missing else ():
-                _check_ours(held)
-                kept.acts_with(pool.acting)
-                kept.add(record)
-                progress.step(world.figure([*kept.records.values()]), record.steps)
+                _check_lock(lock)
+                store.acts_with(pool.acting)
+                store.add(record)
+                progress.step(runner.progress_text([*store.records.values()]), record.steps)
         is_complete = True
     finally:
         if not is_complete:
             remove_unfinished(pieces)
-            kept.write()
-            if kept.records:
+            store.write()
+            if store.records:
                 more = "the same command goes on"
-                tell(f"kept {len(kept.records)} finished episodes in {held.folder}: {more}")
+                tell(f"kept {len(store.records)} finished episodes in {lock.folder}: {more}")
     return {"workers_lost": pool.lost, "kept_episodes": len(there)}
 
 
-def _check_ours(held: HeldFolder) -> None:
+def _check_lock(lock: FolderLock) -> None:
     try:
-        held.check()
-    except FolderLost as lost:
+        lock.check()
+    except FolderLockLost as lost:
         raise UserError(f"{lost}: this collecting ends") from lost
 
 
-def _assemble(folder: Path, world: CollectedWorld, num_episodes: int) -> None:
+def _assemble(folder: Path, runner: CollectingRunner, num_episodes: int) -> None:
     """The data set beside the place where it belongs, then in its place, what opens it last."""
-    form, making = FORMATS[world.format], folder / _MAKING
+    form, making = FORMATS[runner.format], folder / _MAKING
     shutil.rmtree(making, ignore_errors=True)
     try:
         making.mkdir()
-        form.assemble([world.piece(index) for index in range(num_episodes)], making)
-        write_episodes(folder / EPISODES, [world.spec(index) for index in range(num_episodes)])
+        form.assemble([runner.piece(index) for index in range(num_episodes)], making)
+        write_episodes(folder / EPISODES, [runner.spec(index) for index in range(num_episodes)])
         for name in form.made:
             if (making / name).exists():
                 _replace(making / name, folder / name)
     except OSError as error:
-        raise why_not(folder, error) from error
+        raise write_error(folder, error) from error
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
@@ -207,14 +214,16 @@ def _replace(source: Path, target: Path) -> None:
     os.replace(source, target)
 
 
-def _summary(cfg: CollectCfg, world: WorldCfg, records: list[EpisodeRecord]) -> dict[str, Any]:
+def _summary(
+    cfg: CollectCfg, runner: EpisodeRunnerCfg, records: list[EpisodeRecord]
+) -> dict[str, Any]:
     return {
         "format": cfg.format,
-        "task": world.task,
-        "agent": world.agent,
-        "split": world.split,
-        "homes": world.homes,
-        "seed": world.seed,
+        "task": runner.task,
+        "agent": runner.agent,
+        "split": runner.split,
+        "homes": runner.homes,
+        "seed": runner.seed,
         "num_episodes": len(records),
         "num_successes": sum(record.success for record in records),
         "num_steps": sum(record.steps for record in records),

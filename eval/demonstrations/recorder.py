@@ -104,5 +104,5 @@ def facts_of(env: RecordingEnv, agent: str, record: EpisodeRecord) -> dict[str, 
         "scene": episode.scene.layout_id,
         "success": record.success,
         "result": record.result(),
-        "environment": dict(env.world.made_with),
+        "environment": dict(env.world.init_kwargs),
     }

@@ -24,7 +24,7 @@ from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.episode import EpisodeSpec
 
 
-class Played(NamedTuple):
+class ReplayedEpisode(NamedTuple):
     """An episode that was played back."""
 
     number: int
@@ -34,7 +34,7 @@ class Played(NamedTuple):
     """Where what came first differs from what is stored; None: nowhere."""
 
 
-def play_back(folder: Path, on_step: Callable[[], object] = lambda: None) -> Iterator[Played]:
+def replay(folder: Path, on_step: Callable[[], object] = lambda: None) -> Iterator[ReplayedEpisode]:
     """Every episode of a data set in turn.
 
     Raises UserError for a folder that is no finished data set, or damaged.
@@ -42,14 +42,14 @@ def play_back(folder: Path, on_step: Callable[[], object] = lambda: None) -> Ite
     name = read_summary(folder)["format"]
     check_packages(name)
     episodes = read_episodes(folder / EPISODES)
-    stored, env, made_with = FORMATS[name].read(folder), None, None
+    stored, env, init_kwargs = FORMATS[name].read(folder), None, None
     for number, episode in enumerate(episodes):
         demonstration = _next(stored, folder, number)
-        if env is None or demonstration.facts["environment"] != made_with:
-            made_with = demonstration.facts["environment"]
-            env = RecordingEnv(make_env(**made_with))
+        if env is None or demonstration.facts["environment"] != init_kwargs:
+            init_kwargs = demonstration.facts["environment"]
+            env = RecordingEnv(make_env(**init_kwargs))
         again = carry_out(env, episode, demonstration, on_step)
-        yield Played(number, len(again), first_difference(demonstration, again))
+        yield ReplayedEpisode(number, len(again), first_difference(demonstration, again))
 
 
 def carry_out(

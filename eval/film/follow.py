@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.eval.look.dress import Dressed
+from rearrange.eval.visuals.home_visuals import HomeVisuals
 from rearrange.sim.pictures.pictures import FreeCamera
 
 ASIDE_DEG = 58.0  # from the right rather than from behind: the arm hides less of what it does
@@ -31,12 +31,12 @@ class FollowCamera:
         seconds: of the episode that a frame takes.
     """
 
-    def __init__(self, sim: Any, dressed: Dressed, seconds: float) -> None:
-        self._sim, self._dressed, self._seconds = sim, dressed, seconds
+    def __init__(self, sim: Any, home_visuals: HomeVisuals, seconds: float) -> None:
+        self._sim, self._home_visuals, self._seconds = sim, home_visuals, seconds
         x, y, self._yaw = sim.base_pose
         self._spot = np.array([x, y])
         self._distance, self._lookat = FAR, self._wanted_lookat()
-        self._fade = dict.fromkeys(dressed.pieces, 1.0)
+        self._fade = dict.fromkeys(home_visuals.pieces, 1.0)
         self._boxes = self._house_boxes()
 
     def step(self) -> FreeCamera:
@@ -64,10 +64,10 @@ class FollowCamera:
 
     def _house_boxes(self) -> dict[str, np.ndarray]:
         """Boxes around the parts of each piece, [n, 2, 3], as they stand now."""
-        solids = self._dressed.clothes.solids
+        solids = self._home_visuals.visuals.solids
         solids.place(self._sim.data)
         boxes = solids.boxes()
-        return {name: boxes[parts] for name, parts in self._dressed.pieces.items()}
+        return {name: boxes[parts] for name, parts in self._home_visuals.pieces.items()}
 
     def _see_through(self, eye: np.ndarray) -> None:
         x, y, _ = self._sim.base_pose
@@ -78,7 +78,7 @@ class FollowCamera:
             goal = FADED if _stands_between(boxes, eye, targets) else 1.0
             now = self._fade[name] + 0.2 * (goal - self._fade[name])
             self._fade[name] = 1.0 if now > 0.97 else now
-            self._dressed.clothes.alphas[self._dressed.pieces[name]] = self._fade[name]
+            self._home_visuals.visuals.alphas[self._home_visuals.pieces[name]] = self._fade[name]
 
 
 def _stands_between(boxes: np.ndarray, eye: np.ndarray, targets: np.ndarray) -> bool:

@@ -21,7 +21,7 @@ from rearrange.eval.film.floor_map import FloorMap, draw_legend
 from rearrange.eval.film.follow import FollowCamera
 from rearrange.eval.film.head_picture import HeadPicture
 from rearrange.eval.film.lettering import INK, PAPER, Caption, badge, font, write, write_result
-from rearrange.eval.look.dress import dress
+from rearrange.eval.visuals.home_visuals import build_visuals
 from rearrange.planner.home.descriptions import furniture, plain
 from rearrange.sim.pictures.pictures import FreeCamera, Mark, Painter
 from rearrange.tasks.rules.names import HOME_TASKS
@@ -54,18 +54,20 @@ class FrameMaker:
     ) -> None:
         self._world, self._sim = world, world.sim
         self._goals, places = _aims(world)
-        self._dressed = dress(self._sim, self._goals)
+        self._home_visuals = build_visuals(self._sim, self._goals)
         size = int(VIEW[0] * detail), int(VIEW[1] * detail)
-        self._painter = Painter(self._sim.model, *size, renderer, clothes=self._dressed.clothes)
+        self._painter = Painter(
+            self._sim.model, *size, renderer, visuals=self._home_visuals.visuals
+        )
         map_painter = (
             self._painter
             if renderer in ("auto", "plain")
-            else Painter(self._sim.model, 64, 64, clothes=self._dressed.clothes)
+            else Painter(self._sim.model, 64, 64, visuals=self._home_visuals.visuals)
         )
-        self._camera = FollowCamera(self._sim, self._dressed, seconds)
+        self._camera = FollowCamera(self._sim, self._home_visuals, seconds)
         self._head = HeadPicture(self._sim, SIDE)
         self._map = FloorMap(self._sim, map_painter, SIDE, list(self._goals), places)
-        self._bare = [p for i, p in self._goals.items() if p and i not in self._dressed.ghosts]
+        self._bare = [p for i, p in self._goals.items() if p and i not in self._home_visuals.ghosts]
         self._bare += [p for p in places if p not in self._goals.values()]
         self._number = 0
 
@@ -96,17 +98,17 @@ class FrameMaker:
 
     def third_person(self, camera: FreeCamera, focus: int | None = None) -> np.ndarray:
         """The robot and its surroundings; the object `focus` glows."""
-        clothes = self._dressed.clothes
-        clothes.glow[:] = 0.0
+        visuals = self._home_visuals.visuals
+        visuals.glow[:] = 0.0
         self._number += 1
         for index, goal in self._goals.items():
-            if index == focus and index in self._dressed.objects:
+            if index == focus and index in self._home_visuals.objects:
                 share = 0.65 + 0.35 * sin(PULSE * self._number)
-                clothes.glow[self._dressed.objects[index]] = share * GLOW
-            for part in self._dressed.ghosts.get(index, ()):
+                visuals.glow[self._home_visuals.objects[index]] = share * GLOW
+            for part in self._home_visuals.ghosts.get(index, ()):
                 is_there = np.linalg.norm(self._sim.object_pos_w(index) - goal) < AT_GOAL
                 alpha = GHOST if index == focus else FAINT_GHOST
-                clothes.alphas[part] = 0.0 if is_there else alpha
+                visuals.alphas[part] = 0.0 if is_there else alpha
         marks = [Mark(place, radius=0.04, rgb=GOAL) for place in self._bare]
         return self._painter.render(self._sim.data, camera, marks=marks)
 

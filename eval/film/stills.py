@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from rearrange.eval.look.dress import dress
+from rearrange.eval.visuals.home_visuals import build_visuals
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.objects import KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import layout_ids, make_layout
@@ -65,8 +65,8 @@ def main(folder: Path) -> None:
     for number, (title, scene, camera) in enumerate(stills(), start=1):
         sim.reset(scene)
         pair = []
-        for name, clothes in (("before", None), ("after", dress(sim).clothes)):
-            picture = Painter(sim.model, *SIZE, clothes=clothes).render(sim.data, camera)
+        for name, visuals in (("before", None), ("after", build_visuals(sim).visuals)):
+            picture = Painter(sim.model, *SIZE, visuals=visuals).render(sim.data, camera)
             pair.append(Image.fromarray(picture))
             pair[-1].save(folder / f"{name}_{number}.jpg", quality=88)
         rows.append(pair)

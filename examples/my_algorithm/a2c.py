@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Policy, PolicyInputs, PolicyStep
-from rearrange.ver.update.algorithm import Algorithm, Sequences, Turn
+from rearrange.ver.update.algorithm import Algorithm, Sequences, UpdateContext
 from rearrange.ver.update.packing import minibatch_rows
 
 
@@ -57,8 +57,10 @@ class A2C(Algorithm):
         storage.advantage[sequences.rows] = advantage
         return sequences
 
-    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> dict[str, float]:
-        if turn.should_cut():
+    def update(
+        self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext
+    ) -> dict[str, float]:
+        if context.should_cut():
             return {}
         (part,) = minibatch_rows(*sequences, 1, self.rng)
         minibatch = storage.minibatch(*part)
@@ -68,14 +70,14 @@ class A2C(Algorithm):
         loss = policy_loss + self._value_coef * value_loss
         loss = loss - self._entropy_coef * now.entropy.mean()
 
-        self._optimizer.param_groups[0]["lr"] = self._learning_rate * turn.lr_factor
+        self._optimizer.param_groups[0]["lr"] = self._learning_rate * context.lr_factor
         self._optimizer.zero_grad()
         loss.backward()
         self.ranks.average_gradients(self._weights, [loss.detach()], len(part.rows))
         torch.nn.utils.clip_grad_norm_(self._weights, 0.5)
         self._optimizer.step()
         self.num_applied += 1
-        turn.after_step()
+        context.after_step()
         self.policy.observe(minibatch.observation, self.ranks.gather_rows)
         return {"loss/policy": policy_loss.item(), "loss/value": value_loss.item()}
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from rearrange.planner.agents.chain_cfg import ChainCfg
-from rearrange.planner.agents.looks import Privileged, Source, has_worked, problem
+from rearrange.planner.agents.fact_sources import FactSource, PrivilegedFacts, has_worked, problem
 from rearrange.planner.home.calls import Call, call_of
 from rearrange.planner.home.domain import entity_table, problem_text, task_domain
 from rearrange.planner.home.plan import solve_home
@@ -35,7 +35,7 @@ OUT_OF_TIME = "out of time"
 NOT_DONE = "ended without success"
 
 
-class SkillMaker(Protocol):
+class SkillProvider(Protocol):
     """Whoever carries out the steps of a plan in one episode."""
 
     skipped: frozenset[str]  # skills whose steps count as done without being run
@@ -73,14 +73,14 @@ class ChainProgram:
         self,
         body: Body,
         episode: EpisodeSpec,
-        skills: SkillMaker,
+        skills: SkillProvider,
         cfg: ChainCfg | None = None,
-        source: Source | None = None,
+        source: FactSource | None = None,
         task: Task | None = None,
     ) -> None:
         self._body, self._episode, self._skills = body, episode, skills
         self._cfg = cfg or ChainCfg()
-        self._truth = Privileged(body.sim, episode, task)
+        self._truth = PrivilegedFacts(body.sim, episode, task)
         self._source = source or self._truth
         self._entities = entity_table(episode)
         self._robot_at: str | None = None

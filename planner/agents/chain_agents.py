@@ -11,8 +11,8 @@ from rearrange.errors import UserError
 from rearrange.planner.agents.beliefs import Beliefs
 from rearrange.planner.agents.chain import ChainProgram
 from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.fact_sources import SensedFacts
 from rearrange.planner.agents.learned_skills import LearnedSkills
-from rearrange.planner.agents.looks import Own
 from rearrange.planner.agents.memory import Memory
 from rearrange.planner.agents.oracle_skills import OracleSkills
 from rearrange.planner.agents.skill_set import SkillSet, Variant
@@ -81,7 +81,7 @@ class ProgramAgent:
 class OracleAgent(ProgramAgent):
     """Plans and acts by the simulator's state: privileged, a yardstick for what is learned."""
 
-    understood = ("looks", "max_failures")
+    accepted_settings = ("looks", "max_failures")
 
     def _start(self) -> Program:
         episode = self._env.episode
@@ -124,7 +124,7 @@ class TpSrlAgent(ProgramAgent):
     """
 
     variant = Variant()
-    understood = ("sample", "skills", "oracle_skills", "looks", "max_failures", "limits")
+    accepted_settings = ("sample", "skills", "oracle_skills", "looks", "max_failures", "limits")
 
     def __init__(self, env: Any, skills: SkillSet, cfg: ChainCfg | None = None) -> None:
         super().__init__(env, cfg)
@@ -142,7 +142,7 @@ class TpSrlAgent(ProgramAgent):
         else:
             memory = self._beliefs = Memory(sim, episode, read_facts(sim, episode))
             if self._cfg.looks == "own":
-                source = Own(memory, episode)
+                source = SensedFacts(memory, episode)
         maker = LearnedSkills(
             self._body, episode, self._senses, self._skills, self._cfg, self._beliefs
         )

@@ -54,7 +54,7 @@ class RandomAgent:
 class LearnedAgent:
     """Runs one trained skill, from a run's folder or a skill file, in its own task."""
 
-    understood = ("checkpoint", "sample", "skills")
+    accepted_settings = ("checkpoint", "sample", "skills")
 
     def __init__(self, env: Any, skill: SkillFile, is_sampling: bool = False) -> None:
         from rearrange.skills.deployed.learned import LearnedPolicy  # torch: only where it is used

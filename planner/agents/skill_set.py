@@ -51,7 +51,7 @@ def variant_of(agent: str) -> Variant | None:
     return getattr(AGENTS.find(agent), "variant", None)
 
 
-def understood_by(agent: str) -> tuple[str, ...]:
+def accepted_settings_of(agent: str) -> tuple[str, ...]:
     """The settings that an agent goes by, as its class says; of one of somebody else's none.
 
     Raises UserError for an unknown agent.

@@ -113,7 +113,7 @@ class Descriptions:
 
     def __init__(self, targets: Mapping[str, Sequence[str]] | None = None) -> None:
         self._targets = {name: Names(*target) for name, target in (targets or {}).items()}
-        self._objects = _told_apart({n: plain(t.kind) for n, t in self._targets.items()})
+        self._objects = _disambiguated({n: plain(t.kind) for n, t in self._targets.items()})
 
     def step(self, line: str) -> str:
         """A step of a plan, as what is to be done."""
@@ -242,7 +242,7 @@ def _phrases(shown: str) -> Phrases:
     return Phrases(f"{name}: {{what}}", f"at {name}: {{what}}", f"{name} had worked")
 
 
-def _told_apart(names: Mapping[str, str]) -> dict[str, str]:
+def _disambiguated(names: Mapping[str, str]) -> dict[str, str]:
     """Those that stand for several get an ordinal: "first bowl"."""
     count, seen, found = Counter(names.values()), Counter[str](), {}
     for key, name in names.items():

@@ -13,7 +13,7 @@ import tempfile
 import uuid
 
 from rearrange.cluster.scheme import SchemeCfg
-from rearrange.system.machine import one_thread
+from rearrange.system.machine import single_threaded
 from rearrange.system.stop_signals import EXIT_CODES
 
 SHUTDOWN_S = 90  # an update may run for 15 s after a signal, then the checkpoint is written
@@ -32,7 +32,7 @@ def run_local_ranks(arguments: list[str], scheme: SchemeCfg) -> int:
     options = ["-P"] if sys.flags.safe_path else []
     try:
         # one thread, as torchrun has it; a rank that learns from images takes more itself
-        with one_thread(), tempfile.TemporaryDirectory() as folder:
+        with single_threaded(), tempfile.TemporaryDirectory() as folder:
             config = LaunchConfig(
                 min_nodes=1, max_nodes=1, nproc_per_node=scheme.world_size,
                 run_id=uuid.uuid4().hex, rdzv_backend="c10d", rdzv_endpoint="localhost:0",

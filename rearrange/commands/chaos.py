@@ -20,7 +20,7 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.faults import FAULTS
 from rearrange.eval.benchmarks.chaos.lab import Check, Finding, Lab
-from rearrange.eval.benchmarks.chaos.run import DidNotHappen
+from rearrange.eval.benchmarks.chaos.run import ConditionNotMet
 from rearrange.eval.benchmarks.soak.kills import soak_with_kills
 from rearrange.eval.benchmarks.soak.pairs import kill_pairs
 from rearrange.eval.benchmarks.soak.soak import soak
@@ -80,7 +80,7 @@ def _attempt(name: str, do: Callable[[Lab], Finding], lab: Lab) -> dict[str, Any
     begin = time.monotonic()
     try:
         finding = do(lab)
-    except (DidNotHappen, OSError, LookupError) as error:  # a process or file was not there
+    except (ConditionNotMet, OSError, LookupError) as error:  # a process or file was not there
         finding = lab.finding
         finding.checks.append(Check(f"{type(error).__name__}: {error}", False))
     return {

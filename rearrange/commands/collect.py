@@ -9,10 +9,10 @@ from tqdm import tqdm
 
 from rearrange.configs.collecting import CollectCfg, VerifyCfg
 from rearrange.eval.demonstrations.collecting import collect
-from rearrange.eval.demonstrations.replay import play_back
+from rearrange.eval.demonstrations.replay import replay
 from rearrange.eval.demonstrations.summary import read_summary
-from rearrange.eval.runner import check_names, world_of
-from rearrange.eval.running import say
+from rearrange.eval.missing_episodes import print_line
+from rearrange.eval.runner import check_names, runner_cfg
 
 
 def run(cfg: CollectCfg | VerifyCfg) -> int:
@@ -23,7 +23,7 @@ def run(cfg: CollectCfg | VerifyCfg) -> int:
 def _collect(cfg: CollectCfg) -> int:
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
     folder = output_folder(cfg)
-    summary = collect(cfg, world_of(cfg, title=cfg.task.title), folder, say)
+    summary = collect(cfg, runner_cfg(cfg, title=cfg.task.title), folder, print_line)
     done, count = summary["num_successes"], summary["num_episodes"]
     print(
         f"{count} episodes, {done} of them successes, {summary['num_steps']:,} steps: {folder}\n"
@@ -46,7 +46,7 @@ def _verify(folder: Path) -> int:
     steps = 0
     bar = tqdm(total=summary["num_steps"], unit=" steps", disable=None, file=sys.stderr)
     with bar:
-        for played in play_back(folder, bar.update):
+        for played in replay(folder, bar.update):
             steps += played.steps
             if played.difference is not None:
                 different.append(played)

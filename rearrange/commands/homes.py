@@ -62,11 +62,11 @@ def run(cfg: HomesCfg) -> int:
 
 
 def _homes(cfg: HomesCfg) -> Iterable[Drawn]:
-    from rearrange.sim.homes.own import SUFFIX, own_home
+    from rearrange.sim.homes.custom import SUFFIX, custom_home
     from rearrange.sim.homes.procedural import make_home
 
     if cfg.homes.endswith(SUFFIX):
-        own = own_home(cfg.homes)
+        own = custom_home(cfg.homes)
         yield Drawn(cfg.homes, own.layout, tuple(own.rooms), own.kinds, "a home of your own")
         return
     for name in _names(cfg):
@@ -153,7 +153,7 @@ def gallery(homes: list[Drawn]) -> str:
 
 def _generate(cfg: HomesCfg) -> int:
     """Writes a procedural home as a file of one's own: rooms, walls, and furniture by its sizes."""
-    from rearrange.sim.homes.own import from_procedural, own_home
+    from rearrange.sim.homes.custom import custom_home, from_procedural
     from rearrange.sim.homes.procedural import make_home
 
     name = _names(cfg)[0]
@@ -162,7 +162,7 @@ def _generate(cfg: HomesCfg) -> int:
     prepare_folder(path.parent)
     text = json.dumps(from_procedural(make_home(name)), indent=1)
     atomic_write_text(path, text + "\n")
-    own_home(str(path))
+    custom_home(str(path))
     print(f"{name}: {path}")
     return 0
 

@@ -32,7 +32,7 @@ MANY = 20  # so many names are not listed in one line
 
 
 @dataclass(frozen=True)
-class Given:
+class ParsedOverrides:
     """What a command line says, read."""
 
     verb: str
@@ -42,16 +42,16 @@ class Given:
     """Of groups: the name of a file."""
     values: dict[str, Any] = field(default_factory=dict)
     """Of all other settings, those of parts with a dot."""
-    passed_on: list[str] = field(default_factory=list)
+    forwarded: list[str] = field(default_factory=list)
     """Overrides for another verb, whose settings they are."""
 
-    def changed(self, values: Mapping[str, Any], without: tuple[str, ...] = ()) -> Given:
+    def changed(self, values: Mapping[str, Any], without: tuple[str, ...] = ()) -> ParsedOverrides:
         """The same with other values, and without some."""
         kept = {key: value for key, value in self.values.items() if key not in without}
         return replace(self, values=kept | dict(values))
 
 
-def read(verb: str, overrides: list[str]) -> Given:
+def read(verb: str, overrides: list[str]) -> ParsedOverrides:
     """What a command line's overrides say.
 
     Args:
@@ -65,10 +65,10 @@ def read(verb: str, overrides: list[str]) -> Given:
     overrides = _with_keys(verb, cls, overrides)
     _check_not_repeated(overrides)
     kinds = setting_kinds(cls)
-    passed_on = []
+    forwarded = []
     if _takes_others(cls):  # the verb they are meant for checks them
-        passed_on = [override for override in overrides if override.partition("=")[0] not in kinds]
-        overrides = [override for override in overrides if override not in passed_on]
+        forwarded = [override for override in overrides if override.partition("=")[0] not in kinds]
+        overrides = [override for override in overrides if override not in forwarded]
     choices, values = {}, {}
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -82,10 +82,10 @@ def read(verb: str, overrides: list[str]) -> Given:
     for setting in fields(cls):
         if _is_required(setting) and setting.name not in choices | values:
             raise UserError(f"{verb} needs {setting.name}=...; see `rearrange {verb} --help`")
-    return Given(verb, overrides, choices, values, passed_on)
+    return ParsedOverrides(verb, overrides, choices, values, forwarded)
 
 
-def overlaid(overrides: Iterable[str]) -> list[str]:
+def last_override_per_key(overrides: Iterable[str]) -> list[str]:
     """`key=value` overrides of which a later one replaces an earlier one of its key."""
     return list({override.partition("=")[0]: override for override in overrides}.values())
 
@@ -140,7 +140,7 @@ def _is_bare(override: str) -> bool:
 
 def _takes_others(cls: type) -> bool:
     """Whether the verb hands on the overrides that it does not know."""
-    return any(field.name == "passed_on" for field in fields(cls))
+    return any(field.name == "forwarded" for field in fields(cls))
 
 
 def _is_required(field: Any) -> bool:

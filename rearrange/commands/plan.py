@@ -30,7 +30,7 @@ def run(cfg: PlanCfg) -> int:
     return 0
 
 
-class Found(NamedTuple):
+class EpisodePlan(NamedTuple):
     """A plan, of an episode or of PDDL files."""
 
     plan: Plan
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     """The PDDL problem of an episode."""
 
 
-def find_plan(cfg: PlanCfg) -> Found:
+def find_plan(cfg: PlanCfg) -> EpisodePlan:
     """The plan; `output` gets an episode's PDDL problem.
 
     Raises UserError for settings that do not go together, and where there is no plan.
@@ -54,7 +54,7 @@ def find_plan(cfg: PlanCfg) -> Found:
 
         paths = Path(cfg.domain).expanduser(), Path(cfg.problem).expanduser()
         plan = plan_files(*paths, cfg.search, cfg.max_nodes, cfg.timeout_s)
-        return Found(plan, [str(step) for step in plan])
+        return EpisodePlan(plan, [str(step) for step in plan])
     if (cfg.search, cfg.max_nodes, cfg.timeout_s) != ("auto", None, None):
         raise UserError("search, max_nodes and timeout_s go with domain= and problem=")
     from rearrange.eval.runner import check_split
@@ -71,4 +71,4 @@ def find_plan(cfg: PlanCfg) -> Found:
     if output is not None:
         atomic_write_text(output, problem)
     steps, described = home_steps(plan, names), Descriptions(names_of(episode))
-    return Found(plan, steps, [described.step(step) for step in steps], problem)
+    return EpisodePlan(plan, steps, [described.step(step) for step in steps], problem)

@@ -11,17 +11,17 @@ from rearrange.eval.film.gif import film_for
 from rearrange.eval.runner import (
     check_names,
     follow_episode,
-    make_world,
+    make_env_and_agent,
     reset_options,
-    world_of,
+    runner_cfg,
 )
-from rearrange.eval.trained_env import of_the_home, record_run
+from rearrange.eval.trained_env import home_evaluation, record_run
 from rearrange.system.outputs import expand, prepare_file
 
 
 def run(cfg: RecordCfg) -> int:
     """Films the episode and says how it went."""
-    cfg = of_the_home(cfg)
+    cfg = home_evaluation(cfg)
     path = Path(cfg.output).expanduser()
     if cfg.run is not None:
         prepare_file(path)
@@ -31,10 +31,10 @@ def run(cfg: RecordCfg) -> int:
         print(f"{said}\nvideo: {path}")
         return 0
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
-    world = world_of(cfg, episodes=expand(cfg.episodes))
+    runner = runner_cfg(cfg, episodes=expand(cfg.episodes))
     prepare_file(path)
-    reset_options(world, cfg.index)  # a wrong file or index is better said before the work
-    env, agent = make_world(world)
+    reset_options(runner, cfg.index)  # a wrong file or index is better said before the work
+    env, agent = make_env_and_agent(runner)
     style = FOR_A_PAGE if path.suffix == ".gif" else RECORDING
     with (
         film_for(path) as film_path,
@@ -46,6 +46,6 @@ def run(cfg: RecordCfg) -> int:
             film(info)
             progress(info)
 
-        record = follow_episode(env, agent, world, cfg.index, watch)
+        record = follow_episode(env, agent, runner, cfg.index, watch)
     print(f"{record.result()} after {record.steps} steps in {record.scene}\nvideo: {path}")
     return 0

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast, get_type_hints
 
-from rearrange.commands.overrides import GROUPS, Given, read
+from rearrange.commands.overrides import GROUPS, ParsedOverrides, read
 from rearrange.configs.choices import CONFIG_DIR, option_values, yaml_content
 from rearrange.configs.verbs import config_class
 from rearrange.errors import UserError
@@ -28,7 +28,7 @@ def load(verb: str, overrides: list[str]) -> Any:
     return compose(read(verb, overrides))
 
 
-def compose(given: Given, layers: Sequence[Layer] = ()) -> Any:
+def compose(given: ParsedOverrides, layers: Sequence[Layer] = ()) -> Any:
     """The settings object of a verb.
 
     Raises UserError for values that are out of range or do not go together.
@@ -42,12 +42,12 @@ def compose(given: Given, layers: Sequence[Layer] = ()) -> Any:
         raise UserError(str(error).strip().splitlines()[0]) from error
     if hasattr(settings, "given"):
         settings.given = given
-    if given.passed_on:
-        settings.passed_on = given.passed_on
+    if given.forwarded:
+        settings.forwarded = given.forwarded
     return settings
 
 
-def merged(given: Given, layers: Sequence[Layer] = ()) -> Any:
+def merged(given: ParsedOverrides, layers: Sequence[Layer] = ()) -> Any:
     """All of them in one `DictConfig`, whose values are of the right type but not checked further.
 
     A layer chooses the policy's preset by its `name`; what the user chose, but for `auto`, counts

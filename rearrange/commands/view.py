@@ -11,7 +11,13 @@ from rearrange.configs.schema import ViewCfg
 from rearrange.eval.film.film import caption, describe_failure
 from rearrange.eval.film.frames import FrameMaker
 from rearrange.eval.film.view_server import ViewServer
-from rearrange.eval.runner import check_name, check_split, check_understood, make_world, world_of
+from rearrange.eval.runner import (
+    check_accepted,
+    check_name,
+    check_split,
+    make_env_and_agent,
+    runner_cfg,
+)
 from rearrange.planner.agents.agent import AGENTS, Agent
 from rearrange.tasks.registry import make_env
 
@@ -85,14 +91,14 @@ def run(cfg: ViewCfg) -> int:
     check_split(cfg.split, cfg.homes)
     agent: Agent | None = None
     if cfg.agent == "you":
-        check_understood(cfg, None)
+        check_accepted(cfg, None)
         env = make_env(
             task=cfg.task.name, split=cfg.split, seed=cfg.seed, homes=cfg.homes, depth=False
         )
     else:
         if ":" not in cfg.agent:
             check_name("agent", cfg.agent, ["you", *AGENTS])
-        env, agent = make_world(world_of(cfg))
+        env, agent = make_env_and_agent(runner_cfg(cfg))
     server = ViewServer(cfg.port, HELP)
     try:
         if agent is None:

@@ -19,7 +19,7 @@ from rearrange.sim.home.house import Layout
 from rearrange.sim.home.objects import NUM_SLOTS, ObjectKind
 from rearrange.sim.homes.kinds import NUM_EXTRAS
 from rearrange.sim.homes.rooms import NUM_WALLS
-from rearrange.sim.house_numbers import HouseWriter
+from rearrange.sim.house_writer import HouseWriter
 from rearrange.sim.model import CONDIM, PARKED_Z, SHAPES, WALL_HEIGHT, extra_body, object_body
 
 

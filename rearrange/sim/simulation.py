@@ -16,7 +16,7 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.contacts import ForceMeter
-from rearrange.sim.floor_now import FloorNow
+from rearrange.sim.current_floor import CurrentFloor
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout
 from rearrange.sim.home.navigation import FloorPlan
@@ -74,7 +74,7 @@ class Simulation:
         self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
         self.scene: Scene | None = None
         self._layout: Layout | None = None
-        self._floor = FloorNow()
+        self._floor = CurrentFloor()
         self._num_objects = 0
         self.arm_target = np.zeros(7)  # rad
         self.hold_violation = False

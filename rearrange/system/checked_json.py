@@ -87,10 +87,10 @@ class Node:
     def __init__(self, value: Any, where: str, path: str = "") -> None:
         self.value, self.where, self.path = value, where, path
 
-    def fail(self, must: str, came: str | None = None) -> NoReturn:
-        """Raises the line: `path` must be `must`, `came` (by default the value) came."""
+    def fail(self, must: str, got: str | None = None) -> NoReturn:
+        """Raises the line: `path` must be `must`, `got` (by default the value) came."""
         field = self.path or "the value"
-        line = f"{self.where}{field} must {must}, got {came or quoted(self.value)}"
+        line = f"{self.where}{field} must {must}, got {got or quoted(self.value)}"
         raise UserError(line.replace("\n", " "))
 
     def _typed(self, kind: type) -> Any:

@@ -18,7 +18,7 @@ from rearrange.errors import one_line
 NOBODY = (errno.EPIPE, errno.EIO)  # of a pipe without a reader, of a terminal that was closed
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A line or more on stdout. Raises OSError for what else may happen there: a full disk."""
     try:
         print(text)
@@ -27,7 +27,7 @@ def say(text: str) -> None:
             raise
 
 
-def complain(message: object) -> None:
+def print_error(message: object) -> None:
     """One line `error: ...` on stderr, or nothing."""
     with suppress(OSError):
         print("error:", one_line(message), file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ def open_missing() -> None:
             setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
-def let_go() -> None:
+def detach_streams() -> None:
     """Flushes both streams; what nobody takes is dropped.
 
     Python would else try once more at its very end and change the exit code.

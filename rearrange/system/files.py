@@ -29,7 +29,7 @@ def write_whole_file(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}{UNFINISHED}-{os.getpid()}")
     try:
-        with create_afresh(temporary) as file:
+        with create_new_file(temporary) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -43,7 +43,7 @@ def write_whole_file(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def create_afresh(path: Path) -> BinaryIO:
+def create_new_file(path: Path) -> BinaryIO:
     """Opens a new file for writing; what had its name is removed.
 
     A link that lies there is not followed, be it dangling: what it names stays as it is.

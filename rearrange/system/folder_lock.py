@@ -39,7 +39,7 @@ from rearrange.errors import UserError
 from rearrange.system.processes import start_of
 
 LOCK_FILE = ".lock"
-BEAT_S = 10.0
+HEARTBEAT_S = 10.0
 SILENT_S = 35.0  # three beats and a server's pause: who has not moved for so long counts as dead
 SETTLE_S = 1.0  # without the kernel's lock: longer than it takes to write a record
 LEAVING_S = 5.0  # a killed process may need so long to give its lock back
@@ -50,7 +50,7 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 log = logging.getLogger(__name__)
 
 
-class FolderLost(RuntimeError):
+class FolderLockLost(RuntimeError):
     """The folder is no longer ours.
 
     `is_taken`: another process writes there; else it was deleted or moved away.
@@ -61,8 +61,8 @@ class FolderLost(RuntimeError):
         self.is_taken = is_taken
 
 
-class HeldFolder:
-    """A folder that this process alone writes into. Made by `hold_folder`."""
+class FolderLock:
+    """A folder that this process alone writes into. Made by `lock_folder`."""
 
     def __init__(self, folder: Path, descriptor: int, is_locked: bool) -> None:
         self.folder, self._path = folder, folder / LOCK_FILE
@@ -75,22 +75,22 @@ class HeldFolder:
                 os.close(descriptor)
                 raise _in_use(folder, _read(self._path))
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="folder lock", daemon=True)
+        self._thread = threading.Thread(target=self._heartbeat, name="folder lock", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
-        """Raises FolderLost if the folder is gone or was taken over. Costs a look at its name."""
+        """Raises FolderLockLost if the folder is gone or was taken over. Costs one stat call."""
         try:
             if _is_same(self._path, self._descriptor):
                 if self._is_ours():
                     return
-                raise FolderLost(f"{self.folder} was taken over by {self._owner()}", True)
+                raise FolderLockLost(f"{self.folder} was taken over by {self._owner()}", True)
         except FileNotFoundError:
             if self.folder.is_dir():  # somebody removed the lock alone: a wish to take over
-                raise FolderLost(f"the lock {self._path} was removed", True) from None
+                raise FolderLockLost(f"the lock {self._path} was removed", True) from None
             lost = f"{self.folder} was deleted or moved away; the last state is saved in a new one"
-            raise FolderLost(lost, False) from None
-        raise FolderLost(f"{self.folder} was replaced; it is used by {self._owner()}", True)
+            raise FolderLockLost(lost, False) from None
+        raise FolderLockLost(f"{self.folder} was replaced; it is used by {self._owner()}", True)
 
     def release(self) -> None:
         """Lets go; calling it again does nothing."""
@@ -103,8 +103,8 @@ class HeldFolder:
                 self._path.unlink()
         os.close(self._descriptor)
 
-    def _beat(self) -> None:
-        while not self._is_over.wait(BEAT_S):
+    def _heartbeat(self) -> None:
+        while not self._is_over.wait(HEARTBEAT_S):
             with suppress(OSError):  # what reads it then takes us for silent; `check` tells us
                 if _is_same(self._path, self._descriptor) and self._is_ours():
                     self._record["beat"] += 1
@@ -124,7 +124,7 @@ class HeldFolder:
 
 
 @contextmanager
-def hold_folder(folder: Path, setting: str = "run_dir") -> Generator[HeldFolder]:
+def lock_folder(folder: Path, setting: str = "run_dir") -> Generator[FolderLock]:
     """Makes the folder if need be and holds it for the block.
 
     Args:
@@ -136,15 +136,15 @@ def hold_folder(folder: Path, setting: str = "run_dir") -> Generator[HeldFolder]
     was_there = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = HeldFolder(folder, *_acquire(folder))
+        lock = FolderLock(folder, *_acquire(folder))
     except (FileExistsError, NotADirectoryError) as error:
         raise UserError(f"{setting} must be a folder, {folder} is a file or below one") from error
     except OSError as error:
         raise UserError(f"cannot write into {setting} {folder}: {error.strerror}") from error
     try:
-        yield held
+        yield lock
     finally:
-        held.release()
+        lock.release()
         if not was_there:  # nothing came of it
             with suppress(OSError):
                 folder.rmdir()
@@ -215,7 +215,7 @@ def _wait_for_silence(folder: Path, path: Path, is_locked: bool | None) -> None:
     )  # it ended without a word, or its machine did
     end = time.monotonic() + SILENT_S
     while time.monotonic() < end:
-        time.sleep(min(_LOOK_EVERY_S, BEAT_S))
+        time.sleep(min(_LOOK_EVERY_S, HEARTBEAT_S))
         if _read(path) != content:
             raise _in_use(folder, _read(path))
     log.warning("no sign of life from %s: going on in its place", owner)

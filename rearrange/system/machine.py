@@ -24,7 +24,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 
 
 @contextmanager
-def one_thread() -> Generator[None]:
+def single_threaded() -> Generator[None]:
     """Processes started meanwhile use one thread each: numerical libraries look when imported."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))

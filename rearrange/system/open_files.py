@@ -14,7 +14,7 @@ SPARE = 24  # for what is open for a moment: a checkpoint, a film, what a new pr
 _OPEN_ELSEWHERE = 32  # assumed where the system does not say what is open
 
 
-def make_room(count: int, what: str) -> None:
+def raise_file_limit(count: int, what: str) -> None:
     """Lets this process have `count` more files open, and some to spare, before it needs them.
 
     Its own limit is raised as far as the system lets it, which processes started later inherit.

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, overload
 
 from rearrange.errors import UserError
-from rearrange.system.files import UNFINISHED, create_afresh
+from rearrange.system.files import UNFINISHED, create_new_file
 
 
-def why_not(path: Path, error: OSError) -> UserError:
+def write_error(path: Path, error: OSError) -> UserError:
     """The line for a file that could not be written."""
     advice = {
         errno.ENOSPC: "free some space or choose another place",
@@ -51,12 +51,12 @@ def prepare_folder(folder: Path) -> Path:
     probe = folder / f"{UNFINISHED}-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        create_afresh(probe).close()
+        create_new_file(probe).close()
         probe.unlink()
     except FileExistsError as error:
         raise UserError(f"cannot use {folder} as a folder: it is a file") from error
     except OSError as error:
-        raise why_not(folder, error) from error
+        raise write_error(folder, error) from error
     return folder
 
 
@@ -68,7 +68,7 @@ def prepare_file(path: Path) -> Path:
     """
     prepare_folder(path.parent)
     if path.is_dir():
-        raise why_not(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+        raise write_error(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     return path
 
 
@@ -100,13 +100,13 @@ def atomic_path(path: Path) -> Generator[Path]:
     temporary = path.with_name(f".{path.stem}{UNFINISHED}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        create_afresh(temporary).close()
+        create_new_file(temporary).close()
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise why_not(path, error) from error
+        raise write_error(path, error) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -36,9 +36,9 @@ class Registry(Mapping[str, T]):
         self.kind, self._fits = kind, fits
         self.listeners: list[Callable[[str, T | str], None]] = []
         """Called with every name and thing that is added from now on."""
-        self._things: dict[str, T | str] = {}
+        self._entries: dict[str, T | str] = {}
 
-    def add(self, name: str, thing: T | str) -> None:
+    def add(self, name: str, entry: T | str) -> None:
         """Makes a name known; again with the same thing it is harmless.
 
         Args:
@@ -48,10 +48,10 @@ class Registry(Mapping[str, T]):
         """
         if not name or ":" in name or not name.isprintable():
             raise UserError(f"the name of a {self.kind} must be a word without ':', got {name!r}")
-        if self._things.setdefault(name, thing) != thing:
+        if self._entries.setdefault(name, entry) != entry:
             raise UserError(f"the {self.kind} '{name}' is there already: choose another name")
         for listener in self.listeners:
-            listener(name, thing)
+            listener(name, entry)
 
     def find(self, word: str) -> T:
         """What a name stands for, or `package.module:Name`, whose module is imported.
@@ -62,12 +62,12 @@ class Registry(Mapping[str, T]):
         if not colon:
             return self[word]
         imported = import_module(module, f"{self.kind} '{word}'")
-        if name in self._things:
+        if name in self._entries:
             return self[name]
-        thing = getattr(imported, name, None)
-        if not self._fits(thing):
+        entry = getattr(imported, name, None)
+        if not self._fits(entry):
             raise UserError(f"{module} has no {self.kind} '{name}': it neither adds nor defines it")
-        own_name, fitting = getattr(thing, "name", None), cast("T", thing)
+        own_name, fitting = getattr(entry, "name", None), cast("T", entry)
         self.add(own_name if isinstance(own_name, str) else name, fitting)
         return fitting
 
@@ -78,31 +78,31 @@ class Registry(Mapping[str, T]):
 
     def __getitem__(self, name: str) -> T:
         """What a name stands for. Raises UserError, listing what there is, for an unknown one."""
-        if name not in self._things:
+        if name not in self._entries:
             raise UserError(f"unknown {self.kind} '{name}': {nearest(name, list(self))}")
-        return resolved(self._things[name])
+        return resolved(self._entries[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things
+        return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._things)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._entries)
 
 
-def resolved(thing: Any) -> Any:
+def resolved(entry: Any) -> Any:
     """A thing itself; of "module:Name", in code and never of a file, what it names.
 
     Raises UserError if the module has no such name.
     """
-    if not isinstance(thing, str):
-        return thing
-    module, _, name = thing.partition(":")
+    if not isinstance(entry, str):
+        return entry
+    module, _, name = entry.partition(":")
     found = getattr(importlib.import_module(module), name, None)
     if found is None:
-        raise UserError(f"{module} has no '{name}', which '{thing}' names")
+        raise UserError(f"{module} has no '{name}', which '{entry}' names")
     return found
 
 

@@ -102,7 +102,7 @@ class RearrangeEnv(gymnasium.Env):
         render_mode: str | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in _NOT_GIVEN}
-        self.made_with: dict[str, Any] = given
+        self.init_kwargs: dict[str, Any] = given
         self.task = make_task(task)
         if split not in SPLITS:
             raise UserError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
@@ -291,7 +291,7 @@ class RearrangeEnv(gymnasium.Env):
     def __reduce__(self):
         """Copies and pickles are environments of their own, in the same state."""
         state = self.get_state() if self.episode is not None else None
-        return _restored, (type(self), self.made_with, state)
+        return _restored, (type(self), self.init_kwargs, state)
 
     # --- private -------------------------------------------------------------------------------
 
@@ -356,10 +356,10 @@ class RearrangeEnv(gymnasium.Env):
 
 
 def _restored(
-    kind: type[RearrangeEnv], made_with: dict[str, Any], state: dict[str, Any] | None
+    kind: type[RearrangeEnv], init_kwargs: dict[str, Any], state: dict[str, Any] | None
 ) -> RearrangeEnv:
     """An environment as it was pickled."""
-    env = kind(**made_with)
+    env = kind(**init_kwargs)
     if state is not None:
         env.set_state(state)
     return env

@@ -20,7 +20,7 @@ import numpy as np
 from rearrange.sim.homes.layout import HAB, SPLITS, layout_ids
 from rearrange.tasks.actions import ACTION_SIZE, GRIP, STOP
 from rearrange.tasks.episodes.generate import first_home, generate_episode
-from rearrange.tasks.limit_watch import LimitWatch
+from rearrange.tasks.limit_monitor import LimitMonitor
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import TASKS
 
@@ -87,14 +87,14 @@ def stress(
 def stress_homes(num_steps: int, split: str, seed: int = 0, homes: str = HAB) -> dict[str, Any]:
     """Tidy House in every home of a split, the steps shared out between homes and agents.
 
-    Beside what `stress` counts: what `LimitWatch` sees.
+    Beside what `stress` counts: what `LimitMonitor` sees.
     """
     counts = {"steps": 0, "episodes": 0, "nan": 0, "mujoco_warnings": 0, "out_of_space": 0}
     episodes = _one_episode_a_home(split, seed, homes)
     share = max(1, num_steps // (len(episodes) * len(AGENTS)))
     env = make_env("tidy_house", split, seed, depth=False, homes=homes)
     exceptions: list[str] = []
-    with LimitWatch(env.sim) as watch:
+    with LimitMonitor(env.sim) as watch:
         for home, episode in enumerate(episodes):
             for number, agent in enumerate(AGENTS):
                 rng = np.random.default_rng([seed, home, number])
@@ -126,7 +126,7 @@ def _drive(
     rng: np.random.Generator,
     counts: dict[str, int],
     start: dict[str, Any] | None = None,
-    watch: LimitWatch | None = None,
+    watch: LimitMonitor | None = None,
 ) -> None:
     start = start or {}
     env.reset(**start)

@@ -28,8 +28,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rearrange.errors import UserError
 from rearrange.system.checked_json import quoted
 from rearrange.system.machine import num_cores
-from rearrange.tasks.crew import Crew
 from rearrange.tasks.env import RearrangeEnv
+from rearrange.tasks.thread_pool import ThreadPool
 
 HOMES_AHEAD = 32  # of so many homes one has its next episode drawn after each step
 
@@ -92,7 +92,7 @@ class HomeVectorEnv(SyncVectorEnv):
         self._to_draw: dict[int, None] = {}  # homes, who has waited longest first
         self._expected: dict[int, int] = {}  # home -> seed of its next reset, if it is known
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
-        self._crew = Crew(min(threads or num_cores(), num_envs))
+        self._thread_pool = ThreadPool(min(threads or num_cores(), num_envs))
 
     def reset(
         self,
@@ -119,7 +119,7 @@ class HomeVectorEnv(SyncVectorEnv):
             home = chosen[number]
             self._begin(home, seeds[home], options)
 
-        self._crew.run(begin, len(chosen))
+        self._thread_pool.run(begin, len(chosen))
         for flags in (self._terminations, self._truncations, self._autoreset_envs):
             flags[mask] = False
         infos: dict[str, Any] = {}
@@ -144,7 +144,7 @@ class HomeVectorEnv(SyncVectorEnv):
             raise ValueError(f"actions must have shape {shape}, got {actions.shape}")
         self._finals.clear()
         self._now ^= 1
-        self._crew.run(lambda home: self._step_home(home, actions[home]), self.num_envs)
+        self._thread_pool.run(lambda home: self._step_home(home, actions[home]), self.num_envs)
         self._autoreset_envs = self._terminations | self._truncations
         self._draw_ahead()
         infos = self._all_infos()
@@ -153,7 +153,7 @@ class HomeVectorEnv(SyncVectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the threads and closes the homes. Harmless when called again."""
-        self._crew.close()
+        self._thread_pool.close()
         super().close_extras(**kwargs)
 
     # --- one home, in any thread ---------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.system.folder_lock import FolderLost
+from rearrange.system.folder_lock import FolderLockLost
 from rearrange.system.machine import versions
 from rearrange.ver.ranks.distributed import Ranks
 from rearrange.ver.rollout.report import CollectReport
@@ -266,7 +266,7 @@ class RunRecords:
 
 def is_taken(error: BaseException) -> bool:
     """Whether another process writes into the run's folder: ours must not any more."""
-    return isinstance(error, FolderLost) and error.is_taken
+    return isinstance(error, FolderLockLost) and error.is_taken
 
 
 def first_line(error: BaseException) -> str:

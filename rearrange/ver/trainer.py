@@ -33,7 +33,7 @@ from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.batched.pool import BatchedPool, MakeEnvs
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import lives_of
+from rearrange.ver.batched.start_cfg import tracker_of
 from rearrange.ver.rank_sync import RankSync
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken
@@ -56,7 +56,7 @@ from rearrange.ver.run.validation import Validation
 from rearrange.ver.sapg.blocks import with_block, write_blocks
 from rearrange.ver.sapg.sapg_learner import SAPG
 from rearrange.ver.trainer_cfg import ALONE_MODES, MODES, TrainerCfg
-from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, Turn
+from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, UpdateContext
 from rearrange.ver.update.schedules import SCHEDULES
 from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
 from rearrange.ver.workers.first_step import try_environment
@@ -90,12 +90,12 @@ class Trainer:
             Gymnasium's SyncVectorEnv of make_env.
         ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
         is_quiet: no progress line.
-        check_folder: looked at before anything is written into run_dir; raises FolderLost.
+        check_folder: looked at before anything is written into run_dir; raises FolderLockLost.
         validation: measures the policy every so many steps, and at the end.
         label: what the progress begins with.
 
     Raises ValueError and UserError for settings that do not fit, before any worker starts, and
-    EnvironmentFailed for an environment that cannot take a step.
+    EnvironmentFailure for an environment that cannot take a step.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class Trainer:
         if not ranks.is_alone and cfg.mode in ALONE_MODES:
             raise ValueError(f"mode {cfg.mode} runs in one process, got {ranks.world_size} ranks")
         ranks.check_same("settings", asdict(cfg) | identity)
-        place = ranks.place
-        self.device = pick_device(cfg.device, place.local_rank, place.local_world_size)
+        rank_info = ranks.rank_info
+        self.device = pick_device(cfg.device, rank_info.local_rank, rank_info.local_world_size)
         seen, action = try_environment(make_env, cfg.seed)
         spec = with_block(seen, cfg.sapg.num_blocks), action
         torch.manual_seed(cfg.seed)
@@ -164,7 +164,7 @@ class Trainer:
             NonFinite: a number that is not finite, with its place.
             TooManyRestarts: workers kept dying.
             RanksLost: another rank is gone or silent; rank 0 saves its work.
-            FolderLost: run_dir is gone or another's.
+            FolderLockLost: run_dir is gone or another's.
             UserError: a mistake that only an environment worker could find.
         """
         threads_before = torch.get_num_threads()
@@ -210,7 +210,7 @@ class Trainer:
         sync = RankSync(self.ranks, cfg, self._stop)
         collector = Collector(
             pool, actor, collector_cfg, self.device,
-            is_variable=mode.is_variable, is_in_step=mode.is_in_step,
+            is_variable=mode.is_variable, is_lockstep=mode.is_lockstep,
             on_nonfinite=cfg.on_nonfinite, should_stop=sync.should_stop,
             should_end=sync.should_end, store=self.algorithm.store,
         )  # fmt: skip
@@ -303,10 +303,10 @@ class Trainer:
         def should_cut() -> bool:
             return self.ranks.any(self._stop.is_set_for(_LEARNING_GRACE_S))
 
-        turn = Turn(
+        context = UpdateContext(
             lr_factor=factor, num_updates=self.updates, should_cut=should_cut, after_step=after_step
         )
-        return self.algorithm.learn(storage, turn)
+        return self.algorithm.learn(storage, context)
 
     @property
     def _learning_threads(self) -> int:
@@ -320,7 +320,7 @@ class Trainer:
     @property
     def _cores(self) -> int:
         """Of this machine, for this rank."""
-        return max(1, num_cores() // self.ranks.place.local_world_size)
+        return max(1, num_cores() // self.ranks.rank_info.local_world_size)
 
     @property
     def _is_here(self) -> bool:
@@ -342,8 +342,8 @@ class Trainer:
         )  # fmt: skip
         is_fresh = self.records.resumed is None
         if cfg.mode == "batched":
-            lives = lives_of(worker_cfg, cfg.batched, cfg.num_envs, cfg.num_steps, is_fresh)
-            return BatchedPool(self._make_envs, self._layout, worker_cfg, numbers, lives)
+            tracker = tracker_of(worker_cfg, cfg.batched, cfg.num_envs, cfg.num_steps, is_fresh)
+            return BatchedPool(self._make_envs, self._layout, worker_cfg, numbers, tracker)
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)
         workers = cfg.workers.sized(cfg.num_envs, self._cores)

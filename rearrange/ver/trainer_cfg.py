@@ -31,7 +31,7 @@ from rearrange.ver.workers.pool import PoolCfg
 
 class Mode(NamedTuple):
     is_variable: bool
-    is_in_step: bool
+    is_lockstep: bool
     turns: str
 
 

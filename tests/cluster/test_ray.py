@@ -14,16 +14,16 @@ from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval import evaluate as evaluation
-from rearrange.eval import running
+from rearrange.eval import missing_episodes
 from rearrange.eval.benchmarks.chaos.run import processes
-from rearrange.eval.workers import WorkerFailed
+from rearrange.eval.workers import WorkerError
 from rearrange.system.stop_signals import StopSignals
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `cluster` brings it")
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0
-OF_RUNNING = running.OF_THE_RUN
+RUN_FACTS = missing_episodes.RUN_FACTS
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
 
 
@@ -67,7 +67,9 @@ def is_rays(command):
 @pytest.fixture
 def evaluate(session, monkeypatch):
     """evaluate(folder, world, ...), with Ray as it is already connected."""
-    monkeypatch.setattr(running, "connected", lambda address, num_cpus: nullcontext(session))
+    monkeypatch.setattr(
+        missing_episodes, "connected", lambda address, num_cpus: nullcontext(session)
+    )
 
     def run(folder, world, **options):
         cfg = EvaluateCfg(
@@ -82,7 +84,7 @@ def evaluate(session, monkeypatch):
 def results(folder):
     summary = json.loads((folder / "summary.json").read_text())
     episodes = (folder / "episodes.jsonl").read_bytes()
-    return {name: summary[name] for name in summary if name not in OF_RUNNING}, episodes
+    return {name: summary[name] for name in summary if name not in RUN_FACTS}, episodes
 
 
 @pytest.mark.parametrize(
@@ -96,17 +98,17 @@ def results(folder):
 def test_results_are_those_of_the_local_run_though_a_worker_is_lost(
     evaluate, tmp_path, world, options
 ):
-    evaluate(tmp_path / "local", fake_world.make_world)
+    evaluate(tmp_path / "local", fake_world.make_env_and_agent)
     summary = evaluate(tmp_path / "ray", world, scheme="ray", **options)
     assert summary["workers_lost"] == 1 and summary["num_workers"] == 2
     assert results(tmp_path / "ray") == results(tmp_path / "local")
 
 
 def test_mistakes_and_defects_in_a_worker_arrive(evaluate, tmp_path):
-    with pytest.raises(WorkerFailed, match="one divided by zero"):
+    with pytest.raises(WorkerError, match="one divided by zero"):
         evaluate(tmp_path / "out", fake_world.make_broken_world, scheme="ray")
     with pytest.raises(UserError, match="^unknown split 'nowhere'$"):
-        evaluate(tmp_path / "out", fake_world.make_world, scheme="ray", split="nowhere")
+        evaluate(tmp_path / "out", fake_world.make_env_and_agent, scheme="ray", split="nowhere")
     with pytest.raises(UserError, match="^1 workers were lost in episode 2; out of memory"):
         evaluate(tmp_path / "out", fake_world.make_dying_world, scheme="ray", max_restarts=0)
 

@@ -15,7 +15,7 @@ from rearrange.cluster import ray_session
 from rearrange.cluster.rank_host import Spot, variables_of
 from rearrange.commands.training import train
 from rearrange.errors import UserError
-from rearrange.ver.ranks.distributed import Place, read_place
+from rearrange.ver.ranks.distributed import Place, read_rank_info
 from rearrange.ver.run.checkpoint import load_newest
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def test_ranks_get_torchruns_variables():
     assert [v["LOCAL_RANK"] for v in found] == ["0", "0", "1"]
     assert [v["LOCAL_WORLD_SIZE"] for v in found] == ["2", "1", "2"]
     assert [v["CUDA_VISIBLE_DEVICES"] for v in found] == ["0,2", "3", "0,2"]
-    assert read_place(found[2]) == Place(2, 3, 1, 2)
+    assert read_rank_info(found[2]) == Place(2, 3, 1, 2)
     assert {(v["WORLD_SIZE"], v["MASTER_ADDR"], v["MASTER_PORT"]) for v in found} == {
         ("3", "10.0.0.1", "1000")
     }

@@ -75,7 +75,7 @@ class FakeAgent:
         return np.zeros(11, dtype=np.float32)
 
 
-def make_world(cfg):
+def make_env_and_agent(cfg):
     if cfg.split == "nowhere":
         raise UserError("unknown split 'nowhere'")
     return FakeEnv(), FakeAgent()

@@ -21,7 +21,7 @@ from rearrange.commands.settings import load
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval.evaluate import evaluate
-from rearrange.eval.workers import WorkerFailed
+from rearrange.eval.workers import WorkerError
 from rearrange.system.machine import num_cores
 
 TASK = TaskCfg(
@@ -41,7 +41,7 @@ def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
     summaries = []
     for num_workers in (1, 3):
         folder = tmp_path / str(num_workers)
-        summary = evaluate(settings(folder, num_workers=num_workers), fake_world.make_world)
+        summary = evaluate(settings(folder, num_workers=num_workers), fake_world.make_env_and_agent)
         summaries.append({key: summary[key] for key in ("success", "stages", "skills")})
     assert (tmp_path / "1/episodes.jsonl").read_bytes() == (
         tmp_path / "3/episodes.jsonl"
@@ -50,7 +50,7 @@ def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
 
 
 def test_files_hold_what_the_contract_says(tmp_path, capsys):
-    evaluate(settings(tmp_path, num_workers=2), fake_world.make_world)
+    evaluate(settings(tmp_path, num_workers=2), fake_world.make_env_and_agent)
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert {"task", "agent", "split", "num_episodes", "seed", "success", "stages"} <= set(summary)
     assert {"skills", "wall_time_s", "control_steps", "steps_per_second", "versions"} <= set(
@@ -90,7 +90,7 @@ def test_the_report_says_how_it_was_made_and_how_to_watch_a_failure(tmp_path):
     cfg = load("evaluate", [*arguments, f"output_dir={out}", "homes=procedural"])
     (out / "videos").mkdir(parents=True)
     (out / "videos/episode_0003.mp4").touch()
-    summary = evaluate(cfg, fake_world.make_world)
+    summary = evaluate(cfg, fake_world.make_env_and_agent)
     assert summary["command"] == shlex.join(["rearrange", "evaluate", *cfg.given.overrides])
     page = html.unescape((out / "report.html").read_text())
     for fact in ("command", "date", "machine"):
@@ -107,7 +107,7 @@ def test_the_report_says_how_it_was_made_and_how_to_watch_a_failure(tmp_path):
 
 
 def test_the_report_has_no_command_where_no_words_led_to_it(tmp_path):
-    evaluate(settings(tmp_path, num_workers=1), fake_world.make_world)
+    evaluate(settings(tmp_path, num_workers=1), fake_world.make_env_and_agent)
     page = (tmp_path / "report.html").read_text()
     assert "Failures to watch" in page and "<pre>" not in page and "command: " not in page
 
@@ -134,13 +134,13 @@ def test_too_many_lost_workers_end_the_run_in_one_line(tmp_path):
 
 
 def test_exception_in_a_worker_arrives_with_its_traceback(tmp_path):
-    with pytest.raises(WorkerFailed, match="one divided by zero"):
+    with pytest.raises(WorkerError, match="one divided by zero"):
         evaluate(settings(tmp_path, num_workers=1), fake_world.make_broken_world)
 
 
 def test_mistake_in_a_worker_arrives_as_a_mistake(tmp_path):
     with pytest.raises(UserError, match="^unknown split 'nowhere'$"):
-        evaluate(settings(tmp_path, num_workers=2, split="nowhere"), fake_world.make_world)
+        evaluate(settings(tmp_path, num_workers=2, split="nowhere"), fake_world.make_env_and_agent)
 
 
 def wait_until(condition):
@@ -175,7 +175,8 @@ def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path,
             from rearrange.eval import evaluate
 
             if __name__ == "__main__":
-                evaluate.make_world, evaluate.check_names = fake_world.make_slow_world, print
+                evaluate.make_env_and_agent = fake_world.make_slow_world
+                evaluate.check_names = print
                 arguments = ["evaluate", "num_episodes=300", "num_workers=2"]
                 sys.exit(cli.main([*arguments, "output_dir=" + sys.argv[1]]))
             """

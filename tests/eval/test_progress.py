@@ -85,13 +85,13 @@ def test_a_worker_tells_the_steps_of_a_running_episode(monkeypatch):
     monkeypatch.setattr(workers, "TELL_EVERY_S", 0.0)
     told = []
 
-    class World:
+    class EpisodeRunner:
         def run_episode(self, env, agent, index, on_step):
             for _ in range(3):
                 on_step()
             return fake_world.Record()
 
-    worker = workers.EpisodeWorker(World(), fake_world.make_nothing, tell=told.append)
+    worker = workers.EpisodeWorker(EpisodeRunner(), fake_world.make_nothing, tell=told.append)
     assert worker.run(0)["record"] == {} and worker.run(1)["record"] == {}
     assert told == [1, 2, 3, 1, 2, 3]
 

@@ -12,7 +12,7 @@ import rearrange
 from rearrange import cli
 from rearrange.configs.schema import EvaluateCfg
 from rearrange.errors import UserError
-from rearrange.eval.trained_env import ReturnRecord, of_the_home, summarise
+from rearrange.eval.trained_env import ReturnRecord, home_evaluation, summarise
 
 TRAIN = ["train", "total_steps=128", "num_steps=64", "num_envs=2", "scheme=serial"]
 
@@ -110,7 +110,7 @@ def test_a_run_of_a_skill_is_its_task_with_the_learned_agent(make_skill, tmp_pat
     from rearrange.skills.deployed.skill_files import write_skill
 
     write_skill(make_skill("pick"), tmp_path / "pick.safetensors")
-    cfg = of_the_home(EvaluateCfg(run=str(tmp_path / "pick.safetensors"), split="test"))
+    cfg = home_evaluation(EvaluateCfg(run=str(tmp_path / "pick.safetensors"), split="test"))
     assert (cfg.task.name, cfg.agent, cfg.split) == ("pick", "learned", "test")
     assert cfg.checkpoint == str(tmp_path / "pick.safetensors") and cfg.run is None
 
@@ -123,6 +123,6 @@ def test_what_does_not_go_together_is_one_line(cartpole, tmp_path):
         ({"run": str(tmp_path)}, "has no checkpoint"),
     ):
         with pytest.raises(UserError, match=why):
-            of_the_home(EvaluateCfg(**options))
+            home_evaluation(EvaluateCfg(**options))
     shutil.copytree(cartpole, tmp_path / "copy")
-    assert of_the_home(EvaluateCfg(run=str(tmp_path / "copy"))).run == str(tmp_path / "copy")
+    assert home_evaluation(EvaluateCfg(run=str(tmp_path / "copy"))).run == str(tmp_path / "copy")

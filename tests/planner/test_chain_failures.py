@@ -173,7 +173,7 @@ def test_navigate_has_worked_when_the_robot_is_within_two_metres(world):
     assert run(chain)[0] == f"navigate(any_targets|0): {NOT_DONE}"
 
 
-class Remembered:
+class StoredRollout:
     """Facts as a robot may have them wrong: it believes that all went well."""
 
     def __init__(self, facts, goals):
@@ -202,7 +202,7 @@ def test_by_its_own_memory_a_chain_believes_what_it_did_and_the_report_does_not(
     sim, episode, deeds = world
     skills = Pretender({"navigate": deeds["navigate"]}, lengths={})
     goals = {target.name: goal_name(target.name) for target in episode.targets}
-    memory = Remembered(read_facts(sim, episode), goals)
+    memory = StoredRollout(read_facts(sim, episode), goals)
     cfg = ChainCfg(looks="own", max_failures=2)
     chain = ChainProgram(Body(sim), episode, skills, cfg, memory)
     assert run(chain)[0] is None and chain.status == "done"
@@ -216,7 +216,7 @@ def test_what_its_own_memory_tells_of_a_failure_is_tried_again(world):
     sim, episode, deeds = world
     skills = Pretender({"navigate": deeds["navigate"]}, lengths={"pick": 100})
     goals = {target.name: goal_name(target.name) for target in episode.targets}
-    memory = Remembered(read_facts(sim, episode), goals)
+    memory = StoredRollout(read_facts(sim, episode), goals)
     chain = ChainProgram(Body(sim), episode, skills, ChainCfg(looks="own", max_failures=3), memory)
     assert run(chain)[0] == f"pick(any_targets|0): {OUT_OF_TIME}"
     assert skills.recoveries == [("pick", 1), ("pick", 2)]

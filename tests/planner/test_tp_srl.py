@@ -7,7 +7,7 @@ import pytest
 
 from rearrange import cli
 from rearrange.errors import UserError
-from rearrange.eval.runner import WorldCfg, make_world
+from rearrange.eval.runner import EpisodeRunnerCfg, make_env_and_agent
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_set import load_skill_set, skill_paths
 from rearrange.planner.home.calls import Call
@@ -33,7 +33,9 @@ def folder(make_skill, tmp_path_factory):
 
 def world(folder, agent="tp_srl", task="tidy_house", **options):
     chain = ChainCfg(skills=None if folder is None else str(folder), **options)
-    return make_world(WorldCfg(task=task, agent=agent, split="val", seed=0, chain=chain))
+    return make_env_and_agent(
+        EpisodeRunnerCfg(task=task, agent=agent, split="val", seed=0, chain=chain)
+    )
 
 
 def play(env, agent, index=0, steps=None):

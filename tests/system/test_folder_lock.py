@@ -13,14 +13,14 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.system import folder_lock
-from rearrange.system.folder_lock import LOCK_FILE, FolderLost, hold_folder
+from rearrange.system.folder_lock import LOCK_FILE, FolderLockLost, lock_folder
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(folder_lock, "LEAVING_S", 0.0)
     monkeypatch.setattr(folder_lock, "SILENT_S", 0.05)
-    monkeypatch.setattr(folder_lock, "BEAT_S", 0.01)
+    monkeypatch.setattr(folder_lock, "HEARTBEAT_S", 0.01)
     monkeypatch.setattr(folder_lock, "SETTLE_S", 0.02)
 
 
@@ -29,8 +29,8 @@ def owner(tmp_path):
     """A process that holds the folder."""
     code = """
         import pathlib, sys, time
-        from rearrange.system.folder_lock import hold_folder
-        with hold_folder(pathlib.Path(sys.argv[1])):
+        from rearrange.system.folder_lock import lock_folder
+        with lock_folder(pathlib.Path(sys.argv[1])):
             print("here", flush=True)
             time.sleep(1e6)
     """
@@ -42,7 +42,7 @@ def owner(tmp_path):
 
 
 def refused(folder):
-    with pytest.raises(UserError) as caught, hold_folder(folder):
+    with pytest.raises(UserError) as caught, lock_folder(folder):
         pass
     return str(caught.value)
 
@@ -65,16 +65,16 @@ def test_a_killed_owner_is_followed_at_once(owner, tmp_path, caplog):
     owner.kill()
     owner.wait()
     assert (tmp_path / LOCK_FILE).exists()
-    with hold_folder(tmp_path) as held:
-        held.check()
+    with lock_folder(tmp_path) as lock:
+        lock.check()
     assert caplog.text == "" and list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_nothing_came_of_goes_and_one_that_was_there_stays(tmp_path):
-    with hold_folder(tmp_path / "new"):
+    with lock_folder(tmp_path / "new"):
         assert "in use" in refused(tmp_path / "new")  # by ourselves, too
     assert list(tmp_path.iterdir()) == []
-    with hold_folder(tmp_path):
+    with lock_folder(tmp_path):
         pass
     (tmp_path / "file").write_text("")
     assert refused(tmp_path / "file").endswith("file is a file or below one")
@@ -82,8 +82,8 @@ def test_a_folder_that_nothing_came_of_goes_and_one_that_was_there_stays(tmp_pat
 
 def test_another_machine_that_is_silent_is_followed_with_a_warning(tmp_path, caplog):
     leave_record(tmp_path, boot="another", host="node7")
-    with hold_folder(tmp_path) as held:
-        held.check()
+    with lock_folder(tmp_path) as lock:
+        lock.check()
     assert "no sign of life from process" in caplog.text and "on node7" in caplog.text
 
 
@@ -111,14 +111,14 @@ def test_without_locks_of_the_file_system_a_living_process_of_this_machine_count
     leave_record(tmp_path)
     assert f"in use by process {os.getpid()}" in refused(tmp_path)
     leave_record(tmp_path, started=1)  # the id was another process's then
-    with hold_folder(tmp_path):
+    with lock_folder(tmp_path):
         assert "in use" in refused(tmp_path)
 
 
 def test_the_record_beats_and_a_damaged_one_is_nobodys(tmp_path):
     (tmp_path / LOCK_FILE).write_bytes(b"\0\xff[[[")
     path = tmp_path / LOCK_FILE
-    with hold_folder(tmp_path):
+    with lock_folder(tmp_path):
         first = path.read_bytes()
         while (now := path.read_bytes()) == first:
             pass
@@ -136,10 +136,10 @@ def test_the_record_beats_and_a_damaged_one_is_nobodys(tmp_path):
 )
 def test_the_owner_finds_out_that_its_folder_is_gone_or_taken(tmp_path, harm, is_taken, message):
     folder = tmp_path / "run"
-    with hold_folder(folder) as held:
-        held.check()
+    with lock_folder(folder) as lock:
+        lock.check()
         harm(folder)
-        with pytest.raises(FolderLost, match=message) as caught:
-            held.check()
+        with pytest.raises(FolderLockLost, match=message) as caught:
+            lock.check()
         assert caught.value.is_taken == is_taken
     assert (folder / LOCK_FILE).exists() == (message == "on node7, since")

@@ -16,8 +16,8 @@ def run(code, *limits):
 def test_the_limit_is_raised_as_far_as_it_has_to_be():
     code = """
 import resource
-from rearrange.system.open_files import make_room
-make_room(200, "two hundred")
+from rearrange.system.open_files import raise_file_limit
+raise_file_limit(200, "two hundred")
 files = [open("/dev/null") for _ in range(200)]
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """
@@ -30,9 +30,9 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 def test_a_limit_that_cannot_be_raised_is_one_line_with_advice():
     code = """
 from rearrange.errors import UserError
-from rearrange.system.open_files import make_room
+from rearrange.system.open_files import raise_file_limit
 try:
-    make_room(200, "two hundred")
+    raise_file_limit(200, "two hundred")
 except UserError as error:
     print(error)
 """

@@ -31,7 +31,7 @@ def module(tmp_path, monkeypatch):
     """The name of a module of somebody else, which is not imported yet."""
     (tmp_path / "somebodys_tasks.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
+    monkeypatch.setattr(TASKS, "_things", dict(TASKS._entries))
     yield "somebodys_tasks"
     sys.modules.pop("somebodys_tasks", None)
     for name in ("own_task/Own-v0", "own_other/Own-v0"):

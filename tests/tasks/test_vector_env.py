@@ -10,9 +10,9 @@ from gymnasium.vector import SyncVectorEnv
 import rearrange  # noqa: F401  (registers the ids)
 from rearrange.errors import UserError
 from rearrange.tasks import env as env_module
-from rearrange.tasks.crew import Crew
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import TASKS
+from rearrange.tasks.thread_pool import ThreadPool
 from rearrange.ver.rollout.staggered import StaggerCfg, StaggeredResets
 
 SMALL = {"camera_size": 16, "max_episode_steps": 12}
@@ -184,7 +184,7 @@ def test_mistakes_are_named():
 
 
 def test_a_crew_does_each_job_once_and_all_of_them_before_it_raises():
-    crew, done, who = Crew(3), [], set()
+    pool, done, who = ThreadPool(3), [], set()
     together = threading.Barrier(3, timeout=10)
 
     def job(number):
@@ -196,10 +196,10 @@ def test_a_crew_does_each_job_once_and_all_of_them_before_it_raises():
             raise ArithmeticError(f"job {number}")
 
     with pytest.raises(ArithmeticError, match="job 4"):
-        crew.run(job, 20)
+        pool.run(job, 20)
     assert sorted(done) == list(range(20)) and threading.get_ident() in who
-    crew.close()
-    crew.close()
+    pool.close()
+    pool.close()
 
 
 def test_the_episode_of_a_seed_that_is_expected_is_drawn_ahead(monkeypatch):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import torch
 
-from rearrange.ver.ranks.distributed import Place, Ranks, RanksLost
+from rearrange.ver.ranks.distributed import RankInfo, Ranks, RanksLost
 
 PATIENCE_S = 180.0  # of the real clock: only a mistake lets ranks wait for so long
 
@@ -107,7 +107,7 @@ class ThreadRanks(Ranks):
     """As one of the threads sees the ranks."""
 
     def __init__(self, world, rank):
-        place = Place(rank, world.size, rank, world.size)
+        place = RankInfo(rank, world.size, rank, world.size)
         super().__init__(place, object() if world.size > 1 else None)
         self._world = world
 

@@ -34,10 +34,10 @@ class Run:
 
     def __init__(self, pool, mode="ver", policy=None, cfg=None, **options):
         self.pool, self.policy = pool, policy or FakePolicy()
-        is_variable, is_in_step = MODES[mode]
+        is_variable, is_lockstep = MODES[mode]
         self.collector = Collector(
             pool, Actor(self.policy), cfg or CollectorCfg(), torch.device("cpu"),
-            is_variable=is_variable, is_in_step=is_in_step, **options,
+            is_variable=is_variable, is_lockstep=is_lockstep, **options,
         )  # fmt: skip
         spec = pool.slots.layout.observation
         self.storage = RolloutStorage(

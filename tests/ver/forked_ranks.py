@@ -13,7 +13,7 @@ from multiprocessing import forkserver, process
 import torch
 from torch import distributed as dist
 
-from rearrange.ver.ranks.distributed import Place, Ranks
+from rearrange.ver.ranks.distributed import RankInfo, Ranks
 
 TIMEOUT_S = 60.0
 
@@ -59,7 +59,7 @@ def _live(work, folder, name, rank, world_size):
             "gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=world_size,
             timeout=timeout,
         )  # fmt: skip
-        value = work(Ranks(Place(rank, world_size, rank, world_size), store, TIMEOUT_S))
+        value = work(Ranks(RankInfo(rank, world_size, rank, world_size), store, TIMEOUT_S))
         (folder / f"{name}-{rank}.json").write_text(json.dumps(value))
         with suppress(RuntimeError):  # if another one was killed
             dist.barrier()  # the store's file goes with whoever leaves last

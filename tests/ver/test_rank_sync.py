@@ -4,7 +4,7 @@ import signal
 
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.rank_sync import RankSync
-from rearrange.ver.ranks.distributed import Place, Ranks
+from rearrange.ver.ranks.distributed import RankInfo, Ranks
 from rearrange.ver.trainer_cfg import TrainerCfg
 
 
@@ -12,7 +12,7 @@ class Asked(Ranks):
     """One of two ranks; a signal comes as soon as it has said that there was none."""
 
     def __init__(self, stop):
-        super().__init__(Place(0, 2), store=object())
+        super().__init__(RankInfo(0, 2), store=object())
         self.stop = stop
 
     def gather(self, value):

@@ -13,7 +13,7 @@ from forked_ranks import TIMEOUT_S, on_ranks
 from rearrange.errors import UserError
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
-from rearrange.ver.ranks.distributed import ALONE, Place, Ranks, RanksLost, checksum
+from rearrange.ver.ranks.distributed import ALONE, RankInfo, Ranks, RanksLost, checksum
 from rearrange.ver.ranks.preemption import Choice, Forecast, PreemptionCfg
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.checkpoint import load_newest
@@ -266,7 +266,7 @@ def test_stragglers_stop_once_the_others_have_finished(tmp_path):
 
 def test_what_ranks_cannot_do_is_refused_before_anything_starts(tmp_path):
     with pytest.raises(ValueError, match="async runs in one process"):
-        ranks = Ranks(Place(0, 2), store=object())
+        ranks = Ranks(RankInfo(0, 2), store=object())
         trainer(tmp_path / "run", ranks, mode="async", serial=False)
 
     def work(ranks):

@@ -8,13 +8,13 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
-from rearrange.system.folder_lock import FolderLost
+from rearrange.system.folder_lock import FolderLockLost
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.metrics import read_metrics
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.workers.environment_worker import episode_seed
-from rearrange.ver.workers.first_step import EnvironmentFailed, try_environment
+from rearrange.ver.workers.first_step import EnvironmentFailure, try_environment
 from rearrange.ver.workers.pool import PoolCfg, TooManyRestarts, WorkerPool
 from rearrange.workloads.faulty import FaultyEnv
 
@@ -71,10 +71,10 @@ def test_a_folder_that_is_gone_is_saved_into_and_one_that_is_anothers_is_not(tmp
     def check():
         looks.append(None)
         if len(looks) == 3:
-            raise FolderLost("it is gone", is_taken)
+            raise FolderLockLost("it is gone", is_taken)
 
     looks = []
-    with pytest.raises(FolderLost):
+    with pytest.raises(FolderLockLost):
         trainer(tmp_path, check_folder=check, serial=True).run()
     if is_taken:
         assert load_newest(tmp_path / "checkpoints") is None
@@ -89,7 +89,7 @@ def test_a_folder_that_is_gone_is_saved_into_and_one_that_is_anothers_is_not(tmp
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_an_environment_that_cannot_take_a_step_is_no_mistake_of_the_callers(fault, cause):
     make_env = functools.partial(FaultyEnv, fault=fault, broken_index=0, at_step=1)
-    with pytest.raises(EnvironmentFailed, match=f"first step raised {cause.__name__}") as caught:
+    with pytest.raises(EnvironmentFailure, match=f"first step raised {cause.__name__}") as caught:
         try_environment(make_env, seed=0)
     assert isinstance(caught.value.__cause__, cause) and not isinstance(caught.value, ValueError)
     with pytest.raises(UserError):

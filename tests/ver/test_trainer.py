@@ -16,7 +16,7 @@ from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.run.checkpoint import load_newest
-from rearrange.ver.run.validation import Found, Validation
+from rearrange.ver.run.validation import Validation, ValidationResult
 from rearrange.ver.sapg.sapg_learner import SAPG
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
@@ -258,7 +258,7 @@ def test_the_best_in_validation_stays_and_counts_more_than_training_episodes(tmp
     def measure(checkpoint, step, should_stop):
         assert checkpoint.is_file() and not should_stop()
         asked.append(step)
-        return Found({"validation/success": values[step]}, "validation/success")
+        return ValidationResult({"validation/success": values[step]}, "validation/success")
 
     make = partial(
         trainer, tmp_path, updates=10, serial=True, checkpoint_interval_s=0, keep_checkpoints=1,
@@ -280,7 +280,7 @@ def test_the_best_in_validation_stays_and_counts_more_than_training_episodes(tmp
 def test_a_score_is_kept_by_a_run_that_is_over(tmp_path):
     def measure(checkpoint, step, should_stop):
         asked.append(step)
-        return Found({"validation/return": 0.5}, "validation/return")
+        return ValidationResult({"validation/return": 0.5}, "validation/return")
 
     asked = []
     make = partial(trainer, tmp_path, serial=True, validation=Validation(9 * S, measure))

@@ -25,7 +25,7 @@ from rearrange.eval.benchmarks.chaos.saving import (
 from rearrange.eval.benchmarks.chaos.surroundings import (
     first_step_fails,
     folder_deleted,
-    nobody_listens,
+    output_closed,
     second_training,
     seed_that_breaks,
     worker_and_server_killed,
@@ -64,7 +64,7 @@ FAULTS: list[tuple[str, Callable[[Lab], Finding], bool]] = [
     ("sys.exit in step 1", lambda lab: first_step_fails(lab, "sys_exit"), False),
     ("second training", second_training, True),
     ("folder deleted", folder_deleted, True),
-    ("nobody listens", nobody_listens, False),
+    ("nobody listens", output_closed, False),
     ("main killed", main_killed, True),
     ("main killed, saving", killed_while_saving, True),
     ("checkpoint cut off", lambda lab: newest_damaged(lab, "is cut off"), True),

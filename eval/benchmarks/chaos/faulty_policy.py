@@ -42,8 +42,8 @@ def build(observation: ObservationSpec, action: ActionSpec) -> FaultyPolicy:
     return FaultyPolicy(observation, action, PRESETS["mlp"])
 
 
-def main(words: list[str]) -> int:
-    given = dict(word.split("=", 1) for word in words)
+def main(overrides: list[str]) -> int:
+    given = dict(override.split("=", 1) for override in overrides)
     cfg = TrainerCfg(
         num_envs=4,
         num_steps=64,

@@ -78,7 +78,7 @@ def left(
     got = training.wait()
     took = time.monotonic() - begin
     checks = [Check(f"exit code {got} after {took:.1f} s", got == code and took <= limit_s)]
-    return checks + nobody_left(training)
+    return checks + nothing_left_behind(training)
 
 
 def ended(training: Training, code: int) -> Check:
@@ -87,7 +87,7 @@ def ended(training: Training, code: int) -> Check:
     return Check(text, got == code)
 
 
-def nobody_left(training: Training) -> list[Check]:
+def nothing_left_behind(training: Training) -> list[Check]:
     orphans, files = training.orphans(), training.shared_memory_left()
     folders = training.temporary_left()
     return [
@@ -97,7 +97,7 @@ def nobody_left(training: Training) -> list[Check]:
     ]
 
 
-def all_at_work(training: Training) -> None:
+def wait_for_all_workers(training: Training) -> None:
     """Waits until every environment gives data: on a busy machine one may start much later."""
 
     def is_so(lines: list[dict[str, Any]]) -> bool:
@@ -127,13 +127,13 @@ def recovered(training: Training, old: list[int], count: int) -> list[Check]:
     ]
 
 
-def said(training: Training, words: str) -> Check:
+def logged(training: Training, words: str) -> Check:
     lines = [line for line in training.output().splitlines() if words in line]
     line = " ".join(lines[-1].split()) if lines else f"nobody said '{words}'"
     return Check(f'"{line[:160]}"' if lines else line, bool(lines))
 
 
-def wait_for_words(training: Training, words: str) -> None:
+def wait_for_output(training: Training, words: str) -> None:
     training.wait_for(lambda _: words in training.output(), f"'{words}'")
 
 
@@ -142,14 +142,14 @@ def no_traceback(training: Training) -> tuple[str, bool]:
     return ("a traceback" if is_there else "no traceback"), not is_there
 
 
-def saved_all(training: Training) -> Check:
+def last_update_saved(training: Training) -> Check:
     """The newest checkpoint is that of the last update."""
     steps, lines = training.checkpoint_steps(), training.metrics()
     last = lines[-1]["step"] if lines else 0
     return Check(f"saved at step {steps[-1:]} of {last}", steps[-1:] == [last])
 
 
-def learned_all(training: Training) -> list[Check]:
+def no_update_missing(training: Training) -> list[Check]:
     """All updates are there, one after another."""
     steps = [line["step"] for line in training.metrics()]
     is_whole = steps == list(range(ROLLOUT, steps[-1] + 1, ROLLOUT)) if steps else False
@@ -168,7 +168,7 @@ def resumed(lab: Lab, step: int, warning: str = "", run_dir: Path | None = None)
         summary: dict[str, Any] = training.summary() or {}
         reached = summary.get("total_steps")
         checks.append(Check(f"from step {step} to {reached}", reached == step + 3 * ROLLOUT))
-        checks += learned_all(training)
+        checks += no_update_missing(training)
         if warning:
-            checks.append(said(training, warning))
+            checks.append(logged(training, warning))
     return checks

@@ -14,13 +14,13 @@ from rearrange.eval.benchmarks.chaos.lab import (
     Check,
     Finding,
     Lab,
+    last_update_saved,
     left,
     no_traceback,
-    saved_all,
 )
 from rearrange.eval.benchmarks.chaos.run import (
     START_LIMIT_S,
-    DidNotHappen,
+    ConditionNotMet,
     Training,
     num_waits,
     state_of,
@@ -42,7 +42,7 @@ def asked_to_stop(lab: Lab, signum: int, to_group: bool) -> Finding:
         training.wait_for_step(2 * ROLLOUT)
         time.sleep(lab.rng.uniform(0.0, 0.5))
         finding.checks += left(training, signum, code, to_group)
-        finding.checks += [saved_all(training), Check(*no_traceback(training))]
+        finding.checks += [last_update_saved(training), Check(*no_traceback(training))]
     return finding
 
 
@@ -86,13 +86,13 @@ def wait_for_first_update(training: Training) -> None:
         if not now or now != waits:
             waits, quiet_since = now, time.monotonic()
         if time.monotonic() > end:
-            raise DidNotHappen("no update within time")
+            raise ConditionNotMet("no update within time")
         time.sleep(0.01)
 
 
 def _waits(training: Training) -> list[int]:
     """How often each worker has waited, if all are there and wait now; else nothing."""
-    with contextlib.suppress(DidNotHappen):
+    with contextlib.suppress(ConditionNotMet):
         workers = training.workers()
         if len(workers) == NUM_ENVS and all(state_of(pid) == "S" for pid in workers):
             return [num_waits(pid) for pid in workers]

@@ -9,11 +9,11 @@ from rearrange.eval.benchmarks.chaos.lab import (
     Finding,
     Lab,
     ended,
-    learned_all,
+    last_update_saved,
+    logged,
     no_traceback,
-    nobody_left,
-    said,
-    saved_all,
+    no_update_missing,
+    nothing_left_behind,
     total,
 )
 from rearrange.eval.benchmarks.chaos.run import Training
@@ -34,14 +34,14 @@ def not_finite(lab: Lab, fault: str, reaction: str) -> Finding:
     with lab.train(*words, f"on_nonfinite={reaction}", f"total_steps={12 * ROLLOUT}") as training:
         finding.checks.append(ended(training, 1 if stop else 0))
         if stop:
-            finding.checks += [said(training, where), saved_all(training)]
+            finding.checks += [logged(training, where), last_update_saved(training)]
         else:
             counted = total(training, "faults/nonfinite")
             dropped = total(training, "faults/dropped_steps")
             finding.checks.append(Check(f"counted {counted:.0f}", counted == 1))
             finding.checks.append(Check(f"{dropped:.0f} steps dropped", 0 <= dropped <= 20))
-            finding.checks += learned_all(training)
-        finding.checks += [*nobody_left(training), Check(*no_traceback(training))]
+            finding.checks += no_update_missing(training)
+        finding.checks += [*nothing_left_behind(training), Check(*no_traceback(training))]
     return finding
 
 
@@ -68,8 +68,8 @@ def loss_not_finite(lab: Lab, how: str, reaction: str) -> Finding:
         finding.checks.append(ended(training, 1 if stop else 0))
         if stop:
             finding.checks += [
-                said(training, "worst step being environment "),
-                saved_all(training),
+                logged(training, "worst step being environment "),
+                last_update_saved(training),
             ]
         else:
             lines = training.metrics()
@@ -77,5 +77,5 @@ def loss_not_finite(lab: Lab, how: str, reaction: str) -> Finding:
             finding.checks.append(Check(f"{skipped:.0f} minibatches skipped", skipped >= 1))
             steps = lines[-1]["step"] if lines else 0
             finding.checks.append(Check(f"ended at step {steps}", steps >= total_steps))
-        finding.checks += [*nobody_left(training), Check(*no_traceback(training))]
+        finding.checks += [*nothing_left_behind(training), Check(*no_traceback(training))]
     return finding

@@ -30,7 +30,7 @@ _LOOK_EVERY_S = 0.02
 _OUR_MEMORY = ("pym-", "psm_", "torch_", "sem.")  # how their names in SHARED_MEMORY begin
 
 
-class DidNotHappen(Exception):
+class ConditionNotMet(Exception):
     """A training did not get to where it should be broken, or did not end."""
 
 
@@ -47,7 +47,7 @@ class Training:
     def __init__(
         self,
         folder: Path,
-        words: list[str],
+        overrides: list[str],
         module: str = "rearrange",
         run_dir: Path | None = None,
         is_heard: bool = True,
@@ -60,7 +60,7 @@ class Training:
         environment = os.environ | {"TMPDIR": str(self._temporary)}
         paths = [str(PACKAGE_ROOT), environment.get("PYTHONPATH")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        command = [sys.executable, "-m", module, *words, f"run_dir={self.run_dir}"]
+        command = [sys.executable, "-m", module, *overrides, f"run_dir={self.run_dir}"]
         self._output.touch()
         with open(self._output, "wb") if is_heard else _pipe_without_reader() as output:
             self.process = subprocess.Popen(
@@ -88,7 +88,7 @@ class Training:
     def wait_for(self, condition: Callable[[list[dict[str, Any]]], bool], what: str) -> None:
         """Waits until its metrics satisfy a condition.
 
-        Raises DidNotHappen if it ends before that, or after START_LIMIT_S.
+        Raises ConditionNotMet if it ends before that, or after START_LIMIT_S.
         """
         end = time.monotonic() + START_LIMIT_S
         while time.monotonic() < end:
@@ -97,19 +97,19 @@ class Training:
                 return
             if is_over:
                 code = self.process.returncode
-                raise DidNotHappen(f"it ended with {code} before {what}: {self.last_line()}")
+                raise ConditionNotMet(f"it ended with {code} before {what}: {self.last_line()}")
             time.sleep(_LOOK_EVERY_S)
-        raise DidNotHappen(f"no {what} within {START_LIMIT_S:.0f} s: {self.last_line()}")
+        raise ConditionNotMet(f"no {what} within {START_LIMIT_S:.0f} s: {self.last_line()}")
 
     def wait_for_step(self, step: int) -> None:
         self.wait_for(lambda lines: bool(lines) and lines[-1]["step"] >= step, f"step {step}")
 
     def wait(self, limit_s: float = END_LIMIT_S) -> int:
-        """Its exit code; raises DidNotHappen if it does not end in time."""
+        """Its exit code; raises ConditionNotMet if it does not end in time."""
         try:
             return self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise DidNotHappen(f"it was still there after {limit_s:.0f} s") from None
+            raise ConditionNotMet(f"it was still there after {limit_s:.0f} s") from None
 
     def send(self, signum: int, to_group: bool = False) -> None:
         (os.killpg if to_group else os.kill)(self.pid, signum)
@@ -120,7 +120,7 @@ class Training:
         end = time.monotonic() + END_LIMIT_S
         while state_of(self.pid) not in "TXZ":
             if time.monotonic() > end:
-                raise DidNotHappen("it could not be stopped")
+                raise ConditionNotMet("it could not be stopped")
 
     # --- what it has written -------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Training:
         for pid, (parent, _, command) in processes().items():
             if parent == self.pid and "multiprocessing.forkserver" in command:
                 return pid
-        raise DidNotHappen("there is no fork server")
+        raise ConditionNotMet("there is no fork server")
 
     def workers(self) -> list[int]:
         """Process ids of the environment workers, oldest first."""
@@ -168,7 +168,7 @@ class Training:
         begin = time.monotonic()
 
         def are_there(_: object) -> bool:
-            with contextlib.suppress(DidNotHappen):  # the server may have to come back first
+            with contextlib.suppress(ConditionNotMet):  # the server may have to come back first
                 now = self.workers()
                 return len(now) == len(old) and len({*now} - {*old}) >= count
             return False

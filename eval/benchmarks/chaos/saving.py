@@ -15,13 +15,13 @@ from rearrange.eval.benchmarks.chaos.lab import (
     Lab,
     ended,
     left,
+    logged,
     no_traceback,
-    nobody_left,
+    nothing_left_behind,
     resumed,
-    said,
-    wait_for_words,
+    wait_for_output,
 )
-from rearrange.eval.benchmarks.chaos.run import START_LIMIT_S, DidNotHappen, Training
+from rearrange.eval.benchmarks.chaos.run import START_LIMIT_S, ConditionNotMet, Training
 
 
 def main_killed(lab: Lab) -> Finding:
@@ -34,7 +34,7 @@ def main_killed(lab: Lab) -> Finding:
         os.kill(training.workers()[0], signal.SIGSTOP)
         training.send(signal.SIGKILL)
         training.wait()
-        finding.checks += nobody_left(training)
+        finding.checks += nothing_left_behind(training)
         newest = training.checkpoint_steps()[-1]
     finding.checks += resumed(lab, newest)
     return finding
@@ -47,10 +47,10 @@ def killed_while_saving(lab: Lab) -> Finding:
         "resume=auto after each",
         "every time it goes on from the newest whole checkpoint; metrics without gap or doublet",
     )
-    starts, num_halves, words = [], 0, ("checkpoint_interval_s=0", "resume=auto")
+    starts, num_halves, overrides = [], 0, ("checkpoint_interval_s=0", "resume=auto")
     newest = 0
     for _ in range(times):
-        with lab.train(*words) as training:
+        with lab.train(*overrides) as training:
             training.wait_for_step(newest + 3 * ROLLOUT)
             time.sleep(lab.rng.uniform(0.0, 0.3))
             folder = training.run_dir / "checkpoints"
@@ -60,7 +60,9 @@ def killed_while_saving(lab: Lab) -> Finding:
             num_halves += bool(list(folder.glob(".*unfinished*")))
             newest = training.checkpoint_steps()[-1]
             starts.append(newest)
-            finding.checks += [check for check in nobody_left(training) if not check.is_right]
+            finding.checks += [
+                check for check in nothing_left_behind(training) if not check.is_right
+            ]
     finding.checks.append(Check(f"{num_halves} times a half-written file was left", num_halves > 0))
     finding.checks.append(Check(f"whole checkpoints at steps {starts}", True))
     finding.checks += resumed(lab, newest)
@@ -78,7 +80,7 @@ def stop_while_saving(training: Training, folder: Path) -> None:
             return
         training.send(signal.SIGCONT)
         time.sleep(0.003)
-    raise DidNotHappen("it was never seen writing a checkpoint")
+    raise ConditionNotMet("it was never seen writing a checkpoint")
 
 
 def newest_damaged(lab: Lab, how: str) -> Finding:
@@ -113,11 +115,11 @@ def disk_full(lab: Lab, is_freed: bool) -> Finding:
         with lab.train("checkpoint_interval_s=0", run_dir=run_dir) as training:
             training.wait_for_step(3 * ROLLOUT)
             disk.fill(training.pid)
-            wait_for_words(training, "no checkpoint at step")
+            wait_for_output(training, "no checkpoint at step")
             before = training.checkpoint_steps()
             time.sleep(1.0)
             finding.checks += [
-                said(training, "No space left" if disk.is_mounted else "File too large"),
+                logged(training, "No space left" if disk.is_mounted else "File too large"),
                 Check("training goes on", training.process.poll() is None),
             ]
             if is_freed:
@@ -130,7 +132,7 @@ def disk_full(lab: Lab, is_freed: bool) -> Finding:
                 finding.checks += left(training, signal.SIGINT, 130, False)
             else:
                 training.send(signal.SIGINT)
-                finding.checks += [ended(training, 2), *nobody_left(training)]
+                finding.checks += [ended(training, 2), *nothing_left_behind(training)]
                 finding.checks.append(Check(training.last_line(), "error:" in training.last_line()))
                 disk.free()
                 finding.checks += resumed(lab, before[-1], run_dir=run_dir)

@@ -15,11 +15,11 @@ from rearrange.eval.benchmarks.chaos.lab import (
     Finding,
     Lab,
     ended,
-    learned_all,
     left,
-    nobody_left,
+    logged,
+    no_update_missing,
+    nothing_left_behind,
     recovered,
-    said,
 )
 
 
@@ -31,9 +31,12 @@ def second_training(lab: Lab) -> Finding:
     with lab.train() as training:
         training.wait_for_step(ROLLOUT)
         with lab.train("resume=auto") as second:
-            finding.checks += [ended(second, 2), said(second, f"in use by process {training.pid}")]
+            finding.checks += [
+                ended(second, 2),
+                logged(second, f"in use by process {training.pid}"),
+            ]
         training.wait_for_step(training.metrics()[-1]["step"] + ROLLOUT)
-        finding.checks += learned_all(training)
+        finding.checks += no_update_missing(training)
         finding.checks += left(training, signal.SIGINT, 130, False)
     return finding
 
@@ -46,14 +49,14 @@ def folder_deleted(lab: Lab) -> Finding:
     with lab.train() as training:
         training.wait_for_step(2 * ROLLOUT)
         shutil.rmtree(training.run_dir)
-        finding.checks += [ended(training, 1), said(training, "was deleted or moved away")]
+        finding.checks += [ended(training, 1), logged(training, "was deleted or moved away")]
         steps = training.checkpoint_steps()
         finding.checks.append(Check(f"checkpoints at steps {steps}", len(steps) == 1))
-        finding.checks += nobody_left(training)
+        finding.checks += nothing_left_behind(training)
     return finding
 
 
-def nobody_listens(lab: Lab) -> Finding:
+def output_closed(lab: Lab) -> Finding:
     num_updates = 8
     finding = lab.begins(
         "the reader of stdout and stderr leaves as the training starts",
@@ -61,7 +64,7 @@ def nobody_listens(lab: Lab) -> Finding:
     )
     with lab.train(f"total_steps={num_updates * ROLLOUT}", is_heard=False) as training:
         finding.checks.append(ended(training, 0))
-        finding.checks += learned_all(training)
+        finding.checks += no_update_missing(training)
         steps = training.checkpoint_steps()[-1:]
         finding.checks.append(Check(f"saved at {steps}", steps == [num_updates * ROLLOUT]))
     return finding
@@ -90,13 +93,13 @@ def first_step_fails(lab: Lab, fault: str) -> Finding:
         f"an environment {how} in its first step",
         "exit code 1, the place in its code and a line; it is no mistake of the caller's",
     )
-    words = (FAULTY, f"env_kwargs.fault={fault}", "env_kwargs.broken_index=0")
-    with lab.train(*words, "env_kwargs.at_step=1") as training:
+    overrides = (FAULTY, f"env_kwargs.fault={fault}", "env_kwargs.broken_index=0")
+    with lab.train(*overrides, "env_kwargs.at_step=1") as training:
         finding.checks += [
             ended(training, 1),
-            said(training, "error: the environment's first step"),
+            logged(training, "error: the environment's first step"),
         ]
-        finding.checks += [said(training, "faulty.py"), *nobody_left(training)]
+        finding.checks += [logged(training, "faulty.py"), *nothing_left_behind(training)]
     return finding
 
 
@@ -106,10 +109,10 @@ def seed_that_breaks(lab: Lab) -> Finding:
         f"one environment ends its process in each reset whose seed divides by {every}",
         "after two failures such a seed is left out; training ends as planned",
     )
-    words = (FAULTY, "env_kwargs.fault=bad_seed", f"env_kwargs.at_step={every}")
-    with lab.train(*words, f"total_steps={12 * ROLLOUT}") as training:
-        finding.checks += [ended(training, 0), said(training, "is left out from now on")]
-        finding.checks += [*learned_all(training), *nobody_left(training)]
+    overrides = (FAULTY, "env_kwargs.fault=bad_seed", f"env_kwargs.at_step={every}")
+    with lab.train(*overrides, f"total_steps={12 * ROLLOUT}") as training:
+        finding.checks += [ended(training, 0), logged(training, "is left out from now on")]
+        finding.checks += [*no_update_missing(training), *nothing_left_behind(training)]
         restarts = (training.summary() or {}).get("restarts", 0)
         num_left_out = training.output().count("is left out from now on")
         # One more may have failed once when the training ended.

@@ -14,14 +14,14 @@ from rearrange.eval.benchmarks.chaos.lab import (
     Check,
     Finding,
     Lab,
-    all_at_work,
     ended,
+    last_update_saved,
     left,
+    logged,
     no_traceback,
-    nobody_left,
+    nothing_left_behind,
     recovered,
-    said,
-    saved_all,
+    wait_for_all_workers,
 )
 
 
@@ -34,7 +34,7 @@ def workers_signalled(lab: Lab, signum: int, count: int) -> Finding:
         "environment gives data again; training goes on",
     )
     with lab.train() as training:
-        all_at_work(training)
+        wait_for_all_workers(training)
         workers = training.workers()
         time.sleep(lab.rng.uniform(0.0, 0.3))
         for pid in workers[:count]:
@@ -70,8 +70,8 @@ def budget_spent(lab: Lab) -> Finding:
             os.kill(workers[-1], signal.SIGKILL)
             training.wait_for_new_workers(workers, 1)
         os.kill(training.workers()[-1], signal.SIGKILL)
-        finding.checks += [ended(training, 1), said(training, "budget of 2 restarts is spent")]
-        finding.checks += [saved_all(training), *nobody_left(training)]
+        finding.checks += [ended(training, 1), logged(training, "budget of 2 restarts is spent")]
+        finding.checks += [last_update_saved(training), *nothing_left_behind(training)]
         summary = training.summary() or {}
         restarts = summary.get("restarts")
         finding.checks.append(Check(f"summary: restarts {restarts}", restarts == 2))
@@ -85,14 +85,14 @@ def worker_breaks(lab: Lab, fault: str) -> Finding:
         "its worker is replaced, restarts=1 in the metrics; its share comes back",
     )
     trigger = lab.folder / "break"
-    words = (FAULTY, f"env_kwargs.fault={fault}", f"env_kwargs.trigger={trigger}")
-    with lab.train(*words, "env_kwargs.step_s=0.002") as training:
-        all_at_work(training)
+    overrides = (FAULTY, f"env_kwargs.fault={fault}", f"env_kwargs.trigger={trigger}")
+    with lab.train(*overrides, "env_kwargs.step_s=0.002") as training:
+        wait_for_all_workers(training)
         workers = training.workers()
         trigger.touch()
         finding.checks += recovered(training, workers, 1)
         if fault == "raise":
-            finding.checks.append(said(training, "broken on purpose"))
+            finding.checks.append(logged(training, "broken on purpose"))
         finding.checks += left(training, signal.SIGINT, 130, False)
     return finding
 
@@ -103,7 +103,7 @@ def environment_refuses(lab: Lab) -> Finding:
         "exit code 2 and its line; no restarts; the last update saved",
     )
     with lab.train(FAULTY, "env_kwargs.fault=mistake") as training:
-        finding.checks += [ended(training, 2), said(training, "does not like its settings")]
-        finding.checks.append(saved_all(training))
-        finding.checks += [*nobody_left(training), Check(*no_traceback(training))]
+        finding.checks += [ended(training, 2), logged(training, "does not like its settings")]
+        finding.checks.append(last_update_saved(training))
+        finding.checks += [*nothing_left_behind(training), Check(*no_traceback(training))]
     return finding

@@ -25,7 +25,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from rearrange.configs.benches import BenchHomesCfg
 from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.homes.bench_sim import Bar
-from rearrange.eval.running import versions
+from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import prepare_output
 from rearrange.tasks.registry import make_env

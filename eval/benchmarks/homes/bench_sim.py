@@ -18,7 +18,7 @@ import numpy as np
 
 from rearrange.configs.benches import BenchCfg
 from rearrange.eval.benchmarks.bars import report
-from rearrange.eval.running import versions
+from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import prepare_output
 

@@ -36,7 +36,7 @@ from rearrange.eval.benchmarks.scaling.plot import draw
 from rearrange.eval.benchmarks.scaling.simulation import WAYS, Costs, StepTable
 from rearrange.eval.benchmarks.scaling.workload import workload_of
 from rearrange.eval.benchmarks.trainers.bench_trainers import Bar, names_of
-from rearrange.eval.running import versions
+from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_figure, kept_or_temporary, prepare_output
 

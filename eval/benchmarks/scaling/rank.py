@@ -25,7 +25,7 @@ from rearrange.configs.benches import BenchScalingCfg
 from rearrange.eval.benchmarks.scaling.simulation import WAYS
 from rearrange.eval.benchmarks.scaling.workload import workload_of
 from rearrange.eval.benchmarks.trainers.bench_stubs import SleepLearner, SleepPolicyFactory
-from rearrange.eval.benchmarks.trainers.sleeping_pool import OwingFactory, SleepingPool
+from rearrange.eval.benchmarks.trainers.sleeping_pool import DeferredSleepFactory, SleepingPool
 from rearrange.system.checked_json import strict_json
 from rearrange.system.outputs import atomic_write_json
 from rearrange.ver.ranks.distributed import ALONE, Ranks, joined
@@ -110,7 +110,7 @@ def train(cfg: BenchScalingCfg, way: str, ranks: Ranks, first_env: int) -> dict[
     learner = SyncLearner(work.learning_s, cfg.gradient_size, ranks)
     with tempfile.TemporaryDirectory(prefix="scaling-") as folder:
         trainer = Trainer(
-            OwingFactory(work.straggler, first_env), SleepPolicyFactory(work.inference_s),
+            DeferredSleepFactory(work.straggler, first_env), SleepPolicyFactory(work.inference_s),
             trainer_cfg, Path(folder), make_algorithm=lambda *args, **kwargs: learner,
             pool_factory=SleepingPool, ranks=ranks, is_quiet=True,
         )  # fmt: skip

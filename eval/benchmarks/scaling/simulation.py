@@ -110,7 +110,7 @@ class Fleet:
         work = table.work
         self._table, self._num_ranks, self._num_envs = table, num_ranks, work.num_envs
         self._quota, self._num_steps = work.rollout_steps, work.num_steps
-        self._is_variable, self._is_in_step = mode == "ver", mode == "ddppo"
+        self._is_variable, self._is_lockstep = mode == "ver", mode == "ddppo"
         self._batch_s = work.inference_s + costs.batch_s
         shape = (num_ranks, work.num_envs)
         self._ready = np.full(shape, np.inf)  # when the step under way is over
@@ -177,7 +177,7 @@ class Fleet:
         if self._is_variable:
             return self._waits
         served = self._waits & (count < self._num_steps)
-        if self._is_in_step:
+        if self._is_lockstep:
             served &= self._waits.all(axis=1, keepdims=True)
         return served
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.eval.benchmarks.chaos.run import (
-    DidNotHappen,
+    ConditionNotMet,
     Training,
     open_files,
     processes,
@@ -98,10 +98,10 @@ class _Watcher:
         self._samples: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
 
     def watch(self, run: Training, end: float) -> None:
-        """Until it is time to kill them all. Raises DidNotHappen if the training ends by itself."""
+        """Until it is time to kill them all. Raises ConditionNotMet if the training ends before."""
         while (now := time.monotonic()) < end:
             if run.process.poll() is not None:
-                raise DidNotHappen(f"it ended with {run.process.returncode}: {run.last_line()}")
+                raise ConditionNotMet(f"it ended with {run.process.returncode}: {run.last_line()}")
             ranks = ranks_of(run.pid)
             for pid in ranks:
                 with suppress(OSError):

@@ -30,7 +30,7 @@ from rearrange.eval.benchmarks.homes.bench_sim import Bar
 from rearrange.eval.benchmarks.staggered.chain_ppo import ChainRun, Learned, train
 from rearrange.eval.benchmarks.staggered.plot import draw
 from rearrange.eval.intervals import mean_over_seeds
-from rearrange.eval.running import versions
+from rearrange.eval.missing_episodes import versions
 from rearrange.system.checked_json import strict_json
 from rearrange.system.outputs import (
     atomic_write_figure,

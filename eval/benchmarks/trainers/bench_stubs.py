@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, Observation, PolicyStep
-from rearrange.ver.update.algorithm import Algorithm, Sequences, Turn
+from rearrange.ver.update.algorithm import Algorithm, Sequences, UpdateContext
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 from rearrange.workloads.straggler import Sleeper
 
@@ -94,12 +94,14 @@ class SleepLearner(Algorithm):
         rows = storage.complete_rows()
         return Sequences(rows, np.ones(len(rows), np.int64))
 
-    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> dict[str, float]:
+    def update(
+        self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext
+    ) -> dict[str, float]:
         """`metrics`, after `learning_s` in as many parts as there are optimiser steps."""
         for _ in range(OPTIMIZER_STEPS):
             self._sleeper.sleep(self._learning_s / OPTIMIZER_STEPS)
-            self.end_step(turn.should_cut)
-            turn.after_step()
+            self.end_step(context.should_cut)
+            context.after_step()
         return self.metrics(storage)
 
     def end_step(self, should_cut: Callable[[], bool]) -> None:

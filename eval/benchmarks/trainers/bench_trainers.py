@@ -26,7 +26,7 @@ from rearrange.eval.benchmarks.bars import report
 from rearrange.eval.benchmarks.peers import peers
 from rearrange.eval.benchmarks.trainers import bench_ideal
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
-from rearrange.eval.running import versions
+from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import kept_or_temporary, prepare_output
 from rearrange.tasks.rules.names import SKILL_TASKS

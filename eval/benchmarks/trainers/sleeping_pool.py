@@ -20,35 +20,35 @@ from rearrange.ver.workers.shared_memory import StepSlots
 from rearrange.workloads.straggler import StragglerCfg, StragglerEnv
 
 
-class OwingEnv(StragglerEnv):
+class DeferredSleepEnv(StragglerEnv):
     """Does not sleep, but counts up for how long it would have."""
 
     def __init__(self, index: int = 0, **settings: Any) -> None:
         super().__init__(index, **settings)
-        self._owed_s, self.sleep = 0.0, self._owe
+        self._deferred_s, self.sleep = 0.0, self._defer
 
-    def take_owed_s(self) -> float:
+    def take_deferred_s(self) -> float:
         """What has been counted up since the last call (s)."""
-        owed_s, self._owed_s = self._owed_s, 0.0
-        return owed_s
+        deferred_s, self._deferred_s = self._deferred_s, 0.0
+        return deferred_s
 
-    def _owe(self, duration: float) -> None:
-        self._owed_s += duration
+    def _defer(self, duration: float) -> None:
+        self._deferred_s += duration
 
 
 @dataclass(frozen=True)
-class OwingFactory:
+class DeferredSleepFactory:
     """Makes environment `first` + index."""
 
     cfg: StragglerCfg
     first: int = 0
 
-    def __call__(self, index: int) -> OwingEnv:
-        return OwingEnv(self.first + index, **vars(self.cfg))
+    def __call__(self, index: int) -> DeferredSleepEnv:
+        return DeferredSleepEnv(self.first + index, **vars(self.cfg))
 
 
 class SleepingPool:
-    """Takes the place of the trainer's WorkerPool; its environments are `OwingEnv`s.
+    """Takes the place of the trainer's WorkerPool; its environments are `DeferredSleepEnv`s.
 
     Args: those of WorkerPool; what is for worker processes has no use here.
     """
@@ -78,8 +78,8 @@ class SleepingPool:
             environment.step()
             environment.actions.clear()  # nothing is ever played again
             owing = environment.env
-            assert isinstance(owing, OwingEnv)
-            seconds = owing.take_owed_s()
+            assert isinstance(owing, DeferredSleepEnv)
+            seconds = owing.take_deferred_s()
             self.slots.step_seconds[e] = seconds
             heapq.heappush(self._stepping, (now + seconds, e))
 

@@ -58,7 +58,7 @@ def run(settings: PlotCfg) -> int:
         raise UserError(f"output must end in {', '.join(FORMATS)}, got {output}")
     if not settings.runs:
         raise UserError("plot needs the folder of at least one training run")
-    runs = told_apart([read_run(Path(expand(folder))) for folder in settings.runs])
+    runs = disambiguated([read_run(Path(expand(folder))) for folder in settings.runs])
     metrics = [metric for metric in settings.metrics if _has_values(runs, metric)]
     for metric in settings.metrics:
         if metric not in metrics:
@@ -90,7 +90,7 @@ def read_run(folder: Path) -> Run:
     return Run(folder, _label(folder, settings), lines, seed if type(seed) is int else None)
 
 
-def told_apart(runs: list[Run]) -> list[Run]:
+def disambiguated(runs: list[Run]) -> list[Run]:
     """The same, where runs of one label and one seed, no repetitions of each other, are named."""
     count = Counter((run.label, run.seed) for run in runs)
     repeated = {label for (label, seed), number in count.items() if number > 1 and seed is not None}

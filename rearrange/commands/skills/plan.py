@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rearrange.commands.overrides import overlaid
+from rearrange.commands.overrides import last_override_per_key
 from rearrange.commands.training.recipes import recipes_of, weights_of
 from rearrange.commands.training.resolve import load_training
-from rearrange.commands.training.subject import check_run_folder, newest_metrics, stages_folder
+from rearrange.commands.training.training_env import check_run_folder, newest_metrics, stages_folder
 from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.configs.stages import Stage
@@ -97,7 +97,7 @@ def plan(cfg: TrainSkillsCfg) -> dict[str, list[Step]]:
     names = cfg.skills or group_options("skill")
     for name in names:
         check_option("skill", name)
-    for override in cfg.passed_on:
+    for override in cfg.forwarded:
         if (key := override.partition("=")[0]) in OWN:
             raise UserError(f"train-skills sets {key} itself, for each stage of each skill")
     plans = [_steps(cfg, name) for name in names]
@@ -122,8 +122,8 @@ def _step(cfg: TrainSkillsCfg, named: str, stage: Stage, place: int) -> Step:
     if stage.method == "average":
         return Step(skill.name, task, stage, place, folder, None)
     overrides = [named, f"stage={stage.name}", f"preset={cfg.preset}", f"seed={cfg.seed}"]
-    overrides += [*_threads(cfg), *cfg.passed_on, f"run_dir={folder}", "resume=auto"]
-    overrides = overlaid(overrides)
+    overrides += [*_threads(cfg), *cfg.forwarded, f"run_dir={folder}", "resume=auto"]
+    overrides = last_override_per_key(overrides)
     try:
         settings = load_training("train-skill", overrides)
     except UserError as error:

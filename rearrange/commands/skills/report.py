@@ -9,8 +9,8 @@ from html import escape
 from typing import Any
 
 from rearrange.commands.results.plot import Run, draw
-from rearrange.commands.skills.outcome import SEED, SPLIT, evaluated, origin_of, turned
 from rearrange.commands.skills.plan import Step
+from rearrange.commands.skills.stage_outputs import SEED, SPLIT, evaluated, origin_of, turned
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.system.html import page, table
 from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
@@ -28,7 +28,7 @@ def write_report(
     first = next(iter(skills.values()))
     origin = origin_of(cfg, first)
     commits = ", then ".join(origin["commits"]) or "unknown"
-    overrides = " ".join(cfg.passed_on) or "none"
+    overrides = " ".join(cfg.forwarded) or "none"
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p class=quiet>rearrange {escape(origin['version'])}, commit "

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rearrange.cluster.rank_host import start_here
 from rearrange.errors import UserError, one_line
-from rearrange.system.outputs import why_not
+from rearrange.system.outputs import write_error
 from rearrange.system.stop_signals import EXIT_CODES, StopSignals
 
 POLL_S = 0.25
@@ -121,7 +121,7 @@ def start(task: Task) -> subprocess.Popen[bytes]:
         with open(task.log, "ab") as log:
             return start_here(task.arguments, log)
     except OSError as error:
-        raise why_not(task.log, error) from error
+        raise write_error(task.log, error) from error
 
 
 def _reason(task: Task, code: int) -> str:

@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rearrange.commands.skills.board import Board
-from rearrange.commands.skills.outcome import begin, evaluated, skill_file, tasks
 from rearrange.commands.skills.plan import Step, all_steps, output_folder, plan
 from rearrange.commands.skills.rates import Rates
 from rearrange.commands.skills.report import write_report
 from rearrange.commands.skills.runner import Outcome, run_queues
+from rearrange.commands.skills.stage_outputs import begin, evaluated, skill_file, tasks
+from rearrange.commands.skills.status_table import StatusTable
 from rearrange.configs.choices import group_options
 from rearrange.configs.schema import TrainSkillsCfg
-from rearrange.system.console import say
-from rearrange.system.folder_lock import hold_folder
+from rearrange.system.console import print_line
+from rearrange.system.folder_lock import lock_folder
 from rearrange.system.outputs import atomic_write_text, prepare_folder
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.run.progress import duration
@@ -41,21 +41,21 @@ def run(cfg: TrainSkillsCfg) -> int:
     skills = plan(cfg)
     steps, output = all_steps(skills), output_folder(cfg)
     rates = Rates(steps)
-    board = Board(steps, rates, cfg.jobs)
-    with hold_folder(output, "output"):
+    status_table = StatusTable(steps, rates, cfg.jobs)
+    with lock_folder(output, "output"):
         prepare_folder(output)
         begin(cfg)
-        say(board.table())
+        print_line(status_table.table())
         stop = StopSignals()
         queues = {skill: tasks(cfg, own) for skill, own in skills.items()}
         with stop.listening():
-            look = with_limit(board.show, stop, cfg.max_hours)
+            look = with_limit(status_table.show, stop, cfg.max_hours)
             try:
                 outcome = run_queues(queues, cfg.jobs, stop, look)
             finally:
-                board.close()
+                status_table.close()
         atomic_write_text(output / REPORT_FILE, write_report(cfg, skills, outcome.failures))
-        say(results(cfg, skills))
+        print_line(results(cfg, skills))
         return _end(outcome, stop, output)
 
 

@@ -28,7 +28,7 @@ from rearrange.commands.training.speeds import (
     sum_if_known,
     usual_rate,
 )
-from rearrange.commands.training.subject import newest_metrics, what_to_train
+from rearrange.commands.training.training_env import newest_metrics, training_env_of
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.system.machine import (
     PROGRAM_BYTES,
@@ -47,7 +47,7 @@ STEP_PICTURE_BYTES = 40  # while learning, for each pixel of each step of a mini
 
 
 @dataclass(frozen=True)
-class Leg:
+class TrainingStage:
     """One training of a skill's way."""
 
     name: str
@@ -79,19 +79,19 @@ class Leg:
         return self.steps_left / self.rate / 3600.0 if self.rate else None
 
 
-def forecast(legs: Sequence[Leg]) -> str:
+def forecast(stages: Sequence[TrainingStage]) -> str:
     """Stages, hours and memory in lines for people, and a quicker way if there is one."""
-    skill = legs[-1].settings.skill.name
-    if len(legs) == 1:
-        lines = [f"{skill}: {_about(legs[0])}"]
+    skill = stages[-1].settings.skill.name
+    if len(stages) == 1:
+        lines = [f"{skill}: {_about(stages[0])}"]
     else:
-        width = max(len(leg.name) for leg in legs)
-        lines = [f"{skill} in {len(legs)} stages, total_steps is of the last:"]
+        width = max(len(stage.name) for stage in stages)
+        lines = [f"{skill} in {len(stages)} stages, total_steps is of the last:"]
         lines += [
-            f"  {place} {leg.name:<{width}}  {_about(leg)}"
-            for place, leg in enumerate(legs, start=1)
+            f"  {number} {stage.name:<{width}}  {_about(stage)}"
+            for number, stage in enumerate(stages, start=1)
         ]
-    hours = total_hours(legs)
+    hours = total_hours(stages)
     if hours is None:
         lines.append("expected: nobody has measured this network on this device")
     else:
@@ -99,8 +99,8 @@ def forecast(legs: Sequence[Leg]) -> str:
             f"expected: {_long(hours)}, by steps a second of this run or else of a "
             f"{speed_table()['machine']} (here: {num_cores()} cores)"
         )
-    lines.append(memory_line([leg.settings for leg in legs]))
-    if (advice := quicker_way(legs)) is not None:
+    lines.append(memory_line([stage.settings for stage in stages]))
+    if (advice := quicker_way(stages)) is not None:
         lines.append(f"quicker here: {advice}")
     return "\n".join(lines)
 
@@ -116,18 +116,18 @@ def memory_line(trainings: Sequence[TrainSkillCfg], jobs: int = 1) -> str:
     return line
 
 
-def total_hours(legs: Sequence[Leg]) -> float | None:
+def total_hours(stages: Sequence[TrainingStage]) -> float | None:
     """Of all; None if nobody knows it of one of them."""
-    return sum_if_known([leg.hours for leg in legs])
+    return sum_if_known([stage.hours for stage in stages])
 
 
-def quicker_way(legs: Sequence[Leg]) -> str | None:
+def quicker_way(stages: Sequence[TrainingStage]) -> str | None:
     """The preset for laptops where VER from nothing, or a network for a GPU, is asked of a CPU."""
-    settings = legs[-1].settings
+    settings = stages[-1].settings
     is_fresh = settings.warm_start is None and settings.method == "ver"
-    if len(legs) > 1 or not is_fresh or pick_device(settings.device).type != "cpu":
+    if len(stages) > 1 or not is_fresh or pick_device(settings.device).type != "cpu":
         return None
-    hours, other = total_hours(legs), laptop_hours(settings.skill.name)
+    hours, other = total_hours(stages), laptop_hours(settings.skill.name)
     if other is None or (hours is not None and hours < max(LONG_H, other)):
         return None
     than = "" if hours is None else f" instead of {_long(hours)}"
@@ -153,8 +153,8 @@ def laptop_hours(skill: str) -> float | None:
 
 def memory_of(settings: TrainSkillCfg) -> float:
     """Bytes: the program, its workers, rollouts, what is remembered, and learning from pictures."""
-    subject = what_to_train(settings)
-    observation, action = read_spaces(subject.env_id, subject.kwargs)
+    training_env = training_env_of(settings)
+    observation, action = read_spaces(training_env.env_id, training_env.kwargs)
     shapes = [space.shape or () for space in observation.values()]  # pyright: ignore
     num_actions = int(np.prod(action.shape or (1,)))
     policy = settings.policy
@@ -173,13 +173,13 @@ def memory_of(settings: TrainSkillCfg) -> float:
     return PROGRAM_BYTES + workers * WORKER_BYTES + count * rollout * step + learning
 
 
-def _about(leg: Leg) -> str:
-    settings = leg.settings
+def _about(stage: TrainingStage) -> str:
+    settings = stage.settings
     parts = [f"{method_of(settings)}, {sight_of(settings)}, network {settings.policy.name}"]
-    done = settings.total_steps - leg.steps_left
+    done = settings.total_steps - stage.steps_left
     parts.append(f"{settings.total_steps:,} steps" + (f", {done:,} done" if done > 0 else ""))
-    if leg.hours is not None:
-        parts.append(_long(leg.hours) + (f" at {leg.rate:.0f} a second" if leg.rate else ""))
+    if stage.hours is not None:
+        parts.append(_long(stage.hours) + (f" at {stage.rate:.0f} a second" if stage.rate else ""))
     return ", ".join(parts)
 
 

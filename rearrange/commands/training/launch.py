@@ -18,9 +18,13 @@ from typing import Any
 
 from rearrange.cluster.ray_session import connected
 from rearrange.cluster.scheme import SchemeCfg
-from rearrange.commands.overrides import overlaid
+from rearrange.commands.overrides import last_override_per_key
 from rearrange.commands.training.resolve import load_training
-from rearrange.commands.training.subject import check_run_folder, newest_metrics, what_to_train
+from rearrange.commands.training.training_env import (
+    check_run_folder,
+    newest_metrics,
+    training_env_of,
+)
 from rearrange.configs.schema import LaunchCfg
 from rearrange.errors import UserError
 from rearrange.system.outputs import prepare_folder
@@ -57,9 +61,9 @@ def run(settings: LaunchCfg) -> int:
 
         folder = os.getcwd()
         groups = [RankGroup(job.run_dir.name, job.arguments, job.scheme, folder) for job in jobs]
-        board = Board(jobs, groups)
-        look_until_over(groups, stop, board.show)
-    print(board.table())
+        status_table = StatusTable(jobs, groups)
+        look_until_over(groups, stop, status_table.show)
+    print(status_table.table())
     failed = [group for group in groups if group.exit_code]
     for group in failed:
         print(f"{group.name}: exit code {group.exit_code}: {group.reason}", file=sys.stderr)
@@ -68,19 +72,19 @@ def run(settings: LaunchCfg) -> int:
 
 def plan(settings: LaunchCfg) -> list[Job]:
     """The trainings, looked at as far as can be without starting them."""
-    for override in settings.passed_on:
+    for override in settings.forwarded:
         if (key := override.partition("=")[0]) in OWN:
             raise UserError(f"launch sets {key} itself, from skills, envs, seeds and run_root")
     subjects = [("train-skill", f"skill={name}") for name in settings.skills]
     subjects += [("train", f"env={name}") for name in settings.envs]
     jobs = []
     for verb, what in subjects:
-        overrides = overlaid([what, "scheme=ray", *settings.passed_on, "resume=auto"])
+        overrides = last_override_per_key([what, "scheme=ray", *settings.forwarded, "resume=auto"])
         cfg = load_training(verb, overrides)
         if cfg.scheme.name != "ray":
             raise UserError(f"launch runs its trainings on Ray, not by scheme={cfg.scheme.name}")
         for seed in settings.seeds:
-            name = f"{what_to_train(cfg).short_name}-{cfg.mode}-{seed}"
+            name = f"{training_env_of(cfg).short_name}-{cfg.mode}-{seed}"
             run_dir = Path(settings.run_root).expanduser() / name
             check_run_folder(run_dir, "auto")
             own = [verb, *overrides, f"seed={seed}", f"run_dir={run_dir}"]
@@ -91,7 +95,7 @@ def plan(settings: LaunchCfg) -> list[Job]:
     return jobs
 
 
-class Board:
+class StatusTable:
     """Shows where the trainings stand, on stderr."""
 
     def __init__(self, jobs: Sequence[Job], groups: Sequence[Any]) -> None:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rearrange.commands.overrides import Given, read
+from rearrange.commands.overrides import ParsedOverrides, read
 from rearrange.commands.settings import Layer, compose, merged, yaml_file
 from rearrange.commands.training.recipes import begins_with, recipes_of, weights_of
-from rearrange.commands.training.subject import (
-    Subject,
-    environments_elsewhere,
+from rearrange.commands.training.training_env import (
+    TrainingEnv,
+    remote_environments,
     run_folder,
     stages_folder,
-    what_to_train,
+    training_env_of,
 )
 from rearrange.configs.stages import Recipe, Stage
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
@@ -42,20 +42,20 @@ def load_training(verb: str, overrides: list[str]) -> AnyRunCfg:
     return resolved(read(verb, overrides))
 
 
-def resolved(given: Given) -> AnyRunCfg:
+def resolved(given: ParsedOverrides) -> AnyRunCfg:
     """The same of what was read."""
     own = _last_of_chain(given) if given.values.get("method") == CHAIN else given
     layers = _skill_layers(own) if given.verb == "train-skill" else _env_layers(own)
     settings = compose(own, layers)
     settings.given = given
-    subject = what_to_train(settings)
-    _spaces(subject)  # what is wrong with the environment is better said before the work
+    training_env = training_env_of(settings)
+    _spaces(training_env)  # what is wrong with the environment is better said before the work
     if getattr(settings, "method", "ver") != "ver" and settings.action_space != "full":
         raise UserError(
             f"the oracle moves the whole robot: method={settings.method} needs action_space=full, "
             f"got {settings.action_space}"
         )
-    settings.run_dir = str(run_folder(settings, subject))
+    settings.run_dir = str(run_folder(settings, training_env))
     return settings
 
 
@@ -67,32 +67,32 @@ def space_defaults() -> dict[str, Layer]:
     return yaml_file("space_defaults.yaml")
 
 
-def _env_layers(given: Given) -> list[Layer]:
+def _env_layers(given: ParsedOverrides) -> list[Layer]:
     draft = merged(given)
     kwargs = given_kwargs(given)
-    elsewhere = environments_elsewhere(draft.env, kwargs, draft.workers)
-    subject = Subject(draft.env, kwargs, "", elsewhere)
-    observation, action = _spaces(subject)
+    remote_envs = remote_environments(draft.env, kwargs, draft.workers)
+    training_env = TrainingEnv(draft.env, kwargs, "", remote_envs)
+    observation, action = _spaces(training_env)
     is_seeing = any(len(spec.shape) == 3 for spec in observation.values())
     layers = [space_defaults()["pictures" if is_seeing else action.kind]]
     if draft.warm_start is None:
-        layers.insert(0, _first(subject))
+        layers.insert(0, _first(training_env))
     return layers
 
 
-def _spaces(subject: Subject) -> tuple[Any, Any]:
-    if subject.elsewhere is not None:
-        return subject.elsewhere.specs()
-    observation_space, action_space = read_spaces(subject.env_id, subject.kwargs)
+def _spaces(training_env: TrainingEnv) -> tuple[Any, Any]:
+    if training_env.remote_envs is not None:
+        return training_env.remote_envs.specs()
+    observation_space, action_space = read_spaces(training_env.env_id, training_env.kwargs)
     return observation_spec(observation_space), action_spec(action_space)
 
 
-def _first(subject: Subject) -> Layer:
-    slots = subject.kwargs.get("action_space", "full")
-    return {"policy": first_actions(subject.known_id, slots)}
+def _first(training_env: TrainingEnv) -> Layer:
+    slots = training_env.kwargs.get("action_space", "full")
+    return {"policy": first_actions(training_env.known_id, slots)}
 
 
-def given_kwargs(given: Given) -> dict[str, Any]:
+def given_kwargs(given: ParsedOverrides) -> dict[str, Any]:
     """The user's own overrides for the environment."""
     own = [(key.partition("."), value) for key, value in given.values.items()]
     return {name: value for (part, _, name), value in own if part == "env_kwargs"}
@@ -101,7 +101,7 @@ def given_kwargs(given: Given) -> dict[str, Any]:
 # --- a skill --------------------------------------------------------------------------------------
 
 
-def _skill_layers(given: Given) -> list[Layer]:
+def _skill_layers(given: ParsedOverrides) -> list[Layer]:
     known = recipes_of(given.choices["skill"])
     name = given.values.get("stage")
     if name is None and "preset" in given.values:
@@ -122,7 +122,7 @@ def _skill_layers(given: Given) -> list[Layer]:
         layers.append({"overlap": False})
     if kind == "fresh":
         kwargs = {"action_space": draft.action_space, **draft.env_kwargs}
-        layers.insert(0, _first(Subject(draft.skill.env, kwargs, "")))
+        layers.insert(0, _first(TrainingEnv(draft.skill.env, kwargs, "")))
     return [*layers, *own]
 
 
@@ -145,7 +145,7 @@ def recipe_layer(recipe: Recipe) -> Layer:
     return layer
 
 
-def stage_layer(stage: Stage, stages: list[Stage], given: Given) -> Layer:
+def stage_layer(stage: Stage, stages: list[Stage], given: ParsedOverrides) -> Layer:
     """A stage as a nested mapping of settings; the run of the stage before it lies beside its own.
 
     Raises UserError for a stage that is no training.
@@ -168,7 +168,7 @@ def stage_layer(stage: Stage, stages: list[Stage], given: Given) -> Layer:
 # --- imitation, then VER --------------------------------------------------------------------------
 
 
-def chain(given: Given) -> list[AnyRunCfg]:
+def chain(given: ParsedOverrides) -> list[AnyRunCfg]:
     """The trainings of method=imitation_ver, the last of which is the run itself.
 
     Without pictures a step costs a fraction, and what can be learned so is learned first.
@@ -190,10 +190,10 @@ def chain(given: Given) -> list[AnyRunCfg]:
     return [*stages, last]
 
 
-def _last_of_chain(given: Given) -> Given:
+def _last_of_chain(given: ParsedOverrides) -> ParsedOverrides:
     """What the last training of method=imitation_ver begins with stands whatever was given."""
     draft = merged(given)
-    run_dir = run_folder(draft, Subject("", {}, draft.skill.name))
+    run_dir = run_folder(draft, TrainingEnv("", {}, draft.skill.name))
     if draft.eyes:
         return given.changed({"warm_start": str(run_dir / "blind")})
     own = {"warm_start": str(run_dir / "imitation"), "env_kwargs.depth": False}

@@ -22,15 +22,15 @@ from gymnasium.vector import VectorEnv
 
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
-from rearrange.commands.overrides import overlaid
-from rearrange.commands.training.ending import table, what_next
-from rearrange.commands.training.forecast import Leg, forecast
+from rearrange.commands.overrides import last_override_per_key
+from rearrange.commands.training.final_report import table, what_next
+from rearrange.commands.training.forecast import TrainingStage, forecast
 from rearrange.commands.training.resolve import CHAIN, chain
-from rearrange.commands.training.subject import (
-    Subject,
+from rearrange.commands.training.training_env import (
+    TrainingEnv,
     check_run_folder,
     save_config,
-    what_to_train,
+    training_env_of,
 )
 from rearrange.commands.training.validation import validation_of
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
@@ -41,8 +41,8 @@ from rearrange.skills.network.policy_cfg import policy_json
 from rearrange.skills.network.warm_start import with_new_inputs
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
-from rearrange.system.console import complain, say
-from rearrange.system.folder_lock import FolderLost, HeldFolder, hold_folder
+from rearrange.system.console import print_error, print_line
+from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.stop_signals import EXIT_CODES
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec, registered_id
 from rearrange.tasks.recorded_options import to_record
@@ -56,7 +56,7 @@ from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS, Algorithm
 from rearrange.ver.update.ppo_learner import STANDARD
 from rearrange.ver.workers.environment_worker import MakeEnv
-from rearrange.ver.workers.first_step import EnvironmentFailed
+from rearrange.ver.workers.first_step import EnvironmentFailure
 from rearrange.ver.workers.pool import TooManyRestarts
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
@@ -73,39 +73,40 @@ def run(settings: AnyRunCfg) -> int:
     if settings.scheme.name in SPREAD and not is_placed(os.environ):
         check_run_folder(settings.folder, settings.resume)
         given = settings.given
-        overrides = overlaid([*given.overrides, "resume=auto"])
+        overrides = last_override_per_key([*given.overrides, "resume=auto"])
         return run_spread([given.verb, *overrides], settings.scheme)
     with joined(settings.device, settings.ranks_timeout_s) as ranks:
         if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
             return train_in_stages(settings, ranks)
-        return train(settings, ranks, Place(legs=_legs(settings)))
+        return train(settings, ranks, StagePosition(all_stages=_stages_of(settings)))
 
 
-def _legs(settings: AnyRunCfg) -> list[Leg]:
+def _stages_of(settings: AnyRunCfg) -> list[TrainingStage]:
     """Of a training of one stage."""
     if not isinstance(settings, TrainSkillCfg):
         return []
-    return [Leg(settings.stage or settings.method, settings)]
+    return [TrainingStage(settings.stage or settings.method, settings)]
 
 
 @dataclass(frozen=True)
-class Place:
+class StagePosition:
     """Of a training among those that one command runs."""
 
     number: int = 1
-    legs: Sequence[Leg] = ()
+    all_stages: Sequence[TrainingStage] = ()
     """All of them, for the forecast; empty where there is none."""
 
     @property
     def is_last(self) -> bool:
-        return self.number >= len(self.legs)
+        return self.number >= len(self.all_stages)
 
     @property
     def label(self) -> str:
         """What the progress begins with."""
-        if len(self.legs) < 2:
+        if len(self.all_stages) < 2:
             return ""
-        return f"stage {self.number} of {len(self.legs)}, {self.legs[self.number - 1].name}"
+        stage = self.all_stages[self.number - 1]
+        return f"stage {self.number} of {len(self.all_stages)}, {stage.name}"
 
 
 def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
@@ -114,32 +115,32 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
     The last stage's folder is the run's own, those before it lie in it.
     """
     run_dir = settings.folder
-    with held(run_dir, ranks) as folder:
+    with locked_run_dir(run_dir, ranks) as folder:
         ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
         *stages, last = chain(settings.given)
         names = [*(stage.folder.name for stage in stages), "ver"]
         parts = [part for part in (*stages, last) if isinstance(part, TrainSkillCfg)]
-        legs = [Leg(name, part) for name, part in zip(names, parts, strict=True)]
+        all_stages = [TrainingStage(name, part) for name, part in zip(names, parts, strict=True)]
         for number, stage in enumerate(stages, start=1):
-            if code := train(stage, ranks, Place(number, legs)):
+            if code := train(stage, ranks, StagePosition(number, all_stages)):
                 return code
-        return _train_in(run_dir, last, ranks, folder, Place(len(legs), legs))
+        return _train_in(run_dir, last, ranks, folder, StagePosition(len(all_stages), all_stages))
 
 
-def train(settings: AnyRunCfg, ranks: Ranks, place: Place) -> int:
+def train(settings: AnyRunCfg, ranks: Ranks, position: StagePosition) -> int:
     """One stage: trains, prints a short table and returns the exit code. Raises as `run`."""
     run_dir = settings.folder
-    with held(run_dir, ranks) as folder:
-        return _train_in(run_dir, settings, ranks, folder, place)
+    with locked_run_dir(run_dir, ranks) as folder:
+        return _train_in(run_dir, settings, ranks, folder, position)
 
 
 @contextmanager
-def held(run_dir: Path, ranks: Ranks) -> Iterator[HeldFolder | None]:
+def locked_run_dir(run_dir: Path, ranks: Ranks) -> Iterator[FolderLock | None]:
     """Rank 0 holds the run's folder, so that no other training writes there. Raises UserError."""
-    found: list[HeldFolder | None] = [None]
+    found: list[FolderLock | None] = [None]
 
     def hold() -> None:
-        found[0] = stack.enter_context(hold_folder(run_dir))
+        found[0] = stack.enter_context(lock_folder(run_dir))
 
     with ExitStack() as stack:
         ranks.on_first(hold)
@@ -147,30 +148,34 @@ def held(run_dir: Path, ranks: Ranks) -> Iterator[HeldFolder | None]:
 
 
 def _train_in(
-    run_dir: Path, settings: AnyRunCfg, ranks: Ranks, folder: HeldFolder | None, place: Place
+    run_dir: Path,
+    settings: AnyRunCfg,
+    ranks: Ranks,
+    folder: FolderLock | None,
+    position: StagePosition,
 ) -> int:
     """Trains in a folder that rank 0 holds."""
-    subject = what_to_train(settings)
+    training_env = training_env_of(settings)
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
-    is_home, is_imitation = subject.known_id in TASKS.values(), _is_imitation(settings)
+    is_home, is_imitation = training_env.known_id in TASKS.values(), _is_imitation(settings)
     try:
-        trainer = _trainer(run_dir, settings, subject, ranks, folder, place.label)
-    except EnvironmentFailed as error:
+        trainer = _trainer(run_dir, settings, training_env, ranks, folder, position.label)
+    except EnvironmentFailure as error:
         return _unexpected(error)
     except ValueError as error:  # sizes that only meet here, such as a picture too small
         raise UserError(str(error)) from error
-    ranks.on_first(lambda: save_config(settings, subject, run_dir))
-    if place.legs and place.number == 1 and ranks.is_first:
+    ranks.on_first(lambda: save_config(settings, training_env, run_dir))
+    if position.all_stages and position.number == 1 and ranks.is_first:
         with suppress(OSError):
-            print(forecast(place.legs), file=sys.stderr, flush=True)
+            print(forecast(position.all_stages), file=sys.stderr, flush=True)
     if is_home:
-        compile_home(subject.env_id, subject.kwargs)
+        compile_home(training_env.env_id, training_env.kwargs)
     if is_imitation:
-        compile_teacher(subject.env_id)
+        compile_teacher(training_env.env_id)
     try:
         summary = trainer.run()
-    except (NonFinite, TooManyRestarts, RanksLost, FolderLost) as error:
-        complain(error)
+    except (NonFinite, TooManyRestarts, RanksLost, FolderLockLost) as error:
+        print_error(error)
         return 1
     except (Exception, SystemExit) as error:  # the work is saved
         if isinstance(error, UserError) or getattr(error, "errno", None) in MACHINE_ERRORS:
@@ -180,38 +185,38 @@ def _train_in(
     code = EXIT_CODES[signal.Signals[stopped_by]] if stopped_by else 0
     if not ranks.is_first:
         return code
-    say(table(summary, run_dir))
+    print_line(table(summary, run_dir))
     if stopped_by is not None:
         with suppress(OSError):
             print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
-    elif place.is_last:
-        say(what_next(subject, summary, run_dir))
+    elif position.is_last:
+        print_line(what_next(training_env, summary, run_dir))
     return code
 
 
 def _trainer(
     run_dir: Path,
     settings: AnyRunCfg,
-    subject: Subject,
+    training_env: TrainingEnv,
     ranks: Ranks,
-    folder: HeldFolder | None,
+    folder: FolderLock | None,
     label: str,
 ) -> Trainer:
     """Joins environments, policy and what learns. Raises as `Trainer`."""
-    validation = validation_of(settings, subject, run_dir)
+    validation = validation_of(settings, training_env, run_dir)
     if validation is not None and not ranks.is_alone:
         raise UserError(
             f"validation.every needs a training of one process, got {ranks.world_size} ranks"
         )
     identity = {
-        "env": subject.env_id,
-        "env_kwargs": to_record(subject.known_id, subject.kwargs),
+        "env": training_env.env_id,
+        "env_kwargs": to_record(training_env.known_id, training_env.kwargs),
         "policy": _without(policy_json(settings.policy), FREE_POLICY_SETTINGS),
     }
     num_envs = settings.num_envs * ranks.world_size
-    stream = {"env_id": subject.env_id, "num_envs": num_envs, "kwargs": subject.kwargs}
-    make_env = subject.elsewhere or partial(make_gym, **stream)
-    make_envs = partial(make_batched, settings.batched, subject, make_env)
+    stream = {"env_id": training_env.env_id, "num_envs": num_envs, "kwargs": training_env.kwargs}
+    make_env = training_env.remote_envs or partial(make_gym, **stream)
+    make_envs = partial(make_batched, settings.batched, training_env, make_env)
     make_algorithm = None
     if settings.algorithm != STANDARD:
         make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
@@ -221,13 +226,13 @@ def _trainer(
         make_env = partial(make_guided, **stream, cfg=settings.guide)
         make_envs = partial(SingleEnvs, make_env)
         make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
-    is_home = subject.known_id in TASKS.values()
+    is_home = training_env.known_id in TASKS.values()
     return Trainer(
         make_env,
-        lambda observation, action: first_policy(settings, subject, observation, action),
+        lambda observation, action: first_policy(settings, training_env, observation, action),
         TrainerCfg(**{f.name: getattr(settings, f.name) for f in fields(TrainerCfg)}),
         run_dir,
-        env_name=subject.env_id,
+        env_name=training_env.env_id,
         identity=identity,
         ranks=ranks,
         preload=(_preload(is_home, _is_imitation(settings)),),
@@ -247,16 +252,18 @@ def _unexpected(error: BaseException) -> int:
     """Shows where it happened, in whoever's code, and in one line what; the exit code."""
     with suppress(OSError):
         traceback.print_exception(error)
-    if isinstance(error, EnvironmentFailed):
-        complain(f"{error}: see above where")
+    if isinstance(error, EnvironmentFailure):
+        print_error(f"{error}: see above where")
     else:
-        complain(f"{type(error).__name__}: {error} (see above where); resume=auto goes on")
+        print_error(f"{type(error).__name__}: {error} (see above where); resume=auto goes on")
     return 1
 
 
-def make_batched(cfg: BatchedCfg, subject: Subject, make_env: MakeEnv, num_envs: int) -> VectorEnv:
+def make_batched(
+    cfg: BatchedCfg, training_env: TrainingEnv, make_env: MakeEnv, num_envs: int
+) -> VectorEnv:
     """The environments of mode batched; Gymnasium's SyncVectorEnv of those with no better way."""
-    envs = make_gym_vec(num_envs, subject.env_id, subject.kwargs, cfg.num_threads)
+    envs = make_gym_vec(num_envs, training_env.env_id, training_env.kwargs, cfg.num_threads)
     return SingleEnvs(make_env, num_envs) if envs is None else envs
 
 
@@ -277,7 +284,7 @@ def _preload(is_home: bool, is_imitation: bool) -> str:
 
 
 def first_policy(
-    settings: RunCfg, subject: Subject, observation: ObservationSpec, action: ActionSpec
+    settings: RunCfg, training_env: TrainingEnv, observation: ObservationSpec, action: ActionSpec
 ) -> SkillPolicy:
     """The policy that training begins with: of fresh weights, or those of `warm_start`.
 
@@ -290,9 +297,9 @@ def first_policy(
         return policy
     source = Path(settings.warm_start).expanduser()
     trained_in, weights = find_weights(source)
-    is_elsewhere = subject.elsewhere is not None
-    if (trained_in if is_elsewhere else registered_id(trained_in)) != subject.known_id:
-        raise UserError(f"{source} was trained in {trained_in}, not in {subject.env_id}")
+    is_elsewhere = training_env.remote_envs is not None
+    if (trained_in if is_elsewhere else registered_id(trained_in)) != training_env.known_id:
+        raise UserError(f"{source} was trained in {trained_in}, not in {training_env.env_id}")
     weights = {name: tensor.float() for name, tensor in weights.items()}
     own = policy.state_dict()
     weights = with_new_inputs(weights, own, policy.embedding)

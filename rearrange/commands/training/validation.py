@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.cluster.rank_host import start_here
-from rearrange.commands.training.subject import Subject
+from rearrange.commands.training.training_env import TrainingEnv
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.eval.film.gif import GifCfg, length_of, size_of, write_gif
 from rearrange.system.checked_json import strict_json
 from rearrange.ver.run.metrics import SUMMARY_FILE
 from rearrange.ver.run.tensorboard import Film
-from rearrange.ver.run.validation import Found, Validation
+from rearrange.ver.run.validation import Validation, ValidationResult
 
 FOLDER = "validation"
 SEED = 0  # of the episodes: the same ones at each step and for each training
@@ -35,23 +35,25 @@ GIF = GifCfg(width=400, fps=6, seconds=10.0)
 log = logging.getLogger(__name__)
 
 
-def validation_of(settings: AnyRunCfg, subject: Subject, run_dir: Path) -> Validation | None:
+def validation_of(
+    settings: AnyRunCfg, training_env: TrainingEnv, run_dir: Path
+) -> Validation | None:
     """None if none is wanted."""
     if not settings.validation.every:
         return None
-    arguments = arguments_of(settings, subject)
+    arguments = arguments_of(settings, training_env)
     return Validation(settings.validation.every, partial(_measure, arguments, run_dir))
 
 
-def arguments_of(settings: AnyRunCfg, subject: Subject) -> list[str]:
+def arguments_of(settings: AnyRunCfg, training_env: TrainingEnv) -> list[str]:
     """What follows `rearrange evaluate run=... output_dir=...`."""
     cfg = settings.validation
     arguments = [f"num_episodes={cfg.num_episodes}", f"record={cfg.record}", f"seed={SEED}"]
     if isinstance(settings, TrainSkillCfg):
         arguments.append("split=val")
-        homes = subject.kwargs.get("homes")
+        homes = training_env.kwargs.get("homes")
         return arguments if homes is None else [*arguments, f"homes={homes}"]
-    return [*arguments, f"env={subject.env_id}"]
+    return [*arguments, f"env={training_env.env_id}"]
 
 
 def _measure(
@@ -60,7 +62,7 @@ def _measure(
     checkpoint: Path,
     step: int,
     should_stop: Callable[[], bool],
-) -> Found | None:
+) -> ValidationResult | None:
     """What `evaluate` finds; None, with a warning, where it fails or is stopped."""
     folder = run_dir / FOLDER / f"{step:012d}"
     begin = time.monotonic()
@@ -77,7 +79,7 @@ def _measure(
         return None
     score = next(iter(metrics))
     metrics["validation/time_s"] = time.monotonic() - begin
-    return Found(metrics, score, _film(folder))
+    return ValidationResult(metrics, score, _film(folder))
 
 
 def metrics_of(summary: dict[str, Any]) -> dict[str, float]:

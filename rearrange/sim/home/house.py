@@ -177,26 +177,26 @@ def _grid(x0: float, x1: float, y0: float, y1: float) -> np.ndarray:
     return np.column_stack([xs.ravel(), ys.ravel()])
 
 
-def is_workable(layout: Layout) -> bool:
+def is_usable(layout: Layout) -> bool:
     """Doors and drawers open fully with the robot before them, pieces are apart, all in reach."""
-    return workable_spots(layout) is not None
+    return usable_spots(layout) is not None
 
 
-class Unworkable(Exception):
+class UnusableHome(Exception):
     """What of a home does not work, in words."""
 
 
-def workable_spots(
+def usable_spots(
     layout: Layout, plan: FloorPlan | None = None, needed: Callable[[str], bool] | None = None
 ) -> dict[str, np.ndarray] | None:
-    """`check_workable`, but None for a home that is not workable."""
+    """`check_usable`, but None for a home that is not workable."""
     try:
-        return check_workable(layout, plan, needed)
-    except Unworkable:
+        return check_usable(layout, plan, needed)
+    except UnusableHome:
         return None
 
 
-def check_workable(
+def check_usable(
     layout: Layout, plan: FloorPlan | None = None, needed: Callable[[str], bool] | None = None
 ) -> dict[str, np.ndarray]:
     """The reachable spots of every receptacle. Raises Unworkable for a home that does not work.
@@ -215,31 +215,33 @@ def check_workable(
         [(radii * np.sin(angles)).ravel(), (-side * radii * np.cos(angles)).ravel()]
     )
     if not _points_clear(layout, "fridge", swing):
-        raise Unworkable("the fridge's doors must be free to open by 130 degrees")
+        raise UnusableHome("the fridge's doors must be free to open by 130 degrees")
     # Standing room before the fridge, also outside the open door, from where it is pushed shut.
     room = _grid(front + 0.02, front + 1.75, -0.75, 1.0) * (1.0, side)
     if not _points_clear(layout, "fridge", room):
-        raise Unworkable(
+        raise UnusableHome(
             "the floor before the fridge must be free: 1.75 m ahead, 1 m to the side of its hinge, "
             "0.75 m to the other, from its middle"
         )
     reach = layout.shapes["counter"].half[1]
     if not _points_clear(layout, "counter", _grid(0.32, 0.30 + 0.56 + 0.72, -reach, reach)):
-        raise Unworkable("the floor before the counter must be free, 1.3 m deep, for its drawers")
+        raise UnusableHome("the floor before the counter must be free, 1.3 m deep, for its drawers")
     for name in layout.pieces:
         piece = layout.shapes[name]
         if not _points_clear(
             layout, name, _grid(-piece.half[0], piece.half[0], -piece.half[1], piece.half[1])
         ):
-            raise Unworkable(f"no piece may stand in another or in a wall, {name} does")
+            raise UnusableHome(f"no piece may stand in another or in a wall, {name} does")
     plan = plan or FloorPlan(layout.bounds, layout.obstacles)
     if (plan.labels == plan.largest).sum() < MIN_ISLAND * plan.free.sum():
-        raise Unworkable("the free floor must hang together: the robot gets to less than 85% of it")
+        raise UnusableHome(
+            "the free floor must hang together: the robot gets to less than 85% of it"
+        )
     spots = all_spots(layout, plan)
     for receptacle in layout.receptacles:
         is_needed = needed is None or needed(receptacle.piece)
         if is_needed and len(spots[receptacle.name]) < MIN_SPOTS:
-            raise Unworkable(f"the robot must reach {receptacle.name} of {receptacle.piece}")
+            raise UnusableHome(f"the robot must reach {receptacle.name} of {receptacle.piece}")
     return spots
 
 
@@ -268,7 +270,7 @@ def reachable_spots(layout: Layout, plan: FloorPlan, receptacle: Receptacle) -> 
     c, s = np.cos(receptacle.yaw), np.sin(receptacle.yaw)
     centre = receptacle.pos
     spots = np.column_stack([centre[0] + c * xs - s * ys, centre[1] + s * xs + c * ys])
-    if receptacle.kind != "open":  # room before them is guaranteed by `is_workable`
+    if receptacle.kind != "open":  # room before them is guaranteed by `is_usable`
         return spots
     return spots[floor_cells_near(plan, spots, REACH_MIN, REACH_MAX, enough=1) > 0]
 

@@ -17,7 +17,7 @@ import numpy as np
 from rearrange.sim.home.furniture import Counter, Fridge, Piece
 from rearrange.sim.homes import kinds, kitchens
 from rearrange.sim.homes.kinds import NUM_EXTRAS
-from rearrange.sim.homes.rooms import HALF_WALL, Plan, Rect, Unfit
+from rearrange.sim.homes.rooms import HALF_WALL, Plan, PlanRejected, Rect
 
 GAP = 30  # mm between pieces
 WALL_GAP = (20, 60)  # mm behind a piece at a wall
@@ -179,7 +179,7 @@ class Furnisher:
 
     def must(self, is_done: bool) -> None:
         if not is_done:
-            raise Unfit
+            raise PlanRejected
 
     def furnish(self) -> Furnished:
         """All rooms. Raises Unfit where what every home needs found no place."""
@@ -209,7 +209,7 @@ class Furnisher:
             if self._run(room, draw, fridge, fridge_piece):
                 break
         else:
-            raise Unfit
+            raise PlanRejected
         if rng.integers(100) < 55:
             self._island(room)
 
@@ -317,7 +317,7 @@ class Furnisher:
             if self.put("table_01", "table", piece, room, (x, y, 90 * q), around):
                 break
         else:
-            raise Unfit
+            raise PlanRejected
         sides = ((0, hy, 3), (0, -hy, 1), (hx, 0, 2), (-hx, 0, 0))
         chosen = [sides[i] for i in rng.permutation(4)[: int(rng.integers(1, 4))]]
         for number, (dx, dy, facing) in enumerate(chosen):
@@ -349,7 +349,7 @@ class Furnisher:
             if self.put("table_02", "low table", low, room, (x + dx, y + dy, yaw)):
                 break
         else:
-            raise Unfit
+            raise PlanRejected
         stand = kinds.tvstand(rng, "tvstand")
         opposite = (yaw // 90 + 2) % 4 if rng.integers(100) < 60 else None
         self.must(
@@ -379,7 +379,7 @@ class Furnisher:
             room = places[int(self.rng.integers(len(places)))]
             if self.at_wall("chair_0", "chair", piece, room):
                 return
-        raise Unfit
+        raise PlanRejected
 
     def _named(self, slot: str, kind: str) -> None:
         places = self.rooms("living", "bedroom", "study", "kitchen")

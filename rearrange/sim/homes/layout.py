@@ -21,9 +21,9 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.sim.home.house import Layout, receptacles_of, workable_spots
+from rearrange.sim.home.house import Layout, receptacles_of, usable_spots
 from rearrange.sim.homes.arrangement import KITCHEN, arranged
-from rearrange.sim.homes.own import SUFFIX, own_home
+from rearrange.sim.homes.custom import SUFFIX, custom_home
 from rearrange.sim.homes.procedural import home_ids, is_home_id, make_home
 
 SPLITS: dict[str, tuple[int, ...]] = {"train": (0, 1, 2), "val": (3,), "test": (4,)}
@@ -117,7 +117,7 @@ def check_homes(homes: str) -> None:
     A file's name ends in .json and is the name of the home in it, in every split.
     """
     if isinstance(homes, str) and homes.endswith(SUFFIX):
-        own_home(homes)
+        custom_home(homes)
     elif homes not in HOMES:
         known = ", ".join(HOMES)
         raise UserError(f"homes must be one of {known}, or a file of a home (.json); got {homes!r}")
@@ -143,7 +143,7 @@ def varied_layout_ids() -> tuple[str, ...]:
 def make_layout(layout_id: str) -> Layout:
     """The apartment called `layout_id`; the same numbers at every call and in every process."""
     if layout_id.endswith(SUFFIX):
-        return own_home(layout_id).layout
+        return custom_home(layout_id).layout
     if is_home_id(layout_id):
         return make_home(layout_id).layout
     return _found(layout_id)[0]
@@ -152,7 +152,7 @@ def make_layout(layout_id: str) -> Layout:
 def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
     """`reachable_spots` of every receptacle of an apartment with all closed, by name."""
     if layout_id.endswith(SUFFIX):
-        return own_home(layout_id).spots
+        return custom_home(layout_id).spots
     if is_home_id(layout_id):
         return make_home(layout_id).spots
     return _found(layout_id)[1]
@@ -172,7 +172,7 @@ def _found(layout_id: str) -> tuple[Layout, dict[str, np.ndarray]]:
     move, turn = (VARIED_MOVE, VARIED_TURN) if kind == "varied" else (1.0, 1.0)
     for _ in range(MAX_TRIES):
         layout = _sample(layout_id, macro, rng, move, turn, kind == "arranged")
-        if layout is not None and (spots := workable_spots(layout)) is not None:
+        if layout is not None and (spots := usable_spots(layout)) is not None:
             return layout, spots
     raise RuntimeError(f"no workable variation of macro layout {macro} found for {layout_id}")
 

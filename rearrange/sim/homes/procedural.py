@@ -24,12 +24,12 @@ from rearrange.sim.home.house import (
     Layout,
     all_spots,
     receptacles_of,
-    workable_spots,
+    usable_spots,
 )
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.homes import kitchens
 from rearrange.sim.homes.furnishing import Furnished, Furnisher
-from rearrange.sim.homes.rooms import Plan, Unfit, draw_plan, draw_wish
+from rearrange.sim.homes.rooms import Plan, PlanRejected, draw_plan, draw_wish
 
 NUM_HOMES = {"train": 1_000, "val": 100, "test": 100}
 _STREAM = 22  # tells these homes' numbers from those of other draws
@@ -128,7 +128,7 @@ def draw_home(
     try:
         plan = draw_plan(area, max(count - attempt // PATIENCE, 2), rng)
         furnished = Furnisher(plan, kitchen, rng).furnish()
-    except Unfit:
+    except PlanRejected:
         return None
     layout = _layout(home_id, plan, furnished)
     floor = FloorPlan(layout.bounds, layout.obstacles, CHECK_RADIUS)
@@ -136,7 +136,7 @@ def draw_home(
         spots = all_spots(layout, floor)
     else:
         is_reached = _rooms_reached(plan, floor)
-        spots = workable_spots(layout, floor, _is_needed) if is_reached else None
+        spots = usable_spots(layout, floor, _is_needed) if is_reached else None
         if spots is None:
             return None
     reached = tuple(r for r in layout.receptacles if len(spots[r.name]) >= MIN_SPOTS)

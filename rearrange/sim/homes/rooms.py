@@ -30,7 +30,7 @@ LOOP_SHARE = 25  # % of the other pairs of neighbours that get a doorway, too
 Rect = tuple[int, int, int, int]  # x0, y0, x1, y1, mm
 
 
-class Unfit(Exception):
+class PlanRejected(Exception):
     """This draw does not work out; draw again."""
 
 
@@ -80,7 +80,7 @@ def draw_plan(area: int, count: int, rng: np.random.Generator) -> Plan:
     depth = _root(area * 1_000_000 * 100 // stretch) // 100 * 100
     width = area * 1_000_000 // depth // 100 * 100
     if width > LONGEST:
-        raise Unfit
+        raise PlanRejected
     if rng.integers(2):
         width, depth = depth, width
     has_corridor = count >= 4 and min(width, depth) >= 6_800 and bool(rng.integers(100) < 60)
@@ -95,7 +95,7 @@ def draw_plan(area: int, count: int, rng: np.random.Generator) -> Plan:
                 gaps.append((number, door.start, door.width))
     walls = wall_pieces((width, depth), lines, gaps)
     if len(walls) > NUM_WALLS:
-        raise Unfit
+        raise PlanRejected
     return Plan((width, depth), rooms, doorways, walls)
 
 
@@ -167,7 +167,7 @@ def _cuts(length: int, rooms: int, rng: np.random.Generator) -> list[int]:
 
 def _check_sides(rects: list[Rect]) -> None:
     if any(min(x1 - x0, y1 - y0) < SMALLEST for x0, y0, x1, y1 in rects):
-        raise Unfit
+        raise PlanRejected
 
 
 def _named(rects: list[Rect], has_corridor: bool, rng: np.random.Generator) -> tuple[Room, ...]:
@@ -231,7 +231,7 @@ def _doorways(
         start = int(rng.integers((line[2] + JAMB) // 10, (line[3] - JAMB - width) // 10 + 1)) * 10
         found.append(Doorway((i, j), line[0], line[1], start, width))
     if len(set(group)) > 1 or any(door.width < DOOR[0] for door in found):
-        raise Unfit
+        raise PlanRejected
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 
 from rearrange.sim.pictures.surface_kernel import Faces, Finish, Geoms
-from rearrange.sim.pictures.triangles import Clothes, Solids
+from rearrange.sim.pictures.triangles import Solids, Visuals
 from rearrange.sim.robot.depth_kernel import BOX, CYLINDER, PARKED_Z, SPHERE, SUPPORTED_TYPES
 
 PICTURE_GROUPS = (0, 1, 2, 3, 5)  # house, articulated parts, objects, robot, for people only
@@ -107,7 +107,7 @@ def collect_shapes(
     hidden: Sequence[int] = (),
     cut_height: float | None = None,
     marks: Sequence[Mark] = (),
-    clothes: Clothes | None = None,
+    visuals: Visuals | None = None,
 ) -> Shapes:
     """Copy the geoms that a picture shows.
 
@@ -125,9 +125,9 @@ def collect_shapes(
         colours=np.concatenate([_colours(model), np.zeros((extra, 3))]),
         drawn=np.ones(count + extra, np.uint8),
         is_cut=np.zeros(count + extra, np.uint8),
-        solids=_BARE if clothes is None else clothes.solids,
-        alphas=np.ones(0) if clothes is None else clothes.alphas.copy(),
-        glow=np.zeros((0, 3)) if clothes is None else clothes.glow,
+        solids=_BARE if visuals is None else visuals.solids,
+        alphas=np.ones(0) if visuals is None else visuals.alphas.copy(),
+        glow=np.zeros((0, 3)) if visuals is None else visuals.glow,
     )
     shapes.drawn[:count] = (
         np.isin(model.geom_group, geomgroups)
@@ -136,9 +136,9 @@ def collect_shapes(
         & (data.geom_xpos[:, 2] > PARKED_Z)
     )
     shapes.drawn[list(hidden)] = 0
-    if clothes is not None:
-        shapes.drawn[clothes.replaced] = 0
-        clothes.solids.place(data)
+    if visuals is not None:
+        shapes.drawn[visuals.replaced] = 0
+        visuals.solids.place(data)
     for index, mark in enumerate(marks, start=count):
         shapes.sizes[index, 0], shapes.positions[index] = mark.radius, mark.pos
         shapes.matrices[index], shapes.colours[index] = np.eye(3).ravel(), mark.rgb

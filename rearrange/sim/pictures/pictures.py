@@ -27,7 +27,7 @@ from rearrange.sim.pictures.picture_scene import (
     collect_shapes,
     hide_between,
 )
-from rearrange.sim.pictures.triangles import Clothes
+from rearrange.sim.pictures.triangles import Visuals
 from rearrange.sim.robot.depth import camera_index
 
 __all__ = ["BACKENDS", "FreeCamera", "Mark", "Painter", "top_down"]
@@ -63,14 +63,14 @@ class Painter:
         hide_geoms: Sequence[str | int] = (),
         see_through: bool = True,
         geomgroups: Sequence[int] = PICTURE_GROUPS,
-        clothes: Clothes | None = None,
+        visuals: Visuals | None = None,
     ) -> None:
         if backend not in BACKENDS:
             raise UserError(f"renderer must be one of {', '.join(BACKENDS)}, got {backend!r}")
         self.model, self.width, self.height = model, width, height
         self.backend = "plain" if backend == "auto" else backend
         self.cut_height, self.see_through = cut_height, see_through
-        self.clothes = clothes
+        self.visuals = visuals
         self._geomgroups = tuple(geomgroups)
         self._hidden = [_geom_index(model, geom) for geom in hide_geoms]
         self._maps: dict[tuple[int, int], PlainRenderer] = {}
@@ -92,7 +92,7 @@ class Painter:
             hidden=self._hidden,
             cut_height=self.cut_height,
             marks=marks,
-            clothes=self.clothes,
+            visuals=self.visuals,
         )
         if isinstance(camera, FreeCamera):
             eye, axes = camera.pose()
@@ -100,8 +100,8 @@ class Painter:
             if self.see_through:
                 house = np.flatnonzero(np.isin(self.model.geom_group, HOUSE_GROUPS))
                 gone = hide_between(shapes, house, eye, np.asarray(camera.lookat, float))
-                if self.clothes is not None:
-                    shapes.alphas[np.isin(self.clothes.walls, gone)] = 0.0
+                if self.visuals is not None:
+                    shapes.alphas[np.isin(self.visuals.walls, gone)] = 0.0
         else:
             index = camera_index(self.model, camera)
             eye, axes = data.cam_xpos[index], data.cam_xmat[index]
@@ -132,7 +132,7 @@ class Painter:
             hidden=self._hidden,
             cut_height=cut_height,
             marks=marks,
-            clothes=self.clothes,
+            visuals=self.visuals,
         )
         return self._maps[size].from_above(shapes, bounds, cut_height + 1.0)
 

@@ -111,7 +111,7 @@ class Solids:
         return np.sqrt(share * texels / np.maximum(area, 1e-12))
 
 
-class Clothes:
+class Visuals:
     """Parts that a picture shows in place of geoms; what a film changes from frame to frame.
 
     Args:

@@ -1,6 +1,6 @@
 """An episode in the making: targets with their goals, clutter around them, the robot's start.
 
-What cannot be had raises `Retry`; the generator then draws again.
+What cannot be had raises `DraftRejected`; the generator then draws again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLUTTERED_DRAWERS = (  # those of HAB's rearrange_easy (hab-spec 2.5)
 MIN_CARRY = 1.0  # m between a target's start and goal
 
 
-class Retry(Exception):
+class DraftRejected(Exception):
     """This sample does not work out; draw again."""
 
 
@@ -78,10 +78,10 @@ class Draft:
         kind = self.placer.draw_kind(kinds)
         start = self.placer.spot(kind, starts, is_target=True)
         if start is None:
-            raise Retry
+            raise DraftRejected
         goal = self.placer.spot(kind, goals, is_target=True)
         if goal is None or np.linalg.norm(np.subtract(goal[1], start[1])) < MIN_CARRY:
-            raise Retry
+            raise DraftRejected
         placement = self.placer.placement(kind, start[1], start[0])
         x, y, z = goal[1]
         self.targets.append(
@@ -100,7 +100,7 @@ class Draft:
             kind = self.placer.draw_kind(kinds)
             spot = self.placer.spot(kind, receptacles)
             if spot is None:
-                raise Retry
+                raise DraftRejected
             self.objects.append(self.placer.placement(kind, spot[1], spot[0]))
 
     def scene(self, sample, held: int | None = None, tries: int = 40) -> Scene:
@@ -109,5 +109,5 @@ class Draft:
         empty = Scene(self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening))
         scene = find_start(empty, sample, self.rng, held, tries)
         if scene is None:
-            raise Retry
+            raise DraftRejected
         return scene

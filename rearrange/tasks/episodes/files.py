@@ -80,11 +80,11 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
         name = element["episode_id"]
         key = (spec.task, spec.split, spec.seed, spec.index)
         if ids.setdefault(name, i) != i:
-            came = f"{quoted(name)} of episode {ids[name]} again"
-            raise UserError(f"{where}episode_id must be new, got {came}")
+            got = f"{quoted(name)} of episode {ids[name]} again"
+            raise UserError(f"{where}episode_id must be new, got {got}")
         if keys.setdefault(key, i) != i:
-            came = f"those of episode {keys[key]} again"
-            raise UserError(f"{where}task, split, seed and index must be new, got {came}")
+            got = f"those of episode {keys[key]} again"
+            raise UserError(f"{where}task, split, seed and index must be new, got {got}")
         episodes.append(spec)
     return tuple(episodes)
 

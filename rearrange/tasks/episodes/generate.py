@@ -40,7 +40,7 @@ from rearrange.tasks.episodes.draft import (
     FRIDGE_DOOR,
     MIN_CARRY,
     Draft,
-    Retry,
+    DraftRejected,
     counter_tops,
     inside,
     open_and_containers,
@@ -113,7 +113,7 @@ def generate_episode(
         layout_id = ids[rng.integers(len(ids))]
         try:
             return make(task, split, seed, index, layout_id, rng)
-        except Retry:
+        except DraftRejected:
             continue
     raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
 
@@ -266,13 +266,13 @@ def _object_skill(
     if task == "navigate" and not draft.is_hab:
         places = cells_within_way(plan, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
         if not len(places):
-            raise Retry
+            raise DraftRejected
     cells = cells_within_way(plan, point, 2.0, MAX_WAY)
     if reach_share and rng.random() < reach_share:
         away = np.hypot(*(cells - np.asarray(point)[:2]).T)
         cells = cells[(away > WORKING[0]) & (away < WORKING[1])]
     if not len(cells):
-        raise Retry
+        raise DraftRejected
 
     def near() -> tuple[float, float, float]:
         return start_near(cells, rng, point)

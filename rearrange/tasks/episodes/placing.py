@@ -42,13 +42,13 @@ ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
 YAW_NOISE = 0.523599  # rad, 30 degrees, hab-spec 4.1
 
 
-class _OfThread(threading.local):
+class _ThreadLocal(threading.local):
     """Threads that draw episodes at the same time need worlds of their own."""
 
     world: Simulation | None = None
 
 
-_own = _OfThread()
+_own = _ThreadLocal()
 
 
 def checker() -> Simulation:

@@ -139,8 +139,8 @@ class _Text:
     def _next(self) -> bytes:
         return bytes(self._text[self._place : self._place + 20])
 
-    def fail(self, must: str, came: Any) -> NoReturn:
-        line = f"{self._path} must hold JSON with {must} at byte {self._place}, got {quoted(came)}"
+    def fail(self, must: str, got: Any) -> NoReturn:
+        line = f"{self._path} must hold JSON with {must} at byte {self._place}, got {quoted(got)}"
         raise UserError(line.replace("\n", " "))
 
 

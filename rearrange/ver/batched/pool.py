@@ -4,9 +4,9 @@
     pool.receive()                       one step of all --> the slots --> ids of those with news
 
 An episode depends on its seed alone, as with workers: what environment e plays as its number n is
-the same in every mode. Who has ended is reset when `Lives` says so: at once or, with reset gates,
-later. Until then its end is not announced: it comes together with the next episode, and the row of
-its last step stays open, as rows of steps under way do.
+the same in every mode. A finished environment is reset when `EpisodeTracker` says so: at once or,
+with reset gates, later. Until then its end is not announced: it comes together with the next
+episode, and the row of its last step stays open, as rows of steps under way do.
 
 N environments, A action dims.
 """
@@ -22,7 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rearrange.errors import UserError
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.rollout.staggered import Lives
+from rearrange.ver.rollout.staggered import EpisodeTracker
 from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.environment_worker import (
     RESETS,
@@ -60,9 +60,9 @@ class BatchedPool:
         layout: SlotLayout,
         cfg: WorkerCfg,
         episode_numbers: np.ndarray,
-        lives: Lives,
+        tracker: EpisodeTracker,
     ) -> None:
-        self.num_envs, self.cfg, self.lives = layout.num_envs, cfg, lives
+        self.num_envs, self.cfg, self.tracker = layout.num_envs, cfg, tracker
         self.slots = StepSlots.allocate(layout)
         self.envs = make_envs(self.num_envs)
         mode = self.envs.metadata.get("autoreset_mode")
@@ -81,10 +81,10 @@ class BatchedPool:
         """Begins all episodes, and takes the random steps of the start mode."""
         slots, spec = self.slots, self.slots.layout.action
         self._begin(np.ones(self.num_envs, bool))
-        self.lives.restart()
+        self.tracker.restart()
         rng = np.random.default_rng([self.cfg.seed, self.cfg.first_env, 2])
         shape = (self.num_envs, spec.size)
-        while self.lives.time < 0:
+        while self.tracker.time < 0:
             if spec.kind == "discrete":
                 self._step(rng.integers(spec.num_choices, size=shape).astype(spec.dtype))
             else:
@@ -92,12 +92,12 @@ class BatchedPool:
         slots.is_start[:] = 1
         slots.terminated[:] = slots.truncated[:] = 0
         slots.reward[:] = slots.step_seconds[:] = 0.0
-        self._ready = np.flatnonzero(~self.lives.is_over).tolist()
+        self._ready = np.flatnonzero(~self.tracker.is_over).tolist()
 
     @property
     def num_waiting(self) -> int:
         """Environments that no step is asked of, as they wait for a reset."""
-        return int(self.lives.is_over.sum())
+        return int(self.tracker.is_over.sum())
 
     @property
     def announced(self) -> list[int]:
@@ -114,7 +114,7 @@ class BatchedPool:
         while self._is_asked or (not self._ready and self.num_waiting == self.num_envs):
             self._is_asked = False
             self._step(self.slots.action.copy())
-            self._ready = np.flatnonzero(~self.lives.is_over).tolist()
+            self._ready = np.flatnonzero(~self.tracker.is_over).tolist()
         ready, self._ready = self._ready, []
         return ready
 
@@ -132,20 +132,20 @@ class BatchedPool:
         arrays |= {f"pool/{name}": array.copy() for name, array in self._arrays().items()}
         if isinstance(self.envs, SingleEnvs):
             arrays["pool/ages"] = self.envs.ages
-        return {"batched": {"time": self.lives.time}}, arrays
+        return {"batched": {"time": self.tracker.time}}, arrays
 
     def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Plays all episodes again, those that are shorter from later on; none is announced."""
         for name, array in self._arrays().items():
             array[:] = arrays[f"pool/{name}"]
-        self.lives.time = values["batched"]["time"]
+        self.tracker.time = values["batched"]["time"]
         self._actions = list(arrays["pool/actions"])
-        lives = np.where(self.lives.is_over, 0, self.lives.life)
-        ages = arrays.get("pool/ages", np.zeros(self.num_envs, np.int64)) - lives
+        elapsed = np.where(self.tracker.is_over, 0, self.tracker.episode_steps)
+        ages = arrays.get("pool/ages", np.zeros(self.num_envs, np.int64)) - elapsed
         self._reset_at(np.ones(self.num_envs, bool), ages)
         for t, actions in enumerate(self._actions):
             self.envs.step(self.slots.layout.action.to_envs(actions))
-            self._reset_at(lives == len(self._actions) - t - 1, ages)
+            self._reset_at(elapsed == len(self._actions) - t - 1, ages)
 
     def close(self) -> None:
         self.envs.close()
@@ -155,9 +155,9 @@ class BatchedPool:
     def _step(self, actions: np.ndarray) -> None:
         """One step of all by actions [N, A]; what came of it into the slots."""
         begin = time.perf_counter()
-        slots, lives = self.slots, self.lives
+        slots, tracker = self.slots, self.tracker
         observations, rewards, *ends, infos = self.envs.step(slots.layout.action.to_envs(actions))
-        counted = lives.count(*ends)
+        counted = tracker.count(*ends)
         moved, ended = ~counted.is_waiting, counted.terminated | counted.truncated
         rewards = np.asarray(rewards, np.float64)
         self.total_return[moved] += rewards[moved]
@@ -171,19 +171,20 @@ class BatchedPool:
         broken = self._nonfinite(moved, rewards)
         for e in np.flatnonzero(ended).tolist():
             self._note_end(e, infos, bool(counted.is_whole[e]))
-        due = lives.due() | broken
+        due = tracker.due() | broken
         if due.any():
             self._begin(due)
-        lives.began(due)
+        tracker.began(due)
         self._actions.append(actions)
         del self._actions[
-            : len(self._actions) - int(lives.life.max(where=~lives.is_over, initial=0))
+            : len(self._actions) - int(tracker.episode_steps.max(where=~tracker.is_over, initial=0))
         ]
         slots.step_seconds[moved] = (time.perf_counter() - begin) / max(1, moved.sum())
 
     def _note_end(self, e: int, infos: dict[str, Any], is_whole: bool) -> None:
         slots = self.slots
-        slots.episode_return[e], slots.episode_length[e] = self.total_return[e], self.lives.life[e]
+        slots.episode_return[e] = self.total_return[e]
+        slots.episode_length[e] = self.tracker.episode_steps[e]
         slots.infos[e] = [info_of(infos, key, e) for key in self.cfg.info_keys]
         slots.is_whole[e] = is_whole
         self._is_failed[e] = is_whole and info_of(infos, "success", e) == 0.0
@@ -199,7 +200,8 @@ class BatchedPool:
             for e in np.flatnonzero(rows & ~found & ~np.isfinite(sums)).tolist():
                 what = f"observation '{name}' with a value that is not finite"
                 what = what if name else f"reward {array[e]}"
-                place = f"environment {e}, episode {self.number[e]}, step {self.lives.life[e]}"
+                step = self.tracker.episode_steps[e]
+                place = f"environment {e}, episode {self.number[e]}, step {step}"
                 self.slots.set_message(e, f"{place}: {what}")
                 found[e] = True
         slots = self.slots
@@ -265,16 +267,16 @@ class BatchedPool:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """What is known of each environment, [N] each."""
-        lives = self.lives
+        tracker = self.tracker
         return {
             "number": self.number,
             "seed_number": self.seed_number,
             "total_return": self.total_return,
             "is_failed": self._is_failed,
-            "life": lives.life,
-            "limit": lives.limit,
-            "is_over": lives.is_over,
-            "is_whole": lives.is_whole,
+            "life": tracker.episode_steps,
+            "limit": tracker.limit,
+            "is_over": tracker.is_over,
+            "is_whole": tracker.is_whole,
         }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 
-class StandingStill(gymnasium.Wrapper):
+class FreezeAfterEnd(gymnasium.Wrapper):
     """After its episode's end a step shows the last observation again, at no reward."""
 
     def __init__(self, env: gymnasium.Env) -> None:
@@ -39,11 +39,11 @@ class SingleEnvs(SyncVectorEnv):
 
     def __init__(self, make_env: Callable[[int], gymnasium.Env], num_envs: int, first: int = 0):
         def make(index: int) -> gymnasium.Env:
-            return StandingStill(make_env(index))
+            return FreezeAfterEnd(make_env(index))
 
         makers = [partial(make, first + i) for i in range(num_envs)]
         super().__init__(makers, copy=False, autoreset_mode=AutoresetMode.DISABLED)
-        self._inner = [env.env for env in self.envs if isinstance(env, StandingStill)]
+        self._inner = [env.env for env in self.envs if isinstance(env, FreezeAfterEnd)]
 
     @property
     def ages(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""BatchedCfg, and how a training's start modes look to `Lives`.
+"""BatchedCfg, and how a training's start modes look to `EpisodeTracker`.
 
 start_mode   first episodes                                after that
 off          whole                                         at once, whenever one ends
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rearrange.ver.rollout.staggered import HOW, Lives, StaggerCfg
+from rearrange.ver.rollout.staggered import HOW, EpisodeTracker, StaggerCfg
 from rearrange.ver.workers.environment_worker import WorkerCfg, start_offset
 
 STAGGERED = "staggered"
@@ -40,9 +40,9 @@ class BatchedCfg:
             raise ValueError(f"batched.how must be one of {', '.join(HOW)}; got '{self.how}'")
 
 
-def lives_of(
+def tracker_of(
     cfg: WorkerCfg, batched: BatchedCfg, num_envs: int, num_steps: int, is_fresh: bool = True
-) -> Lives:
+) -> EpisodeTracker:
     """Of environments that begin as `cfg.start_mode` says.
 
     Args:
@@ -54,11 +54,11 @@ def lives_of(
             horizon=cfg.start_horizon, rollout_steps=num_steps, num_groups=batched.num_groups,
             how=batched.how, has_gates=batched.has_gates,
         )  # fmt: skip
-        return Lives(stagger, num_envs)
+        return EpisodeTracker(stagger, num_envs)
     envs = range(cfg.first_env, cfg.first_env + num_envs)
     offsets = [start_offset(cfg, env) if is_fresh else 0 for env in envs]
     how = "advance" if cfg.start_mode == "advance" else "cut"
     plain = StaggerCfg(
         horizon=cfg.start_horizon, rollout_steps=num_steps, how=how, has_gates=False, is_limit=False
     )
-    return Lives(plain, num_envs, np.array(offsets))
+    return EpisodeTracker(plain, num_envs, np.array(offsets))

@@ -45,7 +45,7 @@ class RanksLost(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Place:
+class RankInfo:
     """Which of the processes this one is."""
 
     rank: int = 0
@@ -66,9 +66,11 @@ class Ranks:
     same order. They raise RanksLost.
     """
 
-    def __init__(self, place: Place, store: Store | None = None, timeout_s: float = 600.0) -> None:
-        self.place, self._store, self._timeout_s = place, store, timeout_s
-        self.rank, self.world_size = place.rank, place.world_size
+    def __init__(
+        self, rank_info: RankInfo, store: Store | None = None, timeout_s: float = 600.0
+    ) -> None:
+        self.rank_info, self._store, self._timeout_s = rank_info, store, timeout_s
+        self.rank, self.world_size = rank_info.rank, rank_info.world_size
 
     @property
     def is_first(self) -> bool:
@@ -239,16 +241,16 @@ class Ranks:
             ) from error
 
 
-ALONE = Ranks(Place())
+ALONE = Ranks(RankInfo())
 
 
-def read_place(variables: Mapping[str, str]) -> Place:
+def read_rank_info(variables: Mapping[str, str]) -> RankInfo:
     """What torchrun says in its variables; alone if it says nothing.
 
     Raises UserError for variables that are no sensible numbers.
     """
     if "RANK" not in variables or "WORLD_SIZE" not in variables:
-        return Place()
+        return RankInfo()
     values = []
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         text = variables.get(name, "0" if "RANK" in name else "1")
@@ -258,10 +260,12 @@ def read_place(variables: Mapping[str, str]) -> Place:
                 f"got {text}"
             )
         values.append(int(text))
-    place = Place(*values)
-    if not (place.rank < place.world_size and place.local_rank < place.local_world_size):
-        raise UserError(f"torchrun's variables do not fit together: {place}")
-    return place
+    rank_info = RankInfo(*values)
+    if not (
+        rank_info.rank < rank_info.world_size and rank_info.local_rank < rank_info.local_world_size
+    ):
+        raise UserError(f"torchrun's variables do not fit together: {rank_info}")
+    return rank_info
 
 
 @contextmanager
@@ -274,50 +278,52 @@ def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
 
     Raises UserError if the others cannot be reached.
     """
-    place = read_place(os.environ)
-    if place.world_size == 1:
+    rank_info = read_rank_info(os.environ)
+    if rank_info.world_size == 1:
         yield ALONE
         return
-    is_cuda = pick_device(device, place.local_rank, place.local_world_size).type == "cuda"
+    is_cuda = pick_device(device, rank_info.local_rank, rank_info.local_world_size).type == "cuda"
     timeout = timedelta(seconds=timeout_s)
     try:
-        store, *_ = next(rendezvous("env://", place.rank, place.world_size, timeout=timeout))
-        store = PrefixStore(_agree_on_name(store, place, timeout_s), store)
+        store, *_ = next(
+            rendezvous("env://", rank_info.rank, rank_info.world_size, timeout=timeout)
+        )
+        store = PrefixStore(_agree_on_name(store, rank_info, timeout_s), store)
         if is_cuda:
-            torch.cuda.set_device(place.local_rank)
+            torch.cuda.set_device(rank_info.local_rank)
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if is_cuda else "gloo",
-            store=PrefixStore("group", store), rank=place.rank,
-            world_size=place.world_size, timeout=timeout,
+            store=PrefixStore("group", store), rank=rank_info.rank,
+            world_size=rank_info.world_size, timeout=timeout,
         )  # fmt: skip
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"rank {place.rank} cannot reach the others: {reason}") from error
+        raise UserError(f"rank {rank_info.rank} cannot reach the others: {reason}") from error
     try:
-        yield Ranks(place, store, timeout_s)
+        yield Ranks(rank_info, store, timeout_s)
     finally:
         with suppress(RuntimeError):
             dist.destroy_process_group()
 
 
-def _agree_on_name(store: Store, place: Place, timeout_s: float) -> str:
+def _agree_on_name(store: Store, rank_info: RankInfo, timeout_s: float) -> str:
     """A new name for this group: after a restart torchrun's store remembers the one before.
 
     rank r: hello/r = a word of its own --> rank 0: answer/word = the name --> rank r: here/name
     """
     word = uuid.uuid4().hex
-    if place.rank > 0:
-        store.set(f"rearrange/hello/{place.rank}", word)
+    if rank_info.rank > 0:
+        store.set(f"rearrange/hello/{rank_info.rank}", word)
         name = store.get(f"rearrange/answer/{word}").decode()  # waits for it
         store.add(f"rearrange/here/{name}", 1)
         return name
     end = time.monotonic() + timeout_s
-    while store.add(f"rearrange/here/{word}", 0) < place.world_size - 1:
-        for key in (f"rearrange/hello/{rank}" for rank in range(1, place.world_size)):
+    while store.add(f"rearrange/here/{word}", 0) < rank_info.world_size - 1:
+        for key in (f"rearrange/hello/{rank}" for rank in range(1, rank_info.world_size)):
             if store.check([key]):  # also an old word, whose rank is gone
                 store.set(f"rearrange/answer/{store.get(key).decode()}", word)
         if time.monotonic() > end:
-            raise RuntimeError(f"not all {place.world_size} ranks came within {timeout_s:g} s")
+            raise RuntimeError(f"not all {rank_info.world_size} ranks came within {timeout_s:g} s")
         time.sleep(0.02)
     return word
 

@@ -24,7 +24,7 @@ Decide = Callable[[Policy, PolicyInputs], PolicyStep]
 """The policy that acts and what it sees -> what is done: `Algorithm.act`."""
 
 
-class Decided(NamedTuple):
+class Decision(NamedTuple):
     """What was decided, and by which weights."""
 
     step: PolicyStep
@@ -70,10 +70,10 @@ class Actor:
             self.policy.refresh()
             self._versions = policy_version, weights_step
 
-    def act(self, inputs: PolicyInputs) -> Decided:
+    def act(self, inputs: PolicyInputs) -> Decision:
         """Actions for E environments; called without gradients."""
         with self._lock:
-            return Decided(self._decide(self.policy, inputs), *self._versions)
+            return Decision(self._decide(self.policy, inputs), *self._versions)
 
     def value(self, inputs: PolicyInputs) -> Tensor:
         """What the policy expects from these observations on, [E]."""

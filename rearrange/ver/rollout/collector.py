@@ -69,7 +69,7 @@ class Collector:
     Args:
         pool: WorkerPool, SerialPool or BatchedPool.
         actor: decides; its weights may change at any time.
-        is_variable, is_in_step: see the table above.
+        is_variable, is_lockstep: see the table above.
         on_nonfinite: "stop" raises NonFinite; "drop" forgets the unfinished sequence.
         should_stop: looked at while waiting; Stopped is raised when it says so.
         should_end: asked with the complete steps and the seconds so far; ends a rollout early.
@@ -84,20 +84,20 @@ class Collector:
         device: torch.device,
         *,
         is_variable: bool,
-        is_in_step: bool,
+        is_lockstep: bool,
         on_nonfinite: str = "stop",
         should_stop: Callable[[], bool] = lambda: False,
         should_end: Callable[[int, float], bool] | None = None,
         store: Store = RolloutStorage.complete,
     ) -> None:
         self.pool, self.actor, self.device, self._store = pool, actor, device, store
-        self._is_variable, self._is_in_step = is_variable, is_in_step
+        self._is_variable, self._is_lockstep = is_variable, is_lockstep
         self._on_nonfinite, self._should_stop = on_nonfinite, should_stop
         self._should_end = should_end or (lambda num_steps, seconds: False)
         self._poll_s = _POLL_S if should_end is None else _END_POLL_S
         num_envs, action = pool.num_envs, pool.slots.layout.action
-        self._num_threads = 1 if is_in_step else cfg.num_inference_workers
-        most = num_envs if is_in_step else cfg.max_batch
+        self._num_threads = 1 if is_lockstep else cfg.num_inference_workers
+        most = num_envs if is_lockstep else cfg.max_batch
         self._batching = Batching(cfg.min_batch, most, num_envs / self._num_threads)
         self._threads: ThreadPoolExecutor | None = None
         if self._num_threads > 1:
@@ -186,7 +186,7 @@ class Collector:
             return 0.0
         if jobs:
             return 0.0005  # a thread may become free; a look is cheap beside a forward pass
-        if self.pending and not self._is_in_step:
+        if self.pending and not self._is_lockstep:
             return min(self._poll_s, self._batching.left_s(time.perf_counter()))
         return self._poll_s
 
@@ -194,7 +194,7 @@ class Collector:
         """True if enough requests wait, or have waited for long enough, and a thread is free."""
         if not self.pending or len(jobs) >= self._num_threads:
             return False
-        if self._is_in_step:
+        if self._is_lockstep:
             num_done = len(self.pending) + len(self._held) + self.pool.num_waiting
             return num_done == self.pool.num_envs
         num_others = self.pool.num_envs - len(self.pending) - len(self._held)

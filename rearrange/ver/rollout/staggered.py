@@ -87,7 +87,7 @@ class Timetable:
         return bool((self._times == t % self._horizon).any())
 
 
-class Counted(NamedTuple):
+class EpisodeFlags(NamedTuple):
     """What a step was to each environment, [N] bool each."""
 
     terminated: np.ndarray  # now: not of those that wait
@@ -96,7 +96,7 @@ class Counted(NamedTuple):
     is_whole: np.ndarray  # its episode has just ended, and was neither cut short nor advanced
 
 
-class Lives:
+class EpisodeTracker:
     """Where the episodes of N environments stand, and who is to be reset.
 
         restart, then after each step    count --> due --> (reset them) --> began
@@ -111,7 +111,7 @@ class Lives:
         self.cfg, self.timetable = cfg, Timetable(cfg, num_envs, offsets)
         self._most = cfg.horizon if cfg.is_limit else _NEVER
         self.time = 0
-        self.life, self.limit = np.zeros(num_envs, np.int64), np.full(num_envs, self._most)
+        self.episode_steps, self.limit = np.zeros(num_envs, np.int64), np.full(num_envs, self._most)
         self.is_over, self.is_whole = np.zeros(num_envs, bool), np.ones(num_envs, bool)
         self._begun = np.ones(num_envs, bool)  # the others are before their place in the advance
 
@@ -119,7 +119,8 @@ class Lives:
         """All have been reset; with `advance` this is `timetable.lead` steps before t = 0."""
         offsets = self.timetable.offsets
         self.time = 0 if self.cfg.how == "cut" else -self.timetable.lead
-        self.life[:], self.is_over[:], self.is_whole[:], self.limit[:] = 0, False, True, self._most
+        self.episode_steps[:], self.limit[:] = 0, self._most
+        self.is_over[:], self.is_whole[:] = False, True
         self._begun[:] = True
         if self.cfg.how == "cut":
             is_cut = offsets > 0
@@ -128,17 +129,17 @@ class Lives:
         elif self.time < 0:
             self._begun[:] = self.timetable.begins(self.time)
 
-    def count(self, terminated: np.ndarray, truncated: np.ndarray) -> Counted:
+    def count(self, terminated: np.ndarray, truncated: np.ndarray) -> EpisodeFlags:
         """Takes in a step of all, [N] bool each."""
         is_waiting = self.is_over.copy()
         terminated, truncated = terminated & ~is_waiting, truncated & ~is_waiting
         self.time += 1
-        self.life += ~is_waiting
-        is_late = ~is_waiting & ~terminated & self._begun & (self.life >= self.limit)
+        self.episode_steps += ~is_waiting
+        is_late = ~is_waiting & ~terminated & self._begun & (self.episode_steps >= self.limit)
         truncated = truncated | is_late
         ended = terminated | truncated
         self.is_over = is_waiting | ended
-        return Counted(terminated, truncated, is_waiting, ended & self.is_whole)
+        return EpisodeFlags(terminated, truncated, is_waiting, ended & self.is_whole)
 
     def due(self) -> np.ndarray:
         """Who is reset now, [N] bool."""
@@ -150,10 +151,10 @@ class Lives:
 
     def began(self, due: np.ndarray) -> None:
         """Those that are due have been reset; also to be told that nobody was."""
-        self.life[due], self.is_over[due], self.is_whole[due] = 0, False, True
+        self.episode_steps[due], self.is_over[due], self.is_whole[due] = 0, False, True
         self.limit[due] = self._most
         if self.time == 0:  # the end of the advance
-            self.is_whole[:] = (self.life == 0) & ~self.is_over
+            self.is_whole[:] = (self.episode_steps == 0) & ~self.is_over
 
 
 class StaggeredResets(VectorWrapper):
@@ -177,33 +178,33 @@ class StaggeredResets(VectorWrapper):
         if mode != AutoresetMode.DISABLED:
             raise UserError(f"staggered resets need autoreset_mode='Disabled', got {mode}")
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.lives = Lives(cfg, env.num_envs)
+        self.tracker = EpisodeTracker(cfg, env.num_envs)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begins training's time, t = 0; with `advance` after `timetable.lead` random steps."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        self.lives.restart()
+        self.tracker.restart()
         self.env.action_space.seed(seed)
-        while self.lives.time < 0:
+        while self.tracker.time < 0:
             observations, *_, infos = self.step(self.env.action_space.sample())
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """As in Gymnasium; see the class for `infos`."""
         observations, rewards, *ends, infos = self.env.step(actions)
-        terminated, truncated, is_waiting, is_whole = self.lives.count(*ends)
+        terminated, truncated, is_waiting, is_whole = self.tracker.count(*ends)
         infos = infos | {"is_waiting": is_waiting, "is_whole": is_whole}
         ended = terminated | truncated
         if ended.any():
             last, finals = dict(infos), self._finals(observations, ended)
             infos |= {"final_obs": finals, "_final_obs": ended}
             infos |= {"final_info": last, "_final_info": ended}
-        due = self.lives.due()
+        due = self.tracker.due()
         if due.any():
             observations, _ = self.env.reset(options={"reset_mask": due})
-        self.lives.began(due)
+        self.tracker.began(due)
         return observations, rewards, terminated, truncated, infos
 
     def _finals(self, observations: Any, ended: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from rearrange.ver.ranks.preemption import newest_first
-from rearrange.ver.rollout.actor import Decided
+from rearrange.ver.rollout.actor import Decision
 from rearrange.ver.rollout.rows import ARRAYS, RolloutRows
 from rearrange.ver.rollout.types import PolicyInputs
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
@@ -87,7 +87,7 @@ class RolloutStorage(RolloutRows):
         return rows
 
     def decide(
-        self, inputs: PolicyInputs, decided: Decided, envs: np.ndarray, episodes: np.ndarray,
+        self, inputs: PolicyInputs, decided: Decision, envs: np.ndarray, episodes: np.ndarray,
         steps: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         """Opens a row for each step that was decided; the rows, [E].

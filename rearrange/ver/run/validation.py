@@ -17,7 +17,7 @@ from rearrange.ver.run.tensorboard import Film
 
 
 @dataclass(frozen=True)
-class Found:
+class ValidationResult:
     metrics: dict[str, float]
     """By their names in metrics.jsonl."""
     score: str
@@ -25,7 +25,7 @@ class Found:
     film: Film | None = None
 
 
-Measure = Callable[[Path, int], Found | None]
+Measure = Callable[[Path, int], ValidationResult | None]
 """Of a checkpoint's manifest and its step; None where nothing could be measured."""
 
 
@@ -33,7 +33,7 @@ Measure = Callable[[Path, int], Found | None]
 class Validation:
     every: int
     """Environment steps."""
-    measure: Callable[[Path, int, Callable[[], bool]], Found | None]
+    measure: Callable[[Path, int, Callable[[], bool]], ValidationResult | None]
     """As `Measure`; the last argument says whether to stop."""
 
     def next_step(self, step: int) -> int:

@@ -31,7 +31,7 @@ from rearrange.ver.update.algorithm import Sequences
 from rearrange.ver.update.packing import minibatch_rows
 
 
-class Judged(NamedTuple):
+class LeaderEstimates(NamedTuple):
     """Steps of followers as the leader sees them, [F] each."""
 
     log_prob: Tensor  # log pi_old(a | o)
@@ -50,7 +50,7 @@ class WithFollowers:
         source: which rows are repeated, [F].
     """
 
-    def __init__(self, storage: RolloutRows, source: np.ndarray, judged: Judged) -> None:
+    def __init__(self, storage: RolloutRows, source: np.ndarray, judged: LeaderEstimates) -> None:
         self._storage, self._judged, self._num_own = storage, judged, len(storage)
         self._source = np.concatenate([np.arange(len(storage)), source])
         self.env_id = storage.env_id[self._source]
@@ -128,7 +128,7 @@ def judge_steps(
     gamma: float,
     max_ratio: float,
     most: int,
-) -> tuple[Sequences, Judged]:
+) -> tuple[Sequences, LeaderEstimates]:
     """The steps that the leader can judge, at most so many, and its judgement of them."""
     rows, lengths = sequences
     starts = np.cumsum(lengths) - lengths
@@ -147,7 +147,7 @@ def judge_steps(
     with np.errstate(over="ignore"):
         ratio = np.minimum(np.exp(log_prob[rows] - behaviour), max_ratio)
     columns = (log_prob[rows], value[rows], returns - value[rows], returns, ratio)
-    judged = Judged(
+    judged = LeaderEstimates(
         *(torch.from_numpy(column.astype(np.float32)).to(storage.device) for column in columns)
     )
     return Sequences(rows, lengths[lengths > 0]), judged

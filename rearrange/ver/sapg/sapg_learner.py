@@ -30,7 +30,7 @@ from rearrange.ver.sapg.aggregation import (
     judge_steps,
 )
 from rearrange.ver.sapg.blocks import BLOCK, LEADER, SapgCfg
-from rearrange.ver.update.algorithm import Sequences, Turn, fresh_sequences
+from rearrange.ver.update.algorithm import Sequences, UpdateContext, fresh_sequences
 from rearrange.ver.update.learner import Metrics, Pass
 from rearrange.ver.update.ppo_learner import PPO
 
@@ -95,6 +95,10 @@ class SAPG(PPO):
         return evaluation.entropy[is_leader].mean()
 
     def _metrics(
-        self, storage: RolloutStorage, sequences: Sequences, turn: Turn, stats: dict[str, list]
+        self,
+        storage: RolloutStorage,
+        sequences: Sequences,
+        context: UpdateContext,
+        stats: dict[str, list],
     ) -> Metrics:
-        return super()._metrics(storage, sequences, turn, stats) | self._told
+        return super()._metrics(storage, sequences, context, stats) | self._told

@@ -72,7 +72,7 @@ class Columns(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Turn:
+class UpdateContext:
     """What an update is told by the trainer."""
 
     lr_factor: float = 1.0
@@ -161,15 +161,19 @@ class Algorithm(ABC):
         return sequences
 
     @abstractmethod
-    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> dict[str, float]:
+    def update(
+        self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext
+    ) -> dict[str, float]:
         """Learns from a rollout that `compute_returns` has judged; metrics to log, `group/name`.
 
         Raises NonFinite for a loss or gradient that is not finite.
         """
 
-    def learn(self, storage: RolloutStorage, turn: Turn | None = None) -> dict[str, float]:
+    def learn(
+        self, storage: RolloutStorage, context: UpdateContext | None = None
+    ) -> dict[str, float]:
         """The last two verbs, one after the other, as the trainer does."""
-        return self.update(storage, self.compute_returns(storage), turn or Turn())
+        return self.update(storage, self.compute_returns(storage), context or UpdateContext())
 
     # --- what checkpoints hold -----------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from rearrange.ver.update.algorithm import (
     Algorithm,
     LearnerCfg,
     Sequences,
-    Turn,
+    UpdateContext,
     fresh_sequences,
 )
 from rearrange.ver.update.packing import PackedRows, minibatch_rows
@@ -53,7 +53,7 @@ class Pass(NamedTuple):
 
     rows: Rows
     sequences: Sequences
-    is_told_of: bool = True
+    is_reported: bool = True
     """Whether its metrics are among those to log."""
 
 
@@ -87,17 +87,19 @@ class Learner(Algorithm):
     def optimizers(self) -> dict[str, Optimizer]:
         return {"optimizer": self.optimizer}
 
-    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> Metrics:
+    def update(
+        self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext
+    ) -> Metrics:
         cfg = self.cfg.ppo
         for group in self.optimizer.param_groups:
-            group["lr"] = cfg.learning_rate * turn.lr_factor
+            group["lr"] = cfg.learning_rate * context.lr_factor
         stats: dict[str, list[float]] = defaultdict(list)
         for one, part in self._parts(storage, sequences):
-            if turn.should_cut():
+            if context.should_cut():
                 break
             step = self._step(one.rows, part, is_first=not stats)
-            turn.after_step()
-            for name, value in step.metrics.items() if one.is_told_of else ():
+            context.after_step()
+            for name, value in step.metrics.items() if one.is_reported else ():
                 stats[name].append(value)
             if step.is_last:
                 break
@@ -105,7 +107,7 @@ class Learner(Algorithm):
         seen = {name: array[fresh] for name, array in storage.observation.items()}
         self.policy.observe(seen, self.ranks.gather_rows)
         metrics = {name: float(np.mean(values)) for name, values in stats.items()}
-        return metrics | self._metrics(storage, sequences, turn, stats)
+        return metrics | self._metrics(storage, sequences, context, stats)
 
     def _parts(
         self, storage: RolloutStorage, sequences: Sequences
@@ -141,7 +143,11 @@ class Learner(Algorithm):
         """The optimiser was stepped: so may be others."""
 
     def _metrics(
-        self, storage: RolloutStorage, sequences: Sequences, turn: Turn, stats: dict[str, list]
+        self,
+        storage: RolloutStorage,
+        sequences: Sequences,
+        context: UpdateContext,
+        stats: dict[str, list],
     ) -> Metrics:
         """Of the rollout as a whole. `stats`: what is told of its minibatches, one by one."""
         order, lengths = sequences
@@ -150,7 +156,7 @@ class Learner(Algorithm):
         explained = 1.0 - float((returns - values).var()) / spread if spread > 0.0 else 0.0
         return {
             "ppo/explained_variance": explained,
-            "ppo/learning_rate": self.cfg.ppo.learning_rate * turn.lr_factor,
+            "ppo/learning_rate": self.cfg.ppo.learning_rate * context.lr_factor,
             "ppo/returns_mean": float(returns.mean()),
             "ppo/advantage_std": float(storage.advantage[order].std()),
             "ppo/skipped_minibatches": float(self.num_skipped),

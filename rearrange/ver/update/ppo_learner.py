@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
-from rearrange.ver.update.algorithm import ALGORITHMS, Columns, LearnerCfg, Sequences, Turn
+from rearrange.ver.update.algorithm import ALGORITHMS, Columns, LearnerCfg, Sequences, UpdateContext
 from rearrange.ver.update.entropy import EntropyCoefficient
 from rearrange.ver.update.learner import Learner, Metrics, Pass
 from rearrange.ver.update.packing import minibatch_rows
@@ -51,9 +51,11 @@ class PPO(Learner):
     def modules(self) -> dict[str, nn.Module]:
         return {"entropy": self.entropy}
 
-    def update(self, storage: RolloutStorage, sequences: Sequences, turn: Turn) -> Metrics:
-        self._critic_only = turn.num_updates < self.cfg.ppo.critic_updates
-        return super().update(storage, sequences, turn)
+    def update(
+        self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext
+    ) -> Metrics:
+        self._critic_only = context.num_updates < self.cfg.ppo.critic_updates
+        return super().update(storage, sequences, context)
 
     def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
         for _ in range(self.cfg.ppo.num_epochs):
@@ -103,9 +105,13 @@ class PPO(Learner):
             self.entropy.project()
 
     def _metrics(
-        self, storage: RolloutStorage, sequences: Sequences, turn: Turn, stats: dict[str, list]
+        self,
+        storage: RolloutStorage,
+        sequences: Sequences,
+        context: UpdateContext,
+        stats: dict[str, list],
     ) -> Metrics:
-        metrics = super()._metrics(storage, sequences, turn, stats)
+        metrics = super()._metrics(storage, sequences, context, stats)
         if divergences := stats.get("ppo/approx_kl"):
             # 0 bar what was carried over, if who acted had the weights that are learned.
             metrics["ppo/first_kl"] = divergences[0]

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Remembered:
+class StoredRollout:
     """A rollout: its sequences stand one after another."""
 
     rows: RolloutRows
@@ -47,18 +47,18 @@ class RolloutMemory:
     """At most `size` rollouts; the oldest goes first."""
 
     def __init__(self, size: int, device: torch.device) -> None:
-        self._rollouts: deque[Remembered] = deque(maxlen=size)
+        self._rollouts: deque[StoredRollout] = deque(maxlen=size)
         self._device = device
 
     def __len__(self) -> int:
         return len(self._rollouts)
 
-    def __getitem__(self, index: int) -> Remembered:
+    def __getitem__(self, index: int) -> StoredRollout:
         return self._rollouts[index]
 
     def add(self, rows: RolloutRows, order: np.ndarray, lengths: np.ndarray) -> None:
         """Remembers a copy of the rows in `order`, sequences of these lengths."""
-        self._rollouts.append(Remembered(RolloutRows(rows.read(order), self._device), lengths))
+        self._rollouts.append(StoredRollout(RolloutRows(rows.read(order), self._device), lengths))
 
     def save(self, folder: Path) -> list[dict[str, Any]]:
         """Writes what has no file yet; what a checkpoint has to name, for `load`.
@@ -106,7 +106,7 @@ def prune_memory(folder: Path, named: Iterable[Any]) -> None:
                 path.unlink()
 
 
-def _write(folder: Path, rollout: Remembered) -> dict[str, Any]:
+def _write(folder: Path, rollout: StoredRollout) -> dict[str, Any]:
     from safetensors.torch import save
 
     columns = rollout.rows.read(np.arange(len(rollout.rows)))
@@ -119,7 +119,7 @@ def _write(folder: Path, rollout: Remembered) -> dict[str, Any]:
     return {"file": path.name, "size": len(content)}
 
 
-def _read(folder: Path, record: dict[str, Any], device: torch.device) -> Remembered:
+def _read(folder: Path, record: dict[str, Any], device: torch.device) -> StoredRollout:
     """Raises UserError, or what a file that is none of ours makes safetensors raise."""
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -139,7 +139,7 @@ def _read(folder: Path, record: dict[str, Any], device: torch.device) -> Remembe
     rows = RolloutRows(tensors, device)
     if lengths.sum() != len(rows) or lengths.min() < 1:
         raise UserError(f"{path}: its sequences do not make up its {len(rows)} steps")
-    return Remembered(rows, lengths, dict(record))
+    return StoredRollout(rows, lengths, dict(record))
 
 
 def _has_size(path: Path, size: int) -> bool:

@@ -10,11 +10,11 @@ from gymnasium.error import DependencyNotInstalled
 
 from rearrange.errors import UserError, described
 from rearrange.ver.workers.environment_worker import MakeEnv
-from rearrange.ver.workers.launching import Elsewhere
+from rearrange.ver.workers.launching import RemoteEnvs
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec, action_spec, observation_spec
 
 
-class EnvironmentFailed(RuntimeError):
+class EnvironmentFailure(RuntimeError):
     """An environment raised something, or wanted to leave, where it must not. Its cause says."""
 
 
@@ -23,10 +23,10 @@ def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, Acti
 
     Raises:
         UserError: if the environment does not like its settings, or has spaces of another kind.
-        EnvironmentFailed: for whatever else it raises; a ValueError or `sys.exit` of its own is
+        EnvironmentFailure: for whatever else it raises; a ValueError or `sys.exit` of its own is
             no mistake of the caller's.
     """
-    if isinstance(make_env, Elsewhere):
+    if isinstance(make_env, RemoteEnvs):
         return make_env.specs()
     env = make_env(0)
     try:
@@ -42,7 +42,7 @@ def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, Acti
             raise UserError(f"the environment needs what is not installed: {error}") from error
         except (Exception, SystemExit) as error:
             what = described(error)
-            raise EnvironmentFailed(f"the environment's first {doing} raised {what}") from error
+            raise EnvironmentFailure(f"the environment's first {doing} raised {what}") from error
     finally:
         env.close()
     return spec

@@ -22,7 +22,7 @@ from multiprocessing import forkserver, process, resource_tracker, util
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from rearrange.system.machine import one_thread
+from rearrange.system.machine import single_threaded
 from rearrange.system.open_files import TOO_MANY
 from rearrange.system.processes import main_module_hidden, start_of
 from rearrange.system.stop_signals import signals_blocked
@@ -92,7 +92,7 @@ def fork_worker(
     for attempts_left in reversed(range(_START_ATTEMPTS)):
         reader, writer = context.Pipe(duplex=False)
         try:
-            with main_module_hidden(), one_thread(), signals_blocked():  # main: torch
+            with main_module_hidden(), single_threaded(), signals_blocked():  # main: torch
                 forkserver.ensure_running()
                 server = getattr(forkserver._forkserver, "_forkserver_pid", None)  # not public
                 args = arguments(reader, server)

@@ -54,7 +54,7 @@ class Launcher(Protocol):
 
 
 @runtime_checkable
-class Elsewhere(Protocol):
+class RemoteEnvs(Protocol):
     """A MakeEnv whose environments another program makes: it has workers of its own."""
 
     def specs(self) -> tuple[ObservationSpec, ActionSpec]:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.system.open_files import make_room
+from rearrange.system.open_files import raise_file_limit
 from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.environment_worker import (
     ANSWER,
@@ -34,7 +34,7 @@ from rearrange.ver.workers.environment_worker import (
     WorkerCfg,
 )
 from rearrange.ver.workers.forking import WorkerProcess, end_process
-from rearrange.ver.workers.launching import Elsewhere, ForkLauncher, Launcher, Work
+from rearrange.ver.workers.launching import ForkLauncher, Launcher, RemoteEnvs, Work
 from rearrange.ver.workers.restarts import FailedResets, RestartBudget
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 
@@ -202,13 +202,13 @@ class WorkerPool:
         self.num_envs, self.restarts = layout.num_envs, 0
         self._worker_cfg, self._cfg, self._is_fresh = cfg, pool_cfg, is_fresh
         num_workers = -(-layout.num_envs // pool_cfg.envs_per_worker)
-        make_room(_FILES_PER_WORKER * num_workers, f"{num_workers} environment workers")
+        raise_file_limit(_FILES_PER_WORKER * num_workers, f"{num_workers} environment workers")
         self._budget = RestartBudget(pool_cfg.max_restarts, pool_cfg.restart_refill_s)
         self._failed_resets = FailedResets(cfg.failed_resets)
         self._numbers = episode_numbers.astype(np.int64).copy()
         self._launcher: Launcher = (
             make_env.launcher()
-            if isinstance(make_env, Elsewhere)
+            if isinstance(make_env, RemoteEnvs)
             else ForkLauncher(make_env, preload)
         )
         self.slots = self._launcher.allocate(layout)

@@ -204,8 +204,8 @@ def write_observations(
 def _write_rows(space: Space, values, array: np.ndarray, rows: np.ndarray, key: str) -> None:
     values, shape, kind = np.asarray(values), (len(rows), *(space.shape or ())), kind_of(space)
     if values.shape != shape or values.dtype.kind not in ("biuf" if kind == "Box" else "biu"):
-        came = f"type {values.dtype} and shape {values.shape}"
-        raise UserError(f"observations '{key}' must be numbers of the shape {shape}, got {came}")
+        got = f"type {values.dtype} and shape {values.shape}"
+        raise UserError(f"observations '{key}' must be numbers of the shape {shape}, got {got}")
     if kind == "Box":
         _check_bytes(values, array.dtype, key)
         array[rows] = values[rows].reshape(rows.sum(), *array.shape[1:])
@@ -233,8 +233,8 @@ def _check_bytes(value: np.ndarray, dtype: np.dtype, key: str) -> None:
 
 def _check_choices(value: np.ndarray, start, count, key: str) -> None:
     if not ((value >= start) & (value < start + count)).all():
-        came = str(value.tolist())[:60]
-        raise UserError(f"observation '{key}' must be one of the space's choices, got {came}")
+        got = str(value.tolist())[:60]
+        raise UserError(f"observation '{key}' must be one of the space's choices, got {got}")
 
 
 def action_spec(space: Space) -> ActionSpec:

@@ -29,7 +29,7 @@ from rearrange.skills.network.pictures.convolutions import (
     interleaved,
     is_matrix,
 )
-from rearrange.skills.network.pictures.straight_encoder import StraightEncoder
+from rearrange.skills.network.pictures.inference_encoder import InferenceEncoder
 
 PATCH = 4  # pixels a side of one patch of the stem (ConvNeXt: 4)
 BLOCKS = 2  # a stage, as ResNet18
@@ -174,7 +174,7 @@ class DepthEncoder(nn.Module):
         nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)
         nn.init.zeros_(self.linear.bias)
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]: stubs lack it
-        self._straight: StraightEncoder | None = None  # made by `refresh`
+        self._inference: InferenceEncoder | None = None  # made by `refresh`
 
     def refresh(self) -> None:
         """To be called when the weights have changed, before acting with them.
@@ -184,17 +184,17 @@ class DepthEncoder(nn.Module):
         weights are loaded or the modules moved, they go through the modules: the same, slower. Only
         weights that were written in place are not noticed.
         """
-        self._straight = StraightEncoder(self)
+        self._inference = InferenceEncoder(self)
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_straight": None}  # a copy has weights of its own
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        self._straight = None
+        self._inference = None
         super()._load_from_state_dict(*args, **kwargs)
 
     def _apply(self, *args: Any, **kwargs: Any) -> DepthEncoder:
-        self._straight = None
+        self._inference = None
         return super()._apply(*args, **kwargs)
 
     def sized(self, picture: Tensor) -> Tensor:
@@ -208,12 +208,12 @@ class DepthEncoder(nn.Module):
 
     def forward(self, picture: Tensor) -> Tensor:
         if torch.is_grad_enabled():
-            self._straight = None  # an optimiser's step may follow
+            self._inference = None  # an optimiser's step may follow
         # A view: in memory the channels stay last, as the layers want them.
         x = self.sized(picture).permute(0, 3, 1, 2)
         is_large = x.device.type == "cpu" and x.shape[0] > CHUNK
-        if not is_large and not torch.compiler.is_compiling() and self._straight is not None:
-            return self._straight(_padded(x, PATCH))
+        if not is_large and not torch.compiler.is_compiling() and self._inference is not None:
+            return self._inference(_padded(x, PATCH))
         if is_large:
             x = torch.cat([self._fine_features(part) for part in x.split(CHUNK)])
         else:

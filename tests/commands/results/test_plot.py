@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from rearrange.commands.results.plot import (
+    disambiguated,
     draw,
     mean_curve,
     read_run,
     run,
     running_mean,
-    told_apart,
 )
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
@@ -162,9 +162,9 @@ def test_stages_of_one_skill_are_no_seeds_of_each_other(tmp_path):
     )
     taught = make_run(tmp_path / "taught", **same, seed=0)
     (taught / "config.yaml").write_text("method: imitation\n")
-    labels = [run.label for run in told_apart([read_run(first), read_run(others[0])])]
+    labels = [run.label for run in disambiguated([read_run(first), read_run(others[0])])]
     assert labels == 2 * ["e, ver"]
-    runs = told_apart([read_run(folder) for folder in (first, *others, taught)])
+    runs = disambiguated([read_run(folder) for folder in (first, *others, taught)])
     assert [run.label for run in runs] == [
         "e, ver, first", "e, ver, second", "e, ver, on", "e, imitation",
     ]  # fmt: skip

@@ -14,11 +14,11 @@ import torch
 
 from rearrange import cli
 from rearrange.commands.settings import load
-from rearrange.commands.skills.board import Board
-from rearrange.commands.skills.outcome import begin, evaluation_folder, turned, write_mean
 from rearrange.commands.skills.plan import all_steps, plan
 from rearrange.commands.skills.rates import Rates
 from rearrange.commands.skills.report import curves, runs_of
+from rearrange.commands.skills.stage_outputs import begin, evaluation_folder, turned, write_mean
+from rearrange.commands.skills.status_table import StatusTable
 from rearrange.commands.skills.train_skills import with_limit
 from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
@@ -162,13 +162,13 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
     rates.refresh()
     assert rates.rate(steps[1]) == 200.0  # the other's, which was measured
     assert rates.seconds_left(steps[0]) == 2_500.0 and rates.all_left() == 5_500.0
-    line = Board(steps, rates, 1).line(["pick cells"])
+    line = StatusTable(steps, rates, 1).line(["pick cells"])
     assert line == (
         "pick 1/1 cells: 17% of 600k, 7 steps/s, 41:40 left, success 50% | 2 stages: 1:31:40 left"
     )
     assert (
         "expected: 1.53 hours of training, by steps a second of a machine"
-        in Board(steps, rates, 1).table()
+        in StatusTable(steps, rates, 1).table()
     )
 
 
@@ -213,5 +213,5 @@ def test_what_nobody_has_measured_is_not_promised(tmp_path):
     steps = all_steps(plan(load("train-skills", ["skills=pick", f"output={tmp_path}"])))
     rates = Rates(steps, TABLE)
     assert rates.all_left() is None
-    assert "time left not known yet" in Board(steps, rates, 1).line(["pick cells"])
-    assert Board(steps, rates, 1).table().splitlines()[-1].startswith("expected: ? hours")
+    assert "time left not known yet" in StatusTable(steps, rates, 1).line(["pick cells"])
+    assert StatusTable(steps, rates, 1).table().splitlines()[-1].startswith("expected: ? hours")

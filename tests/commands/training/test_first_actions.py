@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 
 from rearrange.commands.training.resolve import load_training
-from rearrange.commands.training.subject import what_to_train
+from rearrange.commands.training.training_env import training_env_of
 from rearrange.skills.network.distributions import action_head
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
@@ -60,8 +60,8 @@ def test_nor_with_other_actions_or_by_the_other_verb(verb, arguments):
     narrow = [f"policy.encoder.{size}" for size in ("base_width=4", "image_size=16")]
     narrow += ["policy.encoder.norm_groups=1", "policy.encoder.compressed_size=64"]
     cfg = load_training(verb, [*arguments, *narrow, "policy.lstm_hidden=16"])
-    subject = what_to_train(cfg)
-    seen, actions = read_spaces(subject.env_id, subject.kwargs)
+    training_env = training_env_of(cfg)
+    seen, actions = read_spaces(training_env.env_id, training_env.kwargs)
     policy = build_policy(observation_spec(seen), action_spec(actions), cfg.policy)
     observation = {
         name: torch.zeros(1, *space.shape, dtype=torch.float32) for name, space in seen.items()
@@ -70,7 +70,9 @@ def test_nor_with_other_actions_or_by_the_other_verb(verb, arguments):
         observation, torch.zeros(1, *actions.shape), torch.ones(1, dtype=torch.bool),
         torch.zeros(1, policy.state_size), deterministic=True,
     )  # fmt: skip
-    slots = action_slots(TASK_OF_ID[subject.env_id], subject.kwargs.get("action_space", "full"))
+    slots = action_slots(
+        TASK_OF_ID[training_env.env_id], training_env.kwargs.get("action_space", "full")
+    )
     assert 0.001 < chance_of_stop(step.action[0], policy.actor.log_std, slots) < 0.03
 
 

@@ -6,10 +6,16 @@ from dataclasses import replace
 import pytest
 
 from rearrange.commands.training import forecast as told
-from rearrange.commands.training.ending import what_next
-from rearrange.commands.training.forecast import GIB, Leg, forecast, laptop_hours, memory_of
+from rearrange.commands.training.final_report import what_next
+from rearrange.commands.training.forecast import (
+    GIB,
+    TrainingStage,
+    forecast,
+    laptop_hours,
+    memory_of,
+)
 from rearrange.commands.training.resolve import chain, load_training
-from rearrange.commands.training.subject import what_to_train
+from rearrange.commands.training.training_env import training_env_of
 
 RATES = {"small_ver_camera": 100.0, "small_imitation_blind": 1000.0, "small_ver_blind": 500.0}
 
@@ -28,7 +34,7 @@ def told_key(cfg):
 
 
 def leg(tmp_path, *overrides, name="ver"):
-    return Leg(
+    return TrainingStage(
         name, load_training("train-skill", [*overrides, f"run_dir={tmp_path}", "device=cpu"])
     )
 
@@ -60,9 +66,9 @@ def test_stages_of_a_chain_add_up_and_total_steps_is_of_the_last(tmp_path):
     overrides = ["pick", "method=imitation_ver", "eyes=true", "total_steps=360000"]
     overrides += ["imitation.total_steps=3600000", "blind_steps=1800000"]
     given = leg(tmp_path, *overrides).settings.given
-    legs = [Leg(name, cfg) for name, cfg in zip("abc", chain(given), strict=True)]
-    assert [one.hours for one in legs] == [1.0, 1.0, 1.0]
-    text = forecast(legs)
+    all_stages = [TrainingStage(name, cfg) for name, cfg in zip("abc", chain(given), strict=True)]
+    assert [one.hours for one in all_stages] == [1.0, 1.0, 1.0]
+    text = forecast(all_stages)
     assert text.startswith("pick in 3 stages, total_steps is of the last:\n  1 a  imitation, blind")
     assert "\nexpected: 3.0 hours" in text
 
@@ -75,7 +81,7 @@ def test_memory_grows_by_what_is_remembered(tmp_path, monkeypatch):
     step = 4 * (256 + 14 + 44 + 1024) + 80
     assert memory_of(more) - memory_of(less) == pytest.approx(400 * 2048 * step, rel=0.1)
     monkeypatch.setattr(told, "free_memory", lambda: GIB)
-    assert ": too little; use a smaller num_envs" in forecast([Leg("cells", more)])
+    assert ": too little; use a smaller num_envs" in forecast([TrainingStage("cells", more)])
 
 
 def test_the_laptops_stages_are_what_the_table_says(monkeypatch):
@@ -86,7 +92,7 @@ def test_the_laptops_stages_are_what_the_table_says(monkeypatch):
 def test_what_to_do_next_names_the_best_checkpoint(tmp_path):
     settings = load_training("train", ["env=CartPole-v1", f"run_dir={tmp_path}"])
     best = {"checkpoint": f"{tmp_path}/checkpoints/000000000064.json"}
-    text = what_next(what_to_train(settings), {"best": best}, tmp_path)
+    text = what_next(training_env_of(settings), {"best": best}, tmp_path)
     assert f"rearrange evaluate run={best['checkpoint']} num_episodes=100" in text
     assert f"rearrange plot {tmp_path} output={tmp_path}/curves.png" in text
     assert f"export-skill run={best['checkpoint']}" in text and "tensorboard --logdir" in text

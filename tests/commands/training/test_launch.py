@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from rearrange.commands.settings import load
-from rearrange.commands.training.launch import Board, plan
-from rearrange.commands.training.subject import newest_metrics
+from rearrange.commands.training.launch import StatusTable, plan
+from rearrange.commands.training.training_env import newest_metrics
 from rearrange.errors import UserError
 
 
@@ -62,7 +62,7 @@ def test_the_table_shows_where_each_training_stands(tmp_path):
     line = {"step": 250, "time_s": 1.0, "speed/sps": 10.0, "episode/return": 21.5}
     text = json.dumps(line | {"step": 100}) + "\n" + json.dumps(line) + "\n" + '{"step": 3'
     (run_dir / "metrics.jsonl").write_text(text)
-    rows = Board(jobs, groups).table().splitlines()
+    rows = StatusTable(jobs, groups).table().splitlines()
     assert rows[1].split("  ")[0] == "CartPole-v1-ver-0"
     assert rows[1].split()[1:] == ["running", "250", "25%,", "1:15", "left", "10", "21.5"] + [
         "2",

@@ -10,7 +10,7 @@ from rearrange.commands.overrides import group_options, read
 from rearrange.commands.settings import flattened, load
 from rearrange.commands.training.recipes import read_recipes, recipes_of
 from rearrange.commands.training.resolve import chain, load_training, stage_layer
-from rearrange.commands.training.subject import run_folder, what_to_train
+from rearrange.commands.training.training_env import run_folder, training_env_of
 from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
 from rearrange.tasks.gym_factory import read_spaces
@@ -25,10 +25,10 @@ NAMES = list(RECORDED["cases"])
 
 
 def flat(settings):
-    subject = what_to_train(settings)
+    training_env = training_env_of(settings)
     values = {k: v for k, v in asdict(settings).items() if k not in ("given", "skill")}
-    folder = str(run_folder(settings, subject))
-    return flattened(values | {"made_with": subject.kwargs, "env": subject.env_id}) | {
+    folder = str(run_folder(settings, training_env))
+    return flattened(values | {"made_with": training_env.kwargs, "env": training_env.env_id}) | {
         "folder": folder
     }
 
@@ -121,14 +121,14 @@ def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(sk
             cfg = load_training("train-skill", arguments)
             assert cfg.total_steps == stage.total_steps or stage.total_steps is None
             assert cfg.warm_start == (f"OUT/{before}" if before else None)
-            subject = what_to_train(cfg)
-            assert subject.env_id == SKILL_TASKS[skill]
+            training_env = training_env_of(cfg)
+            assert training_env.env_id == SKILL_TASKS[skill]
             before = stage.name
         # the last one's environment is as it comes, but for handles at laptops: HAB's own sensors
-        seen, _ = read_spaces(subject.env_id, subject.kwargs)
-        kwargs = {"camera_size": subject.kwargs["camera_size"]}
+        seen, _ = read_spaces(training_env.env_id, training_env.kwargs)
+        kwargs = {"camera_size": training_env.kwargs["camera_size"]}
         kwargs["handle_sensors"] = preset == "laptop" and make_task(skill).handle_sensors != ()
-        assert seen == read_spaces(subject.env_id, kwargs)[0]
+        assert seen == read_spaces(training_env.env_id, kwargs)[0]
 
 
 def test_a_stage_after_a_mean_begins_with_its_file():

@@ -15,15 +15,15 @@ import yaml
 from gymnasium import spaces
 
 from rearrange import cli
-from rearrange.commands.overrides import overlaid, read
+from rearrange.commands.overrides import last_override_per_key, read
 from rearrange.commands.settings import compose
 from rearrange.commands.training.resolve import load_training, space_defaults
-from rearrange.commands.training.subject import check_run_folder, run_folder, what_to_train
 from rearrange.commands.training.train import first_policy
+from rearrange.commands.training.training_env import check_run_folder, run_folder, training_env_of
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill
 from rearrange.system import folder_lock
-from rearrange.system.folder_lock import HeldFolder, hold_folder
+from rearrange.system.folder_lock import FolderLock, lock_folder
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -32,7 +32,7 @@ SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads
 
 def works(capsys, *arguments):
     """What a command that must end well prints."""
-    code = cli.main(overlaid(arguments))  # the last of a key
+    code = cli.main(last_override_per_key(arguments))  # the last of a key
     captured = capsys.readouterr()
     assert code == 0, captured.err
     return captured.out
@@ -40,7 +40,7 @@ def works(capsys, *arguments):
 
 def fails(capsys, *arguments):
     """The one line of a command that must fail."""
-    assert cli.main(overlaid(arguments)) == 2
+    assert cli.main(last_override_per_key(arguments)) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
     assert captured.out == ""
@@ -60,7 +60,7 @@ def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path, 
     assert (config["env"], config["policy"]["name"]) == ("CartPole-v1", "mlp_lstm")
     assert config["num_envs"] == 4 and config["ppo"]["learning_rate"] == 1e-3
 
-    with hold_folder(run_dir):
+    with lock_folder(run_dir):
         line = fails(capsys, *arguments, "resume=auto")
     assert f"{run_dir} is in use by process {os.getpid()}, since" in line
     assert "is not empty: resume=auto goes on" in fails(capsys, *arguments)
@@ -94,8 +94,8 @@ def test_a_folder_that_is_deleted_meanwhile_is_one_line_and_a_checkpoint(
         looks.append(shutil.rmtree(held.folder) if len(looks) == 2 else None)
         look(held)
 
-    looks, look = [], HeldFolder.check
-    monkeypatch.setattr(HeldFolder, "check", check)
+    looks, look = [], FolderLock.check
+    monkeypatch.setattr(FolderLock, "check", check)
     assert cli.main([*FAULTY, f"run_dir={tmp_path / 'run'}", "total_steps=10000"]) == 1
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith(
@@ -173,13 +173,13 @@ def test_all_that_suits_can_be_read():
 
 def test_a_skills_environment_follows_the_network_and_the_words():
     cfg = load_training("train-skill", ["pick", "policy=paper", "env_kwargs.max_episode_steps=9"])
-    env_id, kwargs, *_ = what_to_train(cfg)
+    env_id, kwargs, *_ = training_env_of(cfg)
     assert env_id == "rearrange/Pick-v0"
     assert kwargs == {
         "camera_size": 128, "action_space": "full", "observation_delay": 1, "max_episode_steps": 9
     }  # fmt: skip
     cfg = load_training("train-skill", ["pick", "camera_size=32"])
-    assert what_to_train(cfg).kwargs["camera_size"] == 32
+    assert training_env_of(cfg).kwargs["camera_size"] == 32
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_skills_environment_follows_the_network_and_the_words():
 )
 def test_only_the_small_network_with_fresh_weights_begins_within_reach(arguments, starts):
     assert (
-        what_to_train(load_training("train-skill", ["pick", *arguments])).kwargs.get("starts")
+        training_env_of(load_training("train-skill", ["pick", *arguments])).kwargs.get("starts")
         == starts
     )
 
@@ -219,7 +219,7 @@ def test_ver_from_weights_and_without_pictures_has_large_rollouts(arguments, num
 def test_the_same_words_find_the_same_folder():
     def folder(verb, *arguments):
         cfg = load_training(verb, list(arguments))
-        assert str(run_folder(cfg, what_to_train(cfg))) == cfg.run_dir
+        assert str(run_folder(cfg, training_env_of(cfg))) == cfg.run_dir
         return cfg.run_dir
 
     name = "rearrange.workloads.classic:rearrange/MaskedPendulum-v1"
@@ -329,9 +329,11 @@ def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path, widths):
     works(capsys, *arguments, "method=imitation", f"run_dir={tmp_path / 'a'}")
     given = ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}", *widths]
     settings = load_training("train-skill", given)
-    subject = what_to_train(settings)
-    spaces_ = read_spaces(subject.env_id, subject.kwargs)
-    policy = first_policy(settings, subject, observation_spec(spaces_[0]), action_spec(spaces_[1]))
+    training_env = training_env_of(settings)
+    spaces_ = read_spaces(training_env.env_id, training_env.kwargs)
+    policy = first_policy(
+        settings, training_env, observation_spec(spaces_[0]), action_spec(spaces_[1])
+    )
     taught = find_skill(tmp_path / "a").weights
     (one,) = (tmp_path / "a/checkpoints").glob("*.json")
     assert find_skill(one).weights.keys() == taught.keys()  # a checkpoint by its manifest

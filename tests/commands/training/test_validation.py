@@ -9,7 +9,7 @@ import pytest
 from rearrange import cli
 from rearrange.commands.training import validation
 from rearrange.commands.training.resolve import load_training
-from rearrange.commands.training.subject import what_to_train
+from rearrange.commands.training.training_env import training_env_of
 from rearrange.commands.training.validation import arguments_of, metrics_of, validation_of
 from rearrange.errors import UserError
 
@@ -42,7 +42,7 @@ def evaluation(tmp_path, monkeypatch, program):
 
     monkeypatch.setattr(validation, "start_here", start)
     settings = load_training("train", ["env=CartPole-v1", "validation.every=8"])
-    return validation_of(settings, what_to_train(settings), tmp_path).measure
+    return validation_of(settings, training_env_of(settings), tmp_path).measure
 
 
 def test_what_an_evaluation_wrote_is_found(tmp_path, monkeypatch):
@@ -65,13 +65,13 @@ def test_an_evaluation_that_fails_or_is_stopped_ends_no_training(tmp_path, monke
 def test_the_home_is_evaluated_in_apartments_it_was_not_trained_in():
     arguments = ["pick", "env_kwargs.homes=procedural", "validation.every=1000"]
     settings = load_training("train-skill", arguments)
-    found = arguments_of(settings, what_to_train(settings))
+    found = arguments_of(settings, training_env_of(settings))
     assert {"split=val", "homes=procedural", "num_episodes=50", "seed=0"} <= {*found}
 
 
 def test_none_is_wanted_unless_it_is_said(tmp_path):
     settings = load_training("train", ["env=CartPole-v1"])
-    assert validation_of(settings, what_to_train(settings), tmp_path) is None
+    assert validation_of(settings, training_env_of(settings), tmp_path) is None
 
 
 def test_success_counts_more_than_the_return():

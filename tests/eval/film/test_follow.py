@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rearrange.eval.film.follow import FollowCamera, _stands_between
-from rearrange.eval.look.dress import dress
+from rearrange.eval.visuals.home_visuals import build_visuals
 from rearrange.sim.pictures.pictures import Painter
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
@@ -20,28 +20,28 @@ def sim():
     return sim
 
 
-def robot_pixels(sim, dressed, camera) -> np.ndarray:
+def robot_pixels(sim, home_visuals, camera) -> np.ndarray:
     """Where the robot is seen: what changes when it is left out."""
-    clothes, seen = dressed.clothes, []
+    visuals, seen = home_visuals.visuals, []
     robot = np.flatnonzero(sim.model.body_rootid == sim.model.body("base_link").id)
-    parts = np.isin(clothes.solids.bodies, robot)
+    parts = np.isin(visuals.solids.bodies, robot)
     for share in (1.0, 0.0):
-        clothes.alphas[parts] = share
+        visuals.alphas[parts] = share
         seen.append(
-            Painter(sim.model, 96, 54, clothes=clothes).render(sim.data, camera).astype(int)
+            Painter(sim.model, 96, 54, visuals=visuals).render(sim.data, camera).astype(int)
         )
-    clothes.alphas[parts] = 1.0
+    visuals.alphas[parts] = 1.0
     return np.abs(seen[0] - seen[1]).sum(axis=2) > 60
 
 
 @pytest.mark.parametrize("yaw", [0.0, np.pi / 2, np.pi, -np.pi / 2])
 def test_the_robot_is_seen_whichever_way_it_stands(sim, yaw):
     sim.set_robot((*BEHIND_FRIDGE[:2], yaw), fetch.ARM_START)
-    dressed = dress(sim)
-    follow = FollowCamera(sim, dressed, 0.1)
+    home_visuals = build_visuals(sim)
+    follow = FollowCamera(sim, home_visuals, 0.1)
     for _ in range(40):
         camera = follow.step()
-    assert robot_pixels(sim, dressed, camera).mean() > 0.06
+    assert robot_pixels(sim, home_visuals, camera).mean() > 0.06
 
 
 def test_what_stands_beside_the_line_of_sight_is_not_in_between():

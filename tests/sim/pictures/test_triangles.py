@@ -7,7 +7,7 @@ import pytest
 from rearrange.sim.pictures.paint_libraries import egl_works
 from rearrange.sim.pictures.pictures import FreeCamera, Painter
 from rearrange.sim.pictures.triangle_kernel import draw_triangles
-from rearrange.sim.pictures.triangles import Clothes, Mesh, Part, Solids
+from rearrange.sim.pictures.triangles import Mesh, Part, Solids, Visuals
 from rearrange.sim.robot.depth import DepthCamera, fill_view, padded
 from rearrange.sim.robot.depth_kernel import VIEW_SIZE
 
@@ -92,11 +92,14 @@ def test_what_reaches_behind_the_eye_is_cut_there(room):
 def test_a_dressed_box_is_drawn_in_its_place_and_colour(room):
     model, data = room
     part = Part(plain_box(HALF), model.body("thing").id, rgb=(0.1, 0.1, 0.9))
-    clothes = Clothes(Solids([part], []), [model.geom("box").id])
+    visuals = Visuals(Solids([part], []), [model.geom("box").id])
     camera = FreeCamera((0.3, 0.1, 0.5), 2.0, azimuth_deg=0.0)
     plain = Painter(model, 80, 60).render(data, camera).astype(int)
-    dressed = Painter(model, 80, 60, clothes=clothes).render(data, camera).astype(int)
-    is_red, is_blue = plain[..., 0] > 2 * plain[..., 2], dressed[..., 2] > 2 * dressed[..., 0]
+    home_visuals = Painter(model, 80, 60, visuals=visuals).render(data, camera).astype(int)
+    is_red, is_blue = (
+        plain[..., 0] > 2 * plain[..., 2],
+        home_visuals[..., 2] > 2 * home_visuals[..., 0],
+    )
     assert is_red.sum() > 500 and (is_red != is_blue).mean() < 0.01
 
 
@@ -109,9 +112,9 @@ def test_a_texture_has_its_first_row_on_top_and_its_first_column_at_the_left(roo
         np.tile((-1.0, 0.0, 0.0), (4, 1)), np.array([(0, 1, 2), (0, 2, 3)], np.int32),
         np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]),
     )  # fmt: skip
-    clothes = Clothes(Solids([Part(sheet, texture=0, pos=(0.0, 0.0, 3.0))], [picture]), ())
+    visuals = Visuals(Solids([Part(sheet, texture=0, pos=(0.0, 0.0, 3.0))], [picture]), ())
     camera = FreeCamera((0.0, 0.0, 4.0), 3.0, azimuth_deg=0.0, elevation_deg=0.0)
-    seen = Painter(model, 60, 60, clothes=clothes).render(data, camera).astype(int)
+    seen = Painter(model, 60, 60, visuals=visuals).render(data, camera).astype(int)
     assert seen[20, 20, 0] > 100 and seen[20, 20, 1] < 30  # upper left
     assert seen[40, 40, 1] > 100 and seen[40, 40, 0] < 30  # lower right
 
@@ -119,12 +122,12 @@ def test_a_texture_has_its_first_row_on_top_and_its_first_column_at_the_left(roo
 def test_what_is_translucent_lets_through_what_is_behind_it(room):
     model, data = room
     part = Part(plain_box((0.5, 0.5, 0.5)), pos=(-0.8, 0.1, 0.5), rgb=(0.1, 0.9, 0.1))
-    clothes = Clothes(Solids([part], []), ())
-    painter = Painter(model, 80, 60, clothes=clothes)
+    visuals = Visuals(Solids([part], []), ())
+    painter = Painter(model, 80, 60, visuals=visuals)
     camera = FreeCamera((0.3, 0.1, 0.5), 3.0, azimuth_deg=0.0)
     reds = []
     for alpha in (0.0, 0.4, 1.0):
-        clothes.alphas[:] = alpha
+        visuals.alphas[:] = alpha
         reds.append(int(painter.render(data, camera)[30, 40, 0]))
     assert reds[0] > reds[1] + 20 > reds[2] + 40
 
@@ -133,10 +136,10 @@ def test_what_is_translucent_lets_through_what_is_behind_it(room):
 def test_egl_shows_parts_where_plain_does(room):
     model, data = room
     part = Part(plain_box(HALF), model.body("thing").id, rgb=(0.1, 0.1, 0.9))
-    clothes = Clothes(Solids([part], []), [model.geom("box").id])
+    visuals = Visuals(Solids([part], []), [model.geom("box").id])
     camera = FreeCamera((0.3, 0.1, 0.5), 2.0, azimuth_deg=0.0)
     blue = []
     for backend in ("plain", "egl"):
-        seen = Painter(model, 80, 60, backend, clothes=clothes).render(data, camera).astype(int)
+        seen = Painter(model, 80, 60, backend, visuals=visuals).render(data, camera).astype(int)
         blue.append(seen[..., 2] > 2 * seen[..., 0])
     assert (blue[0] != blue[1]).mean() < 0.03 and blue[0].sum() > 500

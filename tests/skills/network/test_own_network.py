@@ -27,7 +27,7 @@ class Calm(SkillPolicy):
 def module(tmp_path, monkeypatch):
     (tmp_path / "somebodys_network.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(NETWORKS, "_things", dict(NETWORKS._things))
+    monkeypatch.setattr(NETWORKS, "_things", dict(NETWORKS._entries))
     yield "somebodys_network"
     sys.modules.pop("somebodys_network", None)
 
@@ -63,7 +63,7 @@ def test_a_skill_file_keeps_it_and_imports_nothing(module, make_skill, tmp_path)
         halved, whole = policy.act(*inputs, True).action, other.act(*inputs, True).action
     torch.testing.assert_close(halved, 0.5 * whole)
 
-    del NETWORKS._things["Calm"]
+    del NETWORKS._entries["Calm"]
     sys.modules.pop(module)
     with pytest.raises(UserError, match="unknown network 'Calm'"):
         read_skill(tmp_path / "calm.safetensors")

@@ -41,7 +41,7 @@ class WithoutSuper(Whole):
 @pytest.fixture
 def add(monkeypatch):
     """Adds a task of these rules for one test."""
-    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
+    monkeypatch.setattr(TASKS, "_things", dict(TASKS._entries))
 
     def add_task(rules, episodes=PICK):
         TASKS.add(
@@ -95,7 +95,7 @@ def test_a_program_gives_whole_actions(monkeypatch):
         yield np.zeros(8, np.float32)
 
     skill = replace(SKILLS["pick"], program=short)
-    monkeypatch.setattr(SKILLS, "_things", SKILLS._things | {"pick": skill})
+    monkeypatch.setattr(SKILLS, "_things", SKILLS._entries | {"pick": skill})
     env = make_env("pick", "val", depth=False)
     observation, info = env.reset(options={"index": 0})
     agent = make_agent("oracle", env)

@@ -17,7 +17,7 @@ from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec
 from rearrange.ver.batched.pool import BatchedPool
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import BatchedCfg, lives_of
+from rearrange.ver.batched.start_cfg import BatchedCfg, tracker_of
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.snapshot import restore_exactly, take_snapshot
 from rearrange.ver.update.ppo import PPOCfg
@@ -43,10 +43,10 @@ def batched_pool(make_env=None, start_mode="off", horizon=8, make_envs=None, sta
     env = make_env(0)
     spec = observation_spec(env.observation_space), action_spec(env.action_space)
     worker_cfg = WorkerCfg(SEED, ("success",), start_mode, horizon)
-    lives = lives_of(worker_cfg, BatchedCfg(**cfg), E, 8)
+    tracker = tracker_of(worker_cfg, BatchedCfg(**cfg), E, 8)
     pool = BatchedPool(
         make_envs or partial(SingleEnvs, make_env), SlotLayout(E, *spec, 1), worker_cfg,
-        np.zeros(E, np.int64), lives,
+        np.zeros(E, np.int64), tracker,
     )  # fmt: skip
     if started:
         pool.start()
@@ -136,8 +136,8 @@ def test_chains_that_wait_are_restored_too():
 def test_who_waits_for_a_gate_is_not_learned_from():
     """H = 20 and T = 8: three groups, 8 steps apart; gates at 0, 4 and 12 of every 20 steps."""
     pool = staggered_chains()
-    lives, chain = pool.lives, pool.envs.unwrapped
-    assert lives.time == 0 and chain.elapsed.tolist() == lives.timetable.offsets.tolist()
+    tracker, chain = pool.tracker, pool.envs.unwrapped
+    assert tracker.time == 0 and chain.elapsed.tolist() == tracker.timetable.offsets.tolist()
     assert sorted(set(chain.elapsed.tolist())) == [0, 8, 16]
     assert sorted(pool.receive(0.0)) == list(range(E))
     chain.elapsed[0] = 19
@@ -158,7 +158,7 @@ def test_first_episodes_that_are_no_whole_ones_are_told_apart():
     for how in ("advance", "cut"):
         run = Run(staggered_chains(how=how), "batched", Choosing()).collect(6)
         ends = [end for report in run.reports for end in report.episodes]
-        offsets = run.pool.lives.timetable.offsets
+        offsets = run.pool.tracker.timetable.offsets
         first = {end.env: end.is_whole for end in reversed(ends)}
         assert [first[e] for e in range(E)] == (offsets == 0).tolist()
         assert all(end.is_whole for end in ends[E:]) and len(ends) > E

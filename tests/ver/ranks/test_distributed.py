@@ -9,7 +9,7 @@ from test_learner import ACTION, CPU, OBSERVATION, E, S, collect
 from rearrange.errors import UserError
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
-from rearrange.ver.ranks.distributed import ALONE, Place, Ranks, checksum, read_place
+from rearrange.ver.ranks.distributed import ALONE, RankInfo, Ranks, checksum, read_rank_info
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.update.algorithm import LearnerCfg
@@ -167,16 +167,16 @@ def test_everything_that_travels_arrives(tmp_path):
 
 
 def test_torchruns_variables_are_read_or_refused():
-    assert read_place({}) == Place() and ALONE.is_alone and ALONE.is_first
+    assert read_rank_info({}) == RankInfo() and ALONE.is_alone and ALONE.is_first
     variables = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
-    assert read_place(variables) == Place(5, 8, 1, 4)
+    assert read_rank_info(variables) == RankInfo(5, 8, 1, 4)
     for wrong in ({"RANK": "x"}, {"RANK": "8"}, {"LOCAL_RANK": "4"}, {"WORLD_SIZE": "-1"}):
         with pytest.raises(UserError):
-            read_place(variables | wrong)
+            read_rank_info(variables | wrong)
 
 
 def test_ranks_draw_from_different_streams():
-    ranks = [Ranks(Place(rank, 4)) for rank in range(4)]
+    ranks = [Ranks(RankInfo(rank, 4)) for rank in range(4)]
     assert ranks[0].seed(7) == 7
     seeds = {rank.seed(7) for rank in ranks} | {rank.seed(7, 64) for rank in ranks}
     assert len(seeds) == 8

@@ -11,7 +11,7 @@ from rearrange.ver.rollout.staggered import StaggerCfg, StaggeredResets, Timetab
 H, K = 20, 5
 
 
-class Counted(gymnasium.vector.VectorWrapper):
+class EpisodeFlags(gymnasium.vector.VectorWrapper):
     """Counts calls, and ends episodes early where it is told to."""
 
     def __init__(self, env):
@@ -34,7 +34,7 @@ def make(num_envs=8, **more):
         "rearrange/SkillChain-v0", num_envs=num_envs, horizon=H, autoreset_mode="Disabled",
         progression=1.0, num_actions=3,
     )  # fmt: skip
-    counted = Counted(chain)
+    counted = EpisodeFlags(chain)
     return StaggeredResets(counted, StaggerCfg(horizon=H, rollout_steps=K, **more)), counted
 
 
@@ -91,7 +91,7 @@ def test_who_ends_early_waits_for_the_next_gate_of_any_group():
         assert not terminated[[0, 3]].any()
         assert counted.num_resets - num_resets == (t == 5)  # together with the group of the gate
     ages = [counted.env.unwrapped.elapsed[i] for i in (0, 3, 6, 7)]
-    assert ages == [0, 0, 0, 0] and not envs.lives.is_over.any()
+    assert ages == [0, 0, 0, 0] and not envs.tracker.is_over.any()
     for _ in range(H):
         ended = step(envs)[2]
     assert ended.tolist() == [i in (0, 3, 6, 7) for i in range(8)]  # of that group from now on

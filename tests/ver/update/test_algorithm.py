@@ -42,14 +42,14 @@ class Counting(Algorithm):
         assert sequences.lengths.sum() == len(sequences.rows) == E * T
         return sequences
 
-    def update(self, storage, sequences, turn):
+    def update(self, storage, sequences, context):
         self.calls.append("update")
-        assert turn.num_updates == len(self.judged)
+        assert context.num_updates == len(self.judged)
         self.judged.append(storage.reward[sequences.rows].sum() - 100.0 * E * T)
         with torch.no_grad():
             self.policy.weight += 1.0
         self.num_applied += 1
-        turn.after_step()
+        context.after_step()
         return {"mine/told": 7.0}
 
     def values(self):

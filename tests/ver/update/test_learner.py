@@ -11,7 +11,7 @@ from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
-from rearrange.ver.update.algorithm import LearnerCfg, Turn
+from rearrange.ver.update.algorithm import LearnerCfg, UpdateContext
 from rearrange.ver.update.entropy import EntropyCfg
 from rearrange.ver.update.ppo import PPOCfg
 from rearrange.ver.update.ppo_learner import PPO
@@ -133,11 +133,11 @@ def test_at_first_the_critic_alone_may_learn():
     storage = collect(policy, lambda o, a: o[0] + a)
     before = {name: tensor.clone() for name, tensor in policy.state_dict().items()}
     coefficient = learner.entropy.value.item()
-    learner.learn(storage, Turn(num_updates=0))
+    learner.learn(storage, UpdateContext(num_updates=0))
     changed = {n for n, tensor in policy.state_dict().items() if not torch.equal(tensor, before[n])}
     assert changed == {"critic.weight", "critic.bias"}
     assert learner.entropy.value.item() == coefficient
-    learner.learn(storage, Turn(num_updates=1))
+    learner.learn(storage, UpdateContext(num_updates=1))
     changed = {n for n, tensor in policy.state_dict().items() if not torch.equal(tensor, before[n])}
     assert len(changed) > 6 and learner.entropy.value.item() != coefficient
 
@@ -148,9 +148,9 @@ def test_the_policy_starts_with_full_steps_and_no_more_once_it_learns_too():
     policy, learner = make(ppo=ppo)
     storage = collect(policy, lambda o, a: o[0] + a)
     for number in range(2):
-        learner.learn(storage, Turn(num_updates=number))
+        learner.learn(storage, UpdateContext(num_updates=number))
     before = {name: tensor.clone() for name, tensor in policy.named_parameters()}
-    learner.learn(storage, Turn(num_updates=2))
+    learner.learn(storage, UpdateContext(num_updates=2))
     moved = [
         float((now - before[name]).abs().max())
         for name, now in policy.named_parameters()
@@ -232,7 +232,7 @@ def test_normalised_rewards_are_those_of_the_spread():
 def test_every_weight_moves_and_the_learning_rate_is_scheduled():
     policy, learner = make()
     before = [p.detach().clone() for p in learner.parameters]
-    metrics = learner.learn(collect(policy, bandit), Turn(lr_factor=0.5))
+    metrics = learner.learn(collect(policy, bandit), UpdateContext(lr_factor=0.5))
     assert metrics["ppo/learning_rate"] == pytest.approx(5e-4)
     assert all((p != b).any() for p, b in zip(learner.parameters, before, strict=True))
     moved = max((p - b).abs().max() for p, b in zip(learner.parameters, before, strict=True))
@@ -261,8 +261,8 @@ def test_an_update_that_is_cut_ends_before_the_next_minibatch():
         return len(asked) > 1
 
     steps = []
-    turn = Turn(should_cut=should_cut, after_step=lambda: steps.append(None))
-    learner.learn(collect(policy, bandit), turn)
+    context = UpdateContext(should_cut=should_cut, after_step=lambda: steps.append(None))
+    learner.learn(collect(policy, bandit), context)
     assert len(steps) == 1
 
 

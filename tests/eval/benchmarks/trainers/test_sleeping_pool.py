@@ -5,7 +5,11 @@ import time
 import numpy as np
 import pytest
 
-from rearrange.eval.benchmarks.trainers.sleeping_pool import OwingEnv, OwingFactory, SleepingPool
+from rearrange.eval.benchmarks.trainers.sleeping_pool import (
+    DeferredSleepEnv,
+    DeferredSleepFactory,
+    SleepingPool,
+)
 from rearrange.ver.workers.environment_worker import WorkerCfg
 from rearrange.ver.workers.shared_memory import SlotLayout
 from rearrange.ver.workers.spaces import action_spec, observation_spec
@@ -16,11 +20,15 @@ CFG = StragglerCfg(base_step_s=0.01, spread=0.5, reset_low_s=0.03, reset_high_s=
 
 
 def make_pool(cfg=CFG, first=0):
-    env = OwingEnv()
+    env = DeferredSleepEnv()
     spec = observation_spec(env.observation_space), action_spec(env.action_space)
     layout = SlotLayout(E, *spec, 0)
     pool = SleepingPool(
-        OwingFactory(cfg, first), layout, WorkerCfg(0, (), "off", 1), np.zeros(E, np.int64), True
+        DeferredSleepFactory(cfg, first),
+        layout,
+        WorkerCfg(0, (), "off", 1),
+        np.zeros(E, np.int64),
+        True,
     )
     pool.start()
     assert sorted(pool.receive(0.0)) == [0, 1, 2] and pool.slots.is_start.all()

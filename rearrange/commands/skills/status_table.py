@@ -13,7 +13,7 @@ from contextlib import suppress
 from rearrange.commands.skills.plan import Step
 from rearrange.commands.skills.rates import Rates
 from rearrange.commands.training.forecast import memory_line
-from rearrange.commands.training.subject import newest_metrics
+from rearrange.commands.training.training_env import newest_metrics
 from rearrange.ver.run.progress import duration
 
 LINE_EVERY_S = 60.0  # in a log file
@@ -21,7 +21,7 @@ REDRAW_EVERY_S = 2.0  # on a terminal
 HEADINGS = ("skill", "stage", "method", "steps", "done", "steps/s", "hours left")
 
 
-class Board:
+class StatusTable:
     """Shows a line on stderr; on a terminal over the last one."""
 
     def __init__(self, steps: Sequence[Step], rates: Rates, jobs: int) -> None:

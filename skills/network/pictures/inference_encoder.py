@@ -27,7 +27,7 @@ from rearrange.skills.network.pictures.convolutions import (
 Step = Callable[[Tensor], Tensor]
 
 
-class StraightEncoder:
+class InferenceEncoder:
     """A DepthEncoder with the weights that it has now, made and called without gradients."""
 
     @torch.no_grad()

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.eval.look.meshes import rounded_box
+from rearrange.eval.visuals.meshes import rounded_box
 from rearrange.sim.pictures.triangles import Mesh, Part
 
 Colour = tuple[float, float, float]
 
 
-class Wardrobe:
+class VisualBuilder:
     """Parts by the order in which they were added, and each texture once."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Runs the episodes that are missing in an evaluation's folder, on this machine or a Ray cluster.
 
-Of whichever environment: what an episode is, the world says (`workers.World`).
+Works for any environment: the runner knows what an episode is (`workers.EpisodeRunner`).
 """
 
 from __future__ import annotations
@@ -21,56 +21,56 @@ import rearrange
 from rearrange.cluster.ray_session import connected
 from rearrange.configs.schema import EvaluateCfg, RecordCfg
 from rearrange.errors import UserError
-from rearrange.eval.kept import KeptEpisodes
+from rearrange.eval.episode_store import EpisodeStore
 from rearrange.eval.progress import Progress
 from rearrange.eval.ray_workers import RayPool
-from rearrange.eval.workers import MakeWorld, WorkerPool, World
+from rearrange.eval.workers import EpisodeRunner, MakeEnvAndAgent, WorkerPool
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import remove_unfinished
-from rearrange.system.folder_lock import FolderLost, HeldFolder
+from rearrange.system.folder_lock import FolderLock, FolderLockLost
 from rearrange.system.machine import commit, machine, num_cores
 
-MADE_OF_ALL = ("summary.json", "stages.png", "report.html")
+SUMMARY_FILES = ("summary.json", "stages.png", "report.html")
 # In the summary, of the command that ran the last episodes.
-OF_THE_RUN = (
+RUN_FACTS = (
     "wall_time_s", "steps_per_second", "num_workers", "workers_lost", "kept_episodes", "command",
     "commit", "date", "machine",
 )  # fmt: skip
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A line or more on stdout, at once."""
     print(text, flush=True)
 
 
-def nothing(text: str) -> None:
+def silent(text: str) -> None:
     """For callers in Python: they get what there is to say as a value."""
 
 
 def run_missing(
     cfg: EvaluateCfg,
-    world: World,
-    make_world: MakeWorld,
-    kept: KeptEpisodes,
-    held: HeldFolder,
-    tell: Tell,
+    runner: EpisodeRunner,
+    make_env_and_agent: MakeEnvAndAgent,
+    store: EpisodeStore,
+    lock: FolderLock,
+    tell: Notify,
 ) -> dict[str, Any]:
-    """Runs what is not kept, or not filmed as it should be; returns what `OF_THE_RUN` names."""
-    remove_unfinished(held.folder)
-    remove_unfinished(held.folder / "videos")
-    missing = [index for index in range(cfg.num_episodes) if _is_missing(index, world, kept)]
-    if kept.records:
-        which = "all" if not missing else f"{len(kept.records)} of"
-        tell(f"kept {which} {cfg.num_episodes} episodes in {held.folder}")
-    if not missing and (found := _old_run(held.folder)):
+    """Runs what is not kept, or not filmed as it should be; returns what `RUN_FACTS` names."""
+    remove_unfinished(lock.folder)
+    remove_unfinished(lock.folder / "videos")
+    missing = [index for index in range(cfg.num_episodes) if _is_missing(index, runner, store)]
+    if store.records:
+        which = "all" if not missing else f"{len(store.records)} of"
+        tell(f"kept {which} {cfg.num_episodes} episodes in {lock.folder}")
+    if not missing and (found := _old_run(lock.folder)):
         return found
-    _remove_old_results(held.folder)
-    with _workers(cfg, world, make_world) as pool:
+    _remove_old_results(lock.folder)
+    with _workers(cfg, runner, make_env_and_agent) as pool:
         start = time.perf_counter()
-        records = _run_all(pool, missing, cfg, world, kept, held, tell) if missing else []
+        records = _run_all(pool, missing, cfg, runner, store, lock, tell) if missing else []
         wall_time_s = time.perf_counter() - start
-    remove_unfinished(held.folder / "videos")
+    remove_unfinished(lock.folder / "videos")
     steps = sum(record.steps for record in records)
     values = (
         round(wall_time_s, 3), round(steps / max(wall_time_s, 1e-6), 1),
@@ -78,7 +78,7 @@ def run_missing(
         command_line(cfg), commit(), datetime.now().astimezone().isoformat(timespec="seconds"),
         machine(),
     )  # fmt: skip
-    return dict(zip(OF_THE_RUN, values, strict=True))
+    return dict(zip(RUN_FACTS, values, strict=True))
 
 
 def command_line(cfg: EvaluateCfg) -> str | None:
@@ -97,32 +97,32 @@ def record_command(cfg: EvaluateCfg, index: int, output: Path) -> str | None:
     return shlex.join(["rearrange", "record", *overrides, f"index={index}", f"output={output}"])
 
 
-def _is_missing(index: int, world: World, kept: KeptEpisodes) -> bool:
-    is_filmed = index >= world.record or world.video_path(index).is_file()
-    return index not in kept.records or not is_filmed
+def _is_missing(index: int, runner: EpisodeRunner, store: EpisodeStore) -> bool:
+    is_filmed = index >= runner.record or runner.video_path(index).is_file()
+    return index not in store.records or not is_filmed
 
 
 def _old_run(folder: Path) -> dict[str, Any] | None:
     """What a summary of these same episodes says of their run; None if there is no such summary."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         summary = strict_json((folder / "summary.json").read_text(encoding="utf-8"))
-        return {name: summary[name] for name in OF_THE_RUN}
+        return {name: summary[name] for name in RUN_FACTS}
     return None
 
 
 @contextmanager
 def _workers(
-    cfg: EvaluateCfg, world: World, make_world: MakeWorld
+    cfg: EvaluateCfg, runner: EpisodeRunner, make_env_and_agent: MakeEnvAndAgent
 ) -> Iterator[WorkerPool | RayPool]:
     """Workers of this machine or of a Ray cluster."""
     if cfg.scheme == "ray":
         with connected(cfg.address, cfg.num_workers):
             yield RayPool(
-                world, cfg.num_workers, make_world, cfg.episode_timeout_s, cfg.max_restarts
+                runner, cfg.num_workers, make_env_and_agent, cfg.episode_timeout_s, cfg.max_restarts
             )
     else:
         yield WorkerPool(
-            world, cfg.num_workers or num_cores(), make_world, cfg.episode_timeout_s,
+            runner, cfg.num_workers or num_cores(), make_env_and_agent, cfg.episode_timeout_s,
             cfg.max_restarts,
         )  # fmt: skip
 
@@ -131,40 +131,40 @@ def _run_all(
     pool: WorkerPool | RayPool,
     missing: list[int],
     cfg: EvaluateCfg,
-    world: World,
-    kept: KeptEpisodes,
-    held: HeldFolder,
-    tell: Tell,
+    runner: EpisodeRunner,
+    store: EpisodeStore,
+    lock: FolderLock,
+    tell: Notify,
 ) -> list[Any]:
     """Runs and keeps these episodes; tells what is kept if it is interrupted."""
     records: list[Any] = []
     is_complete = False
     try:
-        done = [kept.records[i] for i in sorted({*range(cfg.num_episodes)} - {*missing})]
+        done = [store.records[i] for i in sorted({*range(cfg.num_episodes)} - {*missing})]
         steps = sum(record.steps for record in done)
-        is_quiet = tell is nothing
-        with Progress(world.title, cfg.num_episodes, len(done), steps, is_quiet) as progress:
+        is_quiet = tell is silent
+        with Progress(runner.title, cfg.num_episodes, len(done), steps, is_quiet) as progress:
             for record in pool.run(missing, progress.underway):
-                _check_ours(held)
-                kept.acts_with(pool.acting)
-                kept.add(record)
+                _check_lock(lock)
+                store.acts_with(pool.acting)
+                store.add(record)
                 records.append(record)
-                progress.step(world.figure(list(kept.records.values())), record.steps)
+                progress.step(runner.progress_text(list(store.records.values())), record.steps)
         is_complete = True
     finally:
         if not is_complete:
-            remove_unfinished(held.folder / "videos")
-            kept.write()
-            if kept.records:
-                path = held.folder / "episodes.jsonl"
-                tell(f"kept {len(kept.records)} finished episodes in {path}")
+            remove_unfinished(lock.folder / "videos")
+            store.write()
+            if store.records:
+                path = lock.folder / "episodes.jsonl"
+                tell(f"kept {len(store.records)} finished episodes in {path}")
     return records
 
 
-def _check_ours(held: HeldFolder) -> None:
+def _check_lock(lock: FolderLock) -> None:
     try:
-        held.check()
-    except FolderLost as lost:
+        lock.check()
+    except FolderLockLost as lost:
         if lost.is_taken:  # a deleted one is written anew in the end
             raise UserError(f"{lost}: this evaluation ends") from lost
 
@@ -172,7 +172,7 @@ def _check_ours(held: HeldFolder) -> None:
 def _remove_old_results(output_dir: Path) -> None:
     """Takes away what was made of fewer episodes, so that old and new never stand side by side."""
     try:
-        for name in MADE_OF_ALL:
+        for name in SUMMARY_FILES:
             (output_dir / name).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"cannot replace {error.filename}: {error.strerror}") from error

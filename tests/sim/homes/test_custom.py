@@ -10,7 +10,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.home.furniture import Box, Piece, Surface
 from rearrange.sim.homes import kinds
-from rearrange.sim.homes.own import MAX_BYTES, OwnHome, from_procedural
+from rearrange.sim.homes.custom import MAX_BYTES, CustomHome, from_procedural
 from rearrange.sim.homes.procedural import make_home
 from rearrange.tasks.registry import make_env
 
@@ -36,7 +36,7 @@ def test_a_procedural_home_written_as_a_file_is_that_home(tmp_path):
     home = make_home("procedural_train_0003")
     path = tmp_path / "home.json"
     path.write_text(json.dumps(from_procedural(home)))
-    own = OwnHome(str(path)).layout
+    own = CustomHome(str(path)).layout
     assert own.bounds == home.layout.bounds
     assert own.walls == pytest.approx(home.layout.walls)
     places = [np.array(sorted(one.pieces.values())) for one in (own, home.layout)]
@@ -61,10 +61,10 @@ def test_furniture_of_ones_own_stands_in_a_home_and_holds_objects(flat, tmp_path
     path = tmp_path / "home.json"
     path.write_text(json.dumps(flat))
     with pytest.raises(UserError, match="kind must be one of armchair, .*got 'aquarium'"):
-        OwnHome(str(path))
-    monkeypatch.setattr(kinds.KINDS, "_things", dict(kinds.KINDS._things))
+        CustomHome(str(path))
+    monkeypatch.setattr(kinds.KINDS, "_things", dict(kinds.KINDS._entries))
     kinds.KINDS.add("aquarium", draw)
-    home = OwnHome(str(path))
+    home = CustomHome(str(path))
     slot = next(slot for slot, kind in home.kinds.items() if kind == "aquarium")
     assert home.layout.pieces[slot][:2] == tuple(bed["at"])
     (lid,) = [r for r in home.layout.receptacles if r.piece == slot]
@@ -128,7 +128,7 @@ def test_what_is_wrong_is_one_line(tmp_path, flat, name, line):
     path = tmp_path / "home.json"
     path.write_text(json.dumps(broken(name, copy.deepcopy(flat))))
     with pytest.raises(UserError, match=line) as caught:
-        OwnHome(str(path))
+        CustomHome(str(path))
     text = str(caught.value)
     assert "home.json" in text and "\n" not in text
 
@@ -138,6 +138,6 @@ def test_files_that_are_no_homes_are_refused(tmp_path):
     for content in (b"", b"[]", b"{}", b"\xff", b'{"format": 2}', b" " * (MAX_BYTES + 1)):
         path.write_bytes(content)
         with pytest.raises(UserError):
-            OwnHome(str(path))
+            CustomHome(str(path))
     with pytest.raises(UserError, match="cannot read"):
-        OwnHome(str(tmp_path / "none.json"))
+        CustomHome(str(tmp_path / "none.json"))

@@ -1,6 +1,6 @@
 """What the worst behaviour does to the robot's limits: speeds of joints, depth of contacts, walls.
 
-with LimitWatch(env.sim) as watch: ... env.step(...) ...   ->   watch.summary()
+with LimitMonitor(env.sim) as watch: ... env.step(...) ...   ->   watch.summary()
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rearrange.sim.simulation import Simulation
 _LIMITS = np.array([joint.max_velocity for joint in fetch.ARM_JOINTS])  # rad/s
 
 
-class LimitWatch:
+class LimitMonitor:
     """Looks at every substep of a simulation, where contacts are found. One at a time."""
 
     def __init__(self, sim: Simulation) -> None:
@@ -37,7 +37,7 @@ class LimitWatch:
         self.outside = 0
         """Control steps with the base beyond the outer walls, or an object below the floor."""
 
-    def __enter__(self) -> LimitWatch:
+    def __enter__(self) -> LimitMonitor:
         mujoco.set_mjcb_control(self._look)
         return self
 

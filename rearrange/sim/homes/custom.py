@@ -26,7 +26,7 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
-from rearrange.sim.home.house import Layout, Unworkable, check_workable, receptacles_of
+from rearrange.sim.home.house import Layout, UnusableHome, check_usable, receptacles_of
 from rearrange.sim.homes import kinds, kitchens
 from rearrange.sim.homes.kinds import EXTRA_BOXES, NUM_EXTRAS
 from rearrange.sim.homes.procedural import Home
@@ -49,7 +49,7 @@ NEEDED = ("counter", "fridge", "table", "low_table", "sofa", "tvstand", "chair")
 _COLUMN_NAMES = {"left": "left", "sink": "middle", "right": "right"}
 
 
-class OwnHome:
+class CustomHome:
     """A home of a file: its layout, where objects may lie, and its rooms, for drawings."""
 
     def __init__(self, path: str) -> None:
@@ -67,8 +67,8 @@ class OwnHome:
         self._size = (width, depth)
         self.layout = self._layout()
         try:
-            self.spots = check_workable(self.layout)
-        except Unworkable as error:
+            self.spots = check_usable(self.layout)
+        except UnusableHome as error:
             raise UserError(f"{path}: {self._named(str(error))}") from None
 
     def _named(self, line: str) -> str:
@@ -263,6 +263,6 @@ def _content(path: str) -> Any:
 
 
 @lru_cache(maxsize=8)
-def own_home(path: str) -> OwnHome:
+def custom_home(path: str) -> CustomHome:
     """The home of a file. Raises UserError for anything wrong with it."""
-    return OwnHome(path)
+    return CustomHome(path)

@@ -14,7 +14,7 @@ from rearrange.eval.film.video import VideoWriter
 
 
 @contextmanager
-def filming_env(env: Any, path: Path, fps: int) -> Iterator[Callable[[], None]]:
+def film_env(env: Any, path: Path, fps: int) -> Iterator[Callable[[], None]]:
     """Films an episode inside a `with` block; gives `add()`, for after the reset and every step.
 
     Raises UserError if the file cannot be written, or there are no pictures.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rearrange.eval.look import prints
-from rearrange.eval.look.plants import dress_leaves
-from rearrange.eval.look.wardrobe import Colour, Wardrobe
+from rearrange.eval.visuals import prints
+from rearrange.eval.visuals.plants import add_leaves
+from rearrange.eval.visuals.visual_builder import Colour, VisualBuilder
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Box
 from rearrange.sim.homes.kinds import CERAMIC, FABRICS, GREENS, WOODS
@@ -25,24 +25,26 @@ def tone(rgb: Colour) -> Colour:
     return TONES.get(rgb, rgb)
 
 
-def material(wardrobe: Wardrobe, rgb: Colour) -> dict:
+def material(visual_builder: VisualBuilder, rgb: Colour) -> dict:
     """Texture and gloss of what has this colour in the simulation."""
     if rgb in WOODS or rgb in (fur.WOOD, fur.DARK_WOOD):
-        return {"texture": wardrobe.texture("wood", prints.wood), "gloss": 0.18}
+        return {"texture": visual_builder.texture("wood", prints.wood), "gloss": 0.18}
     if rgb in FABRICS or rgb == fur.FABRIC:
-        return {"texture": wardrobe.texture("cloth", prints.cloth)}
+        return {"texture": visual_builder.texture("cloth", prints.cloth)}
     if rgb == fur.STONE:
-        return {"texture": wardrobe.texture("stone", prints.stone), "gloss": 0.45}
+        return {"texture": visual_builder.texture("stone", prints.stone), "gloss": 0.45}
     if rgb == fur.STEEL:
         return {"gloss": 0.6}
     return {"gloss": 0.5 if rgb == CERAMIC else 0.15 if sum(rgb) > 0.5 else 0.9}
 
 
-def dress_box(wardrobe: Wardrobe, body: int, box: Box, radius: float = 0.006) -> None:
+def add_box(visual_builder: VisualBuilder, body: int, box: Box, radius: float = 0.006) -> None:
     """A box of the material that its colour stands for; leaves, if it is green."""
     if box.rgb in GREENS:
-        dress_leaves(wardrobe, body, box)
+        add_leaves(visual_builder, body, box)
         return
     if box.rgb in FABRICS or box.rgb == fur.FABRIC:
         radius = max(radius, 0.03)
-    wardrobe.box(body, box.pos, box.half, tone(box.rgb), radius, **material(wardrobe, box.rgb))
+    visual_builder.box(
+        body, box.pos, box.half, tone(box.rgb), radius, **material(visual_builder, box.rgb)
+    )

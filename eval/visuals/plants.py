@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rearrange.eval.look.meshes import about, joined, leaf, moved, tube, turned
-from rearrange.eval.look.wardrobe import Wardrobe
+from rearrange.eval.visuals.meshes import about, joined, leaf, moved, tube, turned
+from rearrange.eval.visuals.visual_builder import VisualBuilder
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Box, Piece
 
 
-def dress_plant(wardrobe: Wardrobe, body: int, piece: Piece) -> None:
+def add_plant(visual_builder: VisualBuilder, body: int, piece: Piece) -> None:
     """Pot, earth, leaves."""
     pot, green = piece.boxes
     r, h = pot.half[0], pot.half[2]
@@ -25,13 +25,13 @@ def dress_plant(wardrobe: Wardrobe, body: int, piece: Piece) -> None:
         (1e-4, 0.75 * h),
     ]
     rgb = (0.82, 0.80, 0.76) if pot.rgb == fur.STONE else pot.rgb
-    wardrobe.add(body, turned(profile, 32, is_smooth=False), rgb, pos=pot.pos, gloss=0.25)
+    visual_builder.add(body, turned(profile, 32, is_smooth=False), rgb, pos=pot.pos, gloss=0.25)
     earth = turned([(1e-4, 0.78 * h), (0.87 * r, 0.78 * h)], 20)
-    wardrobe.add(body, earth, (0.24, 0.17, 0.12), pos=pot.pos)
-    dress_leaves(wardrobe, body, green)
+    visual_builder.add(body, earth, (0.24, 0.17, 0.12), pos=pot.pos)
+    add_leaves(visual_builder, body, green)
 
 
-def dress_leaves(wardrobe: Wardrobe, body: int, box: Box) -> None:
+def add_leaves(visual_builder: VisualBuilder, body: int, box: Box) -> None:
     """Stalks with leaves that fill a box."""
     rng = np.random.default_rng(12)
     bottom, tall, wide = box.pos[2] - box.half[2], 2 * box.half[2], min(box.half[:2])
@@ -55,7 +55,7 @@ def dress_leaves(wardrobe: Wardrobe, body: int, box: Box) -> None:
             turn = about(2, rng.uniform(0, 2 * np.pi)) @ about(1, rng.uniform(-0.2, 0.5))
             mesh = moved(leaf(length, 0.34 * length, rng.uniform(0.5, 1.1)), at, turn)
             shades[int(rng.integers(2))].append(mesh)
-    wardrobe.add(body, joined(stalks), (0.30, 0.36, 0.18))
+    visual_builder.add(body, joined(stalks), (0.30, 0.36, 0.18))
     for leaves, rgb in zip(shades, ((0.20, 0.44, 0.22), (0.34, 0.56, 0.28)), strict=True):
         if leaves:
-            wardrobe.add(body, joined(leaves), rgb, gloss=0.15)
+            visual_builder.add(body, joined(leaves), rgb, gloss=0.15)

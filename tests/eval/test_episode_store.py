@@ -15,12 +15,12 @@ import pytest
 
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
+from rearrange.eval.episode_store import EpisodeStore, _record, settings_of
 from rearrange.eval.evaluate import evaluate
-from rearrange.eval.kept import KeptEpisodes, _record, settings_of
-from rearrange.eval.runner import EpisodeRecord, WorldCfg
+from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg
 from rearrange.eval.workers import note_acting
 from rearrange.planner.agents.chain_cfg import ChainCfg
-from rearrange.system.folder_lock import hold_folder
+from rearrange.system.folder_lock import lock_folder
 
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
 RECORD = EpisodeRecord(
@@ -45,7 +45,7 @@ def results(folder):
 def whole(tmp_path_factory):
     """An undisturbed evaluation."""
     folder = tmp_path_factory.mktemp("whole")
-    evaluate(settings(folder), fake_world.make_world)
+    evaluate(settings(folder), fake_world.make_env_and_agent)
     return folder
 
 
@@ -71,14 +71,14 @@ def test_what_is_no_whole_line_is_run_again(tmp_path, whole, capsys):
     wrong = lines[3].replace(b'"steps": 5', b'"steps": "5"')
     content = lines[5] + b"\xff\x00{]\n" + wrong + lines[0] + b"[1]\n{}\n" + lines[1][:-20]
     folder = begun(tmp_path / "out", whole, content)
-    evaluate(settings(folder), fake_world.make_world)
+    evaluate(settings(folder), fake_world.make_env_and_agent)
     assert "kept 2 of 7 episodes" in capsys.readouterr().out
     assert results(folder) == results(whole)
 
 
 def test_more_episodes_are_added_and_all_of_them_are_not_run_again(tmp_path, whole, capsys):
-    evaluate(settings(tmp_path, num_episodes=3), fake_world.make_world)
-    evaluate(settings(tmp_path), fake_world.make_world)
+    evaluate(settings(tmp_path, num_episodes=3), fake_world.make_env_and_agent)
+    evaluate(settings(tmp_path), fake_world.make_env_and_agent)
     assert "kept 3 of 7" in capsys.readouterr().out
     before = (tmp_path / "summary.json").read_bytes()
     evaluate(settings(tmp_path), fake_world.make_broken_world)  # would fail in any episode
@@ -99,29 +99,29 @@ def test_results_of_other_settings_are_refused_and_left_alone(tmp_path, whole):
         ({"num_episodes": 6}, "7 episodes, more than num_episodes=6"),
     ):
         with pytest.raises(UserError, match=message) as caught:
-            evaluate(settings(folder, **option), fake_world.make_world)
+            evaluate(settings(folder, **option), fake_world.make_env_and_agent)
         assert "choose another folder" in str(caught.value) and "\n" not in str(caught.value)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     for text in ("{", "[]", '{"settings": 3, "acting": []}'):
         (folder / "settings.json").write_text(text)
         with pytest.raises(UserError, match="holds a damaged settings.json"):
-            evaluate(settings(folder), fake_world.make_world)
+            evaluate(settings(folder), fake_world.make_env_and_agent)
     (folder / "settings.json").unlink()
     with pytest.raises(UserError, match="holds results without settings.json"):
-        evaluate(settings(folder), fake_world.make_world)
+        evaluate(settings(folder), fake_world.make_env_and_agent)
 
 
 def test_a_folder_in_which_nothing_came_about_takes_other_settings(tmp_path, whole):
     with pytest.raises(UserError, match="unknown split"):
-        evaluate(settings(tmp_path, split="nowhere"), fake_world.make_world)
-    evaluate(settings(tmp_path), fake_world.make_world)
+        evaluate(settings(tmp_path, split="nowhere"), fake_world.make_env_and_agent)
+    evaluate(settings(tmp_path), fake_world.make_env_and_agent)
     assert results(tmp_path) == results(whole)
 
 
 def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
     def of(path, **more):
         chain = ChainCfg(skills=str(tmp_path))
-        world = WorldCfg(
+        world = EpisodeRunnerCfg(
             task="pick", agent="learned", split="val", seed=0, checkpoint=str(path), chain=chain
         )
         return settings_of(world, {"rearrange": "1"}) | more
@@ -129,18 +129,18 @@ def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
     one, same, other = (tmp_path / name for name in ("one", "same", "other"))
     for path, text in ((one, "a"), (same, "a"), (other, "b")):
         path.write_text(text)
-    KeptEpisodes(tmp_path, of(one), 1).add(RECORD)
-    assert KeptEpisodes(tmp_path, of(same), 1).records == {0: RECORD}
+    EpisodeStore(tmp_path, of(one), 1).add(RECORD)
+    assert EpisodeStore(tmp_path, of(same), 1).records == {0: RECORD}
     with pytest.raises(UserError, match=r"another trained_skills\.pick"):
-        KeptEpisodes(tmp_path, of(other), 1)
+        EpisodeStore(tmp_path, of(other), 1)
     with pytest.raises(UserError, match="the program has changed since"):
-        KeptEpisodes(tmp_path, of(one, code="0"), 1)
+        EpisodeStore(tmp_path, of(one, code="0"), 1)
 
 
 def test_a_folder_is_written_by_one_evaluation_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr("rearrange.system.folder_lock.LEAVING_S", 0.0)
-    with hold_folder(tmp_path), pytest.raises(UserError, match="is in use by process"):
-        evaluate(settings(tmp_path), fake_world.make_world)
+    with lock_folder(tmp_path), pytest.raises(UserError, match="is in use by process"):
+        evaluate(settings(tmp_path), fake_world.make_env_and_agent)
 
 
 def test_what_skills_acted_with_is_kept_each_kind_once(tmp_path):
@@ -149,11 +149,11 @@ def test_what_skills_acted_with_is_kept_each_kind_once(tmp_path):
         note_acting({"record": {}, "acting": {"threads": threads}}, seen)
     note_acting({"record": {}, "acting": None}, seen)
     assert seen == [{"threads": 1}, {"threads": 2}]
-    kept = KeptEpisodes(tmp_path, {}, 1)
-    kept.acts_with(seen[:1])
-    kept.add(RECORD)
-    KeptEpisodes(tmp_path, {}, 1).acts_with(seen)
-    assert KeptEpisodes(tmp_path, {}, 1).acting == seen
+    store = EpisodeStore(tmp_path, {}, 1)
+    store.acts_with(seen[:1])
+    store.add(RECORD)
+    EpisodeStore(tmp_path, {}, 1).acts_with(seen)
+    assert EpisodeStore(tmp_path, {}, 1).acting == seen
 
 
 MAIN = """
@@ -163,7 +163,7 @@ from rearrange import cli
 from rearrange.eval import evaluate
 
 if __name__ == "__main__":
-    evaluate.make_world, evaluate.check_names = fake_world.make_short_world, print
+    evaluate.make_env_and_agent, evaluate.check_names = fake_world.make_short_world, print
     words = ["evaluate", "num_episodes=60", "num_workers=2", "output_dir=" + sys.argv[1]]
     sys.exit(cli.main(words))
 """
@@ -187,16 +187,16 @@ def test_kills_at_any_moment_change_no_byte(tmp_path):
     assert start(tmp_path / "whole").wait(600) == 0
     rng = random.Random(0)
     for number in range(4):
-        folder, kept = tmp_path / str(number), 0
+        folder, store = tmp_path / str(number), 0
         for turn in range(5):
-            run, goal = start(folder), kept + rng.randint(0, 8)  # of 60
+            run, goal = start(folder), store + rng.randint(0, 8)  # of 60
             while run.poll() is None and num_lines(folder) < goal:
                 time.sleep(0.01)
             time.sleep(rng.uniform(0.0, 0.3))
             run.send_signal(signal.SIGKILL if (number + turn) % 2 else signal.SIGTERM)
             assert run.wait(60) in (-signal.SIGKILL, -signal.SIGTERM, 143)
-            assert num_lines(folder) >= kept
-            kept = num_lines(folder)
+            assert num_lines(folder) >= store
+            store = num_lines(folder)
         assert start(folder).wait(600) == 0
         assert results(folder) == results(tmp_path / "whole")
 

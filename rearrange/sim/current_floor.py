@@ -17,7 +17,7 @@ from rearrange.sim.home.objects import ObjectKind
 ON_FLOOR = 0.3  # m, an object's centre lies lower only on the floor: no surface is that low
 
 
-class Things(Protocol):
+class SimulationLike(Protocol):
     """What is asked of a simulation."""
 
     @property
@@ -31,13 +31,13 @@ class Things(Protocol):
     def object_kind(self, index: int) -> ObjectKind: ...
 
 
-class FloorNow:
+class CurrentFloor:
     """Floor plans of a simulation, the last one of each radius kept."""
 
     def __init__(self) -> None:
         self._plans: dict[float, tuple[tuple[object, ...], FloorPlan]] = {}  # radius -> key, plan
 
-    def plan(self, sim: Things, radius: float) -> FloorPlan:
+    def plan(self, sim: SimulationLike, radius: float) -> FloorPlan:
         """For a robot of a radius (m), with drawers and doors as they stand, around litter."""
         opening = {name: sim.joint_position(name) for name in fur.ARTICULATED_JOINTS}
         held = sim.held_object

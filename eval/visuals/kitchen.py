@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from rearrange.eval.look.materials import dress_box, material, tone
-from rearrange.eval.look.meshes import tube, turned
-from rearrange.eval.look.wardrobe import Colour, Wardrobe
+from rearrange.eval.visuals.materials import add_box, material, tone
+from rearrange.eval.visuals.meshes import tube, turned
+from rearrange.eval.visuals.visual_builder import Colour, VisualBuilder
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
 
 BRIGHT: Colour = (0.78, 0.79, 0.81)
 
 
-def dress_counter(wardrobe: Wardrobe, body: int, piece: Piece) -> None:
+def add_counter(visual_builder: VisualBuilder, body: int, piece: Piece) -> None:
     """Its boxes, and a tap at the sink."""
     for box in piece.boxes:
-        dress_box(wardrobe, body, box, 0.004)
+        add_box(visual_builder, body, box, 0.004)
     sink = next((b for b in piece.boxes if b.rgb == fur.STEEL and b.half[2] <= 0.011), None)
     if sink is None:
         return
@@ -24,8 +24,8 @@ def dress_counter(wardrobe: Wardrobe, body: int, piece: Piece) -> None:
     turn = np.linspace(0, np.pi, 9)
     neck = [(x, y, top), (x, y, top + 0.16)]
     neck += [(x + 0.06 * (1 - np.cos(a)), y, top + 0.16 + 0.06 * np.sin(a)) for a in turn]
-    wardrobe.add(body, tube(neck, 0.011, 12), BRIGHT, gloss=0.9)
-    wardrobe.add(
+    visual_builder.add(body, tube(neck, 0.011, 12), BRIGHT, gloss=0.9)
+    visual_builder.add(
         body,
         turned([(0.026, 0), (0.026, 0.012), (0.012, 0.03)], 18),
         BRIGHT,
@@ -34,17 +34,17 @@ def dress_counter(wardrobe: Wardrobe, body: int, piece: Piece) -> None:
     )
 
 
-def dress_drawer(wardrobe: Wardrobe, body: int, boxes: dict, rgb: Colour) -> None:
+def add_drawer(visual_builder: VisualBuilder, body: int, boxes: dict, rgb: Colour) -> None:
     """A drawer: front with a frame, box, and a bar on two posts."""
     for part, (pos, half) in boxes.items():
         if part == "handle":
-            _bar(wardrobe, body, pos, half, boxes["front"][0][0])
+            _bar(visual_builder, body, pos, half, boxes["front"][0][0])
         elif part == "front":
-            look, paint = material(wardrobe, rgb), tone(rgb)
-            wardrobe.box(
+            look, paint = material(visual_builder, rgb), tone(rgb)
+            visual_builder.box(
                 body, pos, (half[0] - 0.003, half[1], half[2] - 0.003), paint, 0.004, **look
             )
-            wardrobe.box(
+            visual_builder.box(
                 body,
                 (pos[0] + 0.004, 0, 0),
                 (half[0] - 0.003, half[1] - 0.05, max(half[2] - 0.045, 0.02)),
@@ -53,19 +53,21 @@ def dress_drawer(wardrobe: Wardrobe, body: int, boxes: dict, rgb: Colour) -> Non
                 **look,
             )
         else:
-            wardrobe.box(body, pos, half, tone(fur.WOOD), 0.002, **material(wardrobe, fur.WOOD))
+            visual_builder.box(
+                body, pos, half, tone(fur.WOOD), 0.002, **material(visual_builder, fur.WOOD)
+            )
 
 
-def dress_door(wardrobe: Wardrobe, body: int, boxes: dict, rgb: Colour) -> None:
+def add_door(visual_builder: VisualBuilder, body: int, boxes: dict, rgb: Colour) -> None:
     """A fridge's door and its knob."""
     pos, half = boxes["panel"]
     paint = tone(rgb)
-    wardrobe.box(body, pos, half, paint, 0.018, gloss=0.45)
+    visual_builder.box(body, pos, half, paint, 0.018, gloss=0.45)
     if "handle" in boxes:
         place, size = boxes["handle"]
-        wardrobe.box(body, place, size, (0.28, 0.29, 0.31), 0.012, gloss=0.7)
+        visual_builder.box(body, place, size, (0.28, 0.29, 0.31), 0.012, gloss=0.7)
         side = 1.0 if place[1] > 0 else -1.0
-        wardrobe.box(
+        visual_builder.box(
             body,
             (2 * half[0] + 0.002, pos[1] - side * 0.15, half[2] - 0.10),
             (0.002, 0.05, 0.008),
@@ -75,10 +77,10 @@ def dress_door(wardrobe: Wardrobe, body: int, boxes: dict, rgb: Colour) -> None:
         )
 
 
-def _bar(wardrobe: Wardrobe, body: int, pos, half, front: float) -> None:
+def _bar(visual_builder: VisualBuilder, body: int, pos, half, front: float) -> None:
     x, y, z = pos
     ends = [(x, y - half[1], z), (x, y + half[1], z)]
-    wardrobe.add(body, tube(ends, 0.8 * half[0], 12), BRIGHT, gloss=0.8)
+    visual_builder.add(body, tube(ends, 0.8 * half[0], 12), BRIGHT, gloss=0.8)
     for sign in (-1, 1):
         post = [(front, y + sign * 0.8 * half[1], z), (x, y + sign * 0.8 * half[1], z)]
-        wardrobe.add(body, tube(post, 0.5 * half[0], 8), BRIGHT, gloss=0.8)
+        visual_builder.add(body, tube(post, 0.5 * half[0], 8), BRIGHT, gloss=0.8)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from rearrange.eval.look import prints
-from rearrange.eval.look.meshes import sheet
-from rearrange.eval.look.wardrobe import Wardrobe
+from rearrange.eval.visuals import prints
+from rearrange.eval.visuals.meshes import sheet
+from rearrange.eval.visuals.visual_builder import VisualBuilder
 from rearrange.sim.home.house import Layout
 
 SKIRTING, FRAME = (0.96, 0.95, 0.92), (0.95, 0.94, 0.91)
@@ -16,19 +16,23 @@ PICTURE_HALF, PICTURE_Z = (0.36, 0.27), 1.45
 HIGH = {"fridge", "shelf", "plant", "wardrobe"}  # what would stand before a window
 
 
-def dress_room(wardrobe: Wardrobe, model: mujoco.MjModel, layout: Layout) -> None:
+def add_room(visual_builder: VisualBuilder, model: mujoco.MjModel, layout: Layout) -> None:
     """What hangs on the walls of a home and lies on its floor."""
     for number, wall in enumerate(layout.walls):
         x, y, hx, hy, _ = wall
         body = model.body(f"wall_{number:02d}").id
         geom = int(model.body_geomadr[body])
         low = -float(model.geom_size[geom, 2])  # of the floor, in the wall's frame
-        wardrobe.box(body, (0, 0, low + 0.045), (hx + 0.012, hy + 0.012, 0.045), SKIRTING, 0.004)
-        _dress_wall(wardrobe, body, geom, layout, number, low)
-    _carpet(wardrobe, layout)
+        visual_builder.box(
+            body, (0, 0, low + 0.045), (hx + 0.012, hy + 0.012, 0.045), SKIRTING, 0.004
+        )
+        _add_wall(visual_builder, body, geom, layout, number, low)
+    _carpet(visual_builder, layout)
 
 
-def _dress_wall(wardrobe, body: int, geom: int, layout: Layout, number: int, low: float) -> None:
+def _add_wall(
+    visual_builder, body: int, geom: int, layout: Layout, number: int, low: float
+) -> None:
     """Windows in outer walls, pictures on inner ones, where nothing high stands before them."""
     x, y, hx, hy, yaw = layout.walls[number]
     if abs(np.sin(2 * yaw)) > 1e-6:
@@ -55,7 +59,7 @@ def _dress_wall(wardrobe, body: int, geom: int, layout: Layout, number: int, low
             if not _is_free(layout, spot + side * 0.3 * across, size[0] + 0.15):
                 continue
             sign = side * (1.0 if axis == 0 else -1.0)  # along the wall's own thin axis
-            hang = _Hanger(wardrobe, body, geom, axis, place, sign * thick, sign, low + z)
+            hang = _Hanger(visual_builder, body, geom, axis, place, sign * thick, sign, low + z)
             if is_outer:
                 hang.window(*size)
             else:
@@ -80,8 +84,8 @@ def _is_free(layout: Layout, spot: np.ndarray, reach: float) -> bool:
 class _Hanger:
     """Puts things on one side of a wall, around a place along it."""
 
-    def __init__(self, wardrobe, body, geom, axis, place, face, sign, z) -> None:
-        self._wardrobe, self._body, self._geom, self._axis = wardrobe, body, geom, axis
+    def __init__(self, visual_builder, body, geom, axis, place, face, sign, z) -> None:
+        self._visual_builder, self._body, self._geom, self._axis = visual_builder, body, geom, axis
         self._place, self._face, self._sign, self._z = place, face, sign, z
 
     def _at(self, along: float, out: float, up: float) -> tuple[float, float, float]:
@@ -90,7 +94,7 @@ class _Hanger:
 
     def _box(self, along, out, up, half, rgb, **how) -> None:
         size = half if self._axis == 0 else (half[1], half[0], half[2])
-        self._wardrobe.box(
+        self._visual_builder.box(
             self._body, self._at(along, out, up), size, rgb, 0.004, wall=self._geom, **how
         )
 
@@ -99,10 +103,12 @@ class _Hanger:
         corners = [
             self._at(turn * a * hx, out, b * hz) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))
         ]
-        self._wardrobe.add(self._body, sheet(corners), texture=texture, wall=self._geom, **how)
+        self._visual_builder.add(
+            self._body, sheet(corners), texture=texture, wall=self._geom, **how
+        )
 
     def window(self, hx: float, hz: float) -> None:
-        self._sheet(hx, hz, 0.006, self._wardrobe.texture("window", prints.window), light=1.0)
+        self._sheet(hx, hz, 0.006, self._visual_builder.texture("window", prints.window), light=1.0)
         for along, up, half in (
             (0, hz, (hx + 0.05, 0.022, 0.04)),
             (0, -hz, (hx + 0.05, 0.022, 0.03)),
@@ -116,11 +122,13 @@ class _Hanger:
 
     def picture(self, hx: float, hz: float, number: int) -> None:
         name = f"painting_{number % 2}"
-        self._sheet(hx, hz, 0.026, self._wardrobe.texture(name, lambda: prints.painting(number)))
+        self._sheet(
+            hx, hz, 0.026, self._visual_builder.texture(name, lambda: prints.painting(number))
+        )
         self._box(0, 0.01, 0, (hx + 0.025, 0.0145, hz + 0.025), (0.24, 0.17, 0.12))
 
 
-def _carpet(wardrobe: Wardrobe, layout: Layout) -> None:
+def _carpet(visual_builder: VisualBuilder, layout: Layout) -> None:
     """Under the low table before the sofa."""
     if "table_02" not in layout.pieces:
         return
@@ -132,4 +140,4 @@ def _carpet(wardrobe: Wardrobe, layout: Layout) -> None:
         (x + c * a * hx - s * b * hy, y + s * a * hx + c * b * hy, z)
         for a, b in ((1, -1), (1, 1), (-1, 1), (-1, -1))
     ]
-    wardrobe.add(0, sheet(corners), texture=wardrobe.texture("carpet", prints.carpet))
+    visual_builder.add(0, sheet(corners), texture=visual_builder.texture("carpet", prints.carpet))

@@ -19,11 +19,11 @@ from typing import Any, BinaryIO
 
 import rearrange
 from rearrange.errors import UserError
-from rearrange.eval.runner import EpisodeRecord, WorldCfg, sources_of_skills
+from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg, sources_of_skills
 from rearrange.planner.home.descriptions import Names
 from rearrange.system.checked_json import quoted, strict_json
 from rearrange.system.files import read_whole_file
-from rearrange.system.outputs import atomic_write_json, atomic_write_text, why_not
+from rearrange.system.outputs import atomic_write_json, atomic_write_text, write_error
 
 SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
 SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2 kB an episode
@@ -34,21 +34,21 @@ _DECIDING = (
 )  # fmt: skip
 
 
-def settings_of(world: WorldCfg, versions: dict[str, str]) -> dict[str, Any]:
+def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str, Any]:
     """All that the episodes of a world follow from, but for their number and the processor.
 
     Files count by what is in them, wherever they lie. Raises UserError for one that is not there.
     """
-    chain = asdict(world.chain)
+    chain = asdict(runner.chain)
     del chain["skills"]
-    trained = sources_of_skills(world).get("trained_skills", {})
+    trained = sources_of_skills(runner).get("trained_skills", {})
     settings = {
-        "task": world.task,
-        "agent": world.agent,
-        "split": world.split,
-        "seed": world.seed,
-        "homes": world.homes,
-        "episodes": world.episodes and digest(Path(world.episodes)),
+        "task": runner.task,
+        "agent": runner.agent,
+        "split": runner.split,
+        "seed": runner.seed,
+        "homes": runner.homes,
+        "episodes": runner.episodes and digest(Path(runner.episodes)),
         **chain,
         "trained_skills": {name: digest(Path(path)) for name, path in trained.items()},
         "versions": versions,
@@ -57,7 +57,7 @@ def settings_of(world: WorldCfg, versions: dict[str, str]) -> dict[str, Any]:
     return json.loads(json.dumps(settings))  # as it will be read back: lists, not tuples
 
 
-class KeptEpisodes:
+class EpisodeStore:
     """The records in a folder, by index, and the way to add to them.
 
     Args:
@@ -93,7 +93,7 @@ class KeptEpisodes:
             self._file.write(_line(record).encode())
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise why_not(path, error) from error
+            raise write_error(path, error) from error
 
     def acts_with(self, facts: list[dict[str, Any]]) -> None:
         """Notes what trained skills act with, before the first episode that they did with it."""
@@ -113,7 +113,7 @@ class KeptEpisodes:
             self._file = None
 
     def _read(self, num_episodes: int) -> None:
-        records = kept_records(self._folder, self._parse)
+        records = stored_records(self._folder, self._parse)
         if not records and not (self._folder / "summary.json").exists():
             return  # nothing that could be mixed up or lost
         settings, acting = _settings_and_acting(self._folder)
@@ -129,12 +129,14 @@ class KeptEpisodes:
         atomic_write_json(self._folder / SETTINGS_FILE, content)
 
 
-def kept_settings(folder: Path) -> dict[str, Any]:
+def stored_settings(folder: Path) -> dict[str, Any]:
     """What the results in a folder follow from, see `settings_of`. Raises UserError."""
     return _settings_and_acting(folder)[0]
 
 
-def kept_records(folder: Path, parse: Callable[[str], Any | None] | None = None) -> dict[int, Any]:
+def stored_records(
+    folder: Path, parse: Callable[[str], Any | None] | None = None
+) -> dict[int, Any]:
     """Index -> record of the whole lines of a folder; none if it has no such file."""
     path = folder / EPISODES_FILE
     content = read_whole_file(path, EPISODES_LIMIT) if path.exists() else b""

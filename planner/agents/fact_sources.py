@@ -22,7 +22,7 @@ from rearrange.tasks.rules.predicates import object_at, robot_at
 from rearrange.tasks.rules.task import Task
 
 
-class Source(Protocol):
+class FactSource(Protocol):
     """Where facts come from."""
 
     def facts(self) -> HomeFacts:
@@ -42,7 +42,7 @@ class Source(Protocol):
         ...
 
 
-class Privileged:
+class PrivilegedFacts:
     """The simulator's state."""
 
     def __init__(self, sim: Simulation, episode: EpisodeSpec, task: Task | None = None) -> None:
@@ -64,7 +64,7 @@ class Privileged:
         """Nothing has to be remembered."""
 
 
-class Own:
+class SensedFacts:
     """What the robot remembers."""
 
     def __init__(self, memory: Memory, episode: EpisodeSpec) -> None:
@@ -91,13 +91,13 @@ class Own:
             self._memory.facts.more |= {fact for fact in effects if fact[0] not in known}
 
 
-def has_worked(source: Source, episode: EpisodeSpec, step: GroundAction, call: Call) -> bool:
+def has_worked(source: FactSource, episode: EpisodeSpec, step: GroundAction, call: Call) -> bool:
     """Whether a step that has ended did what the plan has it for."""
     if call.skill == "navigate":
         return source.is_at(call.entity)
     return step.add_effects <= problem(source, episode, None).init
 
 
-def problem(source: Source, episode: EpisodeSpec, at: str | None) -> Problem:
+def problem(source: FactSource, episode: EpisodeSpec, at: str | None) -> Problem:
     """What is left to do, by a source's facts; `at`: the entity that the robot is at."""
     return parse_problem(problem_text(episode, source.facts(), at), task_domain(episode.task))

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rearrange.eval.look import prints
-from rearrange.eval.look.meshes import (
+from rearrange.eval.visuals import prints
+from rearrange.eval.visuals.meshes import (
     about,
     ball,
     joined,
@@ -22,10 +22,10 @@ from rearrange.eval.look.meshes import (
     tube,
     turned,
 )
-from rearrange.eval.look.wardrobe import Wardrobe
+from rearrange.eval.visuals.visual_builder import VisualBuilder
 from rearrange.sim.home.objects import ObjectKind
 
-Dress = Callable[[Wardrobe, int, ObjectKind], None]
+AddVisual = Callable[[VisualBuilder, int, ObjectKind], None]
 METAL, GREEN, STEM = (0.76, 0.77, 0.79), (0.25, 0.48, 0.18), (0.36, 0.25, 0.13)
 _CARTONS = {  # title, paper, ink, accent, picture, a line below
     "003_cracker_box": (
@@ -84,44 +84,46 @@ _CANS = {  # title, paper, band, ink, picture
 }
 
 
-def dress_object(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> bool:
+def add_object(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> bool:
     """Puts a thing's look on its body; whether there is one."""
     if kind.name in _CANS:
-        _can(wardrobe, body, kind)
+        _can(visual_builder, body, kind)
     elif kind.name in ("010_potted_meat_can", "021_bleach_cleanser"):
-        (_tin if kind.name.startswith("010") else _bottle)(wardrobe, body, kind)
+        (_tin if kind.name.startswith("010") else _bottle)(visual_builder, body, kind)
     elif kind.name in _CARTONS:
-        _carton(wardrobe, body, kind)
+        _carton(visual_builder, body, kind)
     elif kind.name in _OTHERS:
-        _OTHERS[kind.name](wardrobe, body, kind)
+        _OTHERS[kind.name](visual_builder, body, kind)
     else:
         return False
     return True
 
 
-def _label(wardrobe: Wardrobe, kind: ObjectKind) -> int:
+def _label(visual_builder: VisualBuilder, kind: ObjectKind) -> int:
     x, y, z = kind.size
     title, paper, ink, accent, picture, small = _CARTONS[kind.name]
-    return wardrobe.texture(
+    return visual_builder.texture(
         kind.name,
         lambda: prints.box_label(title, paper, ink, accent, picture, (y / z, x / z, y / x), small),
     )
 
 
-def _carton(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
-    wardrobe.add(body, printed_box(kind.size, 0.002), texture=_label(wardrobe, kind), gloss=0.12)
+def _carton(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
+    visual_builder.add(
+        body, printed_box(kind.size, 0.002), texture=_label(visual_builder, kind), gloss=0.12
+    )
 
 
-def _can(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _can(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     r, h = kind.size[0], kind.size[1]
     title, paper, band, ink, picture = _CANS[kind.name]
     aspect = 2 * np.pi * r / (2 * h)
-    texture = wardrobe.texture(
+    texture = visual_builder.texture(
         kind.name, lambda: prints.can_label(title, paper, band, ink, picture, aspect)
     )
     rim = min(0.004, 0.1 * h)
     side = [(0.985 * r, rim - h), (0.985 * r, h - rim)]
-    wardrobe.add(body, turned(side, 36), texture=texture, gloss=0.25)
+    visual_builder.add(body, turned(side, 36), texture=texture, gloss=0.25)
     for sign in (-1.0, 1.0):
         profile = [
             (1e-4, h - 2.5 * rim),
@@ -133,16 +135,16 @@ def _can(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
             (0.98 * r, h - 1.4 * rim),
         ]
         lid = turned([(a, sign * b) for a, b in profile], 36)
-        wardrobe.add(body, lid, METAL, gloss=0.8)
+        visual_builder.add(body, lid, METAL, gloss=0.8)
 
 
-def _tin(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _tin(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     x, y, z = kind.size
-    wardrobe.add(
-        body, printed_box((x, y, z - 0.003), 0.014), texture=_label(wardrobe, kind), gloss=0.3
+    visual_builder.add(
+        body, printed_box((x, y, z - 0.003), 0.014), texture=_label(visual_builder, kind), gloss=0.3
     )
     for sign in (-1.0, 1.0):
-        wardrobe.add(
+        visual_builder.add(
             body,
             rounded_box((0.94 * x, 0.96 * y, 0.003), 0.0028),
             METAL,
@@ -151,13 +153,13 @@ def _tin(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
         )
 
 
-def _bottle(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _bottle(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     x, y, z = kind.size
     low = 0.68 * z  # half height of the body
-    wardrobe.add(
+    visual_builder.add(
         body, rounded_box((x, y, low), 0.02), (0.93, 0.94, 0.96), gloss=0.5, pos=(0, 0, low - z)
     )
-    title = wardrobe.texture(
+    title = visual_builder.texture(
         kind.name,
         lambda: prints.box_label(
             "Bleach",
@@ -169,7 +171,7 @@ def _bottle(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
             "cleanser",
         ),
     )
-    wardrobe.add(
+    visual_builder.add(
         body,
         printed_box((x * 1.01, y * 0.86, low * 0.78), 0.004),
         texture=title,
@@ -178,7 +180,9 @@ def _bottle(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
     )
     top = 2 * low - z
     shoulder = [(0.95, top - 0.012), (0.8, top + 0.012), (0.45, top + 0.030), (0.38, top + 0.042)]
-    wardrobe.add(body, turned([(a * x, b) for a, b in shoulder], 28), (0.93, 0.94, 0.96), gloss=0.5)
+    visual_builder.add(
+        body, turned([(a * x, b) for a, b in shoulder], 28), (0.93, 0.94, 0.96), gloss=0.5
+    )
     cap = [
         (1e-4, z),
         (0.40 * x, z),
@@ -186,54 +190,54 @@ def _bottle(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
         (0.42 * x, top + 0.036),
         (1e-4, top + 0.036),
     ]
-    wardrobe.add(body, turned(cap, 24, is_smooth=False), (0.10, 0.36, 0.72), gloss=0.5)
+    visual_builder.add(body, turned(cap, 24, is_smooth=False), (0.10, 0.36, 0.72), gloss=0.5)
 
 
-def _banana(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _banana(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     long, _, thick = kind.size
     along = np.linspace(-1.0, 1.0, 17)
     bend = 0.055 * (1.0 - along**2) - 0.028
     line = np.stack([0.96 * long * np.sin(0.9 * along) / np.sin(0.9), bend, 0 * along], axis=1)
     wide = thick * np.clip(1.18 * (1.0 - np.abs(along) ** 3.2) ** 0.6, 0.22, 1.0)
     line[:, 2] = wide - thick
-    texture = wardrobe.texture("peel", prints.peel)
-    wardrobe.add(body, tube(line, wide, 6), (0.96, 0.82, 0.18), texture=texture, gloss=0.15)
+    texture = visual_builder.texture("peel", prints.peel)
+    visual_builder.add(body, tube(line, wide, 6), (0.96, 0.82, 0.18), texture=texture, gloss=0.15)
     for end in (0, -1):
         tip = line[end] + np.sign(along[end]) * np.array([0.006, 0, 0])
-        wardrobe.add(body, ball((0.008, 0.005, 0.005), 8), STEM, pos=tuple(tip))
+        visual_builder.add(body, ball((0.008, 0.005, 0.005), 8), STEM, pos=tuple(tip))
 
 
 def _fruit(profile, rgb, leafy: bool = False, texture: str = "peel"):
     """Of a profile in radii (radius, z)."""
 
-    def dress(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+    def dress(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
         r = kind.size[0]
         line = _smooth(np.array(profile) * r)
-        number = wardrobe.texture(texture, getattr(prints, texture))
-        wardrobe.add(body, turned(line, 28), rgb, texture=number, gloss=0.3)
+        number = visual_builder.texture(texture, getattr(prints, texture))
+        visual_builder.add(body, turned(line, 28), rgb, texture=number, gloss=0.3)
         top = float(line[-1, 1])
         if leafy:
             crown = [
                 moved(leaf(1.1 * r, 0.45 * r, 1.25), (0, 0, top + 0.02 * r), about(2, a))
                 for a in np.arange(6) * np.pi / 3
             ]
-            wardrobe.add(body, joined(crown), GREEN)
+            visual_builder.add(body, joined(crown), GREEN)
         else:
             stalk = [
                 (0, 0, top - 0.1 * r),
                 (0.03 * r, 0, top + 0.22 * r),
                 (0.12 * r, 0, top + 0.36 * r),
             ]
-            wardrobe.add(body, tube(stalk, 0.05 * r, 6), STEM)
+            visual_builder.add(body, tube(stalk, 0.05 * r, 6), STEM)
 
     return dress
 
 
-def _lemon(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _lemon(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     """It lies on its side."""
     line = _smooth(np.array(_LEMON) * kind.size[0])
-    texture = wardrobe.texture("peel", prints.peel)
-    wardrobe.add(
+    texture = visual_builder.texture("peel", prints.peel)
+    visual_builder.add(
         body,
         turned(line, 28),
         (0.97, 0.86, 0.16),
@@ -256,7 +260,7 @@ def _smooth(line: np.ndarray, count: int = 24) -> np.ndarray:
     return found
 
 
-def _bowl(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _bowl(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     r, h = kind.size[0], kind.size[1]
     outside = [
         (1e-4, -h),
@@ -274,8 +278,8 @@ def _bowl(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
         (1e-4, -0.78 * h),
     ]
     rim = [(r, h), (0.985 * r, h + 0.001), (0.965 * r, h)]
-    wardrobe.add(body, turned(outside, 40), (0.72, 0.14, 0.13), gloss=0.5)
-    wardrobe.add(
+    visual_builder.add(body, turned(outside, 40), (0.72, 0.14, 0.13), gloss=0.5)
+    visual_builder.add(
         body,
         joined([turned(_smooth(np.array(inside)), 40), turned(rim, 40)]),
         (0.93, 0.88, 0.80),
@@ -283,7 +287,7 @@ def _bowl(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
     )
 
 
-def _mug(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _mug(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     r, h = kind.size[0], kind.size[1]
     outside = [
         (1e-4, -h),
@@ -294,25 +298,25 @@ def _mug(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
         (0.84 * r, 0.12 * h - h),
         (1e-4, 0.12 * h - h),
     ]
-    wardrobe.add(body, turned(outside, 36, is_smooth=False), (0.78, 0.16, 0.13), gloss=0.5)
+    visual_builder.add(body, turned(outside, 36, is_smooth=False), (0.78, 0.16, 0.13), gloss=0.5)
     turn = np.linspace(-1.35, 1.35, 13)
     handle = np.stack(
         [0.86 * r + 0.72 * r * np.cos(turn), 0 * turn, 0.72 * h * np.sin(turn)], axis=1
     )
-    wardrobe.add(body, tube(handle, 0.13 * r, 10), (0.78, 0.16, 0.13), gloss=0.5)
+    visual_builder.add(body, tube(handle, 0.13 * r, 10), (0.78, 0.16, 0.13), gloss=0.5)
 
 
-def _sponge(wardrobe: Wardrobe, body: int, kind: ObjectKind) -> None:
+def _sponge(visual_builder: VisualBuilder, body: int, kind: ObjectKind) -> None:
     x, y, z = kind.size
-    texture = wardrobe.texture("cloth", prints.cloth)
-    wardrobe.add(
+    texture = visual_builder.texture("cloth", prints.cloth)
+    visual_builder.add(
         body,
         rounded_box((x, y, 0.66 * z), 0.004, 0.1),
         (0.95, 0.80, 0.22),
         texture=texture,
         pos=(0, 0, -0.34 * z),
     )
-    wardrobe.add(
+    visual_builder.add(
         body,
         rounded_box((x, y, 0.34 * z), 0.002, 0.05),
         (0.18, 0.45, 0.22),
@@ -353,7 +357,7 @@ _LEMON = [
     (0.0, 1.32),
 ]
 _BERRY = [(0.0, -1.0), (0.3, -0.85), (0.72, -0.1), (0.92, 0.5), (0.7, 0.85), (0.0, 0.9)]
-_OTHERS: dict[str, Dress] = {
+_OTHERS: dict[str, AddVisual] = {
     "011_banana": _banana,
     "012_strawberry": _fruit(_BERRY, (0.86, 0.10, 0.12), leafy=True, texture="seeds"),
     "013_apple": _fruit(_APPLE, (0.75, 0.10, 0.10)),

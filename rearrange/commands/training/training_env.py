@@ -20,50 +20,48 @@ from rearrange.ver.workers.pool import PoolCfg
 TAIL_BYTES = 65536  # of metrics.jsonl, whose lines have some 2 kB
 
 
-class Subject(NamedTuple):
+class TrainingEnv(NamedTuple):
     """What is trained in."""
 
     env_id: str
     kwargs: dict[str, Any]
     short_name: str  # in the name of the run's folder
-    elsewhere: OtherEnvs | None = None  # the environments of another Python
+    remote_envs: OtherEnvs | None = None  # the environments of another Python
 
     @property
     def known_id(self) -> str:
         """The id as registered, without its module; another Python's as it was given."""
-        return find_id(self.env_id) if self.elsewhere is None else self.env_id
+        return find_id(self.env_id) if self.remote_envs is None else self.env_id
 
 
-def what_to_train(settings: AnyRunCfg) -> Subject:
+def training_env_of(settings: AnyRunCfg) -> TrainingEnv:
     """The environment, and what it is made with."""
     if not isinstance(settings, TrainSkillCfg):
         short_name = settings.env.rpartition(":")[2].rpartition("/")[2]
-        return Subject(
+        return TrainingEnv(
             settings.env, settings.env_kwargs, short_name,
-            environments_elsewhere(settings.env, settings.env_kwargs, settings.workers),
+            remote_environments(settings.env, settings.env_kwargs, settings.workers),
         )  # fmt: skip
     kwargs = {
         "camera_size": settings.camera_size or settings.policy.encoder.image_size,
         "action_space": settings.action_space,
         "observation_delay": settings.observation_delay,
     }
-    return Subject(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
+    return TrainingEnv(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
 
 
-def environments_elsewhere(
-    env_id: str, kwargs: dict[str, Any], workers: PoolCfg
-) -> OtherEnvs | None:
+def remote_environments(env_id: str, kwargs: dict[str, Any], workers: PoolCfg) -> OtherEnvs | None:
     """Those of the Python that `workers` names. Raises UserError if it is not there."""
     if workers.python is None:
         return None
     return OtherEnvs(find_python(workers.python), env_id, kwargs, workers.start_timeout_s)
 
 
-def run_folder(settings: RunCfg, subject: Subject) -> Path:
+def run_folder(settings: RunCfg, training_env: TrainingEnv) -> Path:
     """`run_dir`, or else a name from what is trained, so that the same command finds it again."""
     if settings.run_dir is not None:
         return Path(settings.run_dir).expanduser()
-    return Path("runs") / f"{subject.short_name}-{settings.mode}-{settings.seed}"
+    return Path("runs") / f"{training_env.short_name}-{settings.mode}-{settings.seed}"
 
 
 def stages_folder(preset: str, seed: int) -> Path:
@@ -107,7 +105,7 @@ def newest_metrics(run_dir: Path) -> dict[str, Any]:
     return {}
 
 
-def save_config(settings: RunCfg, subject: Subject, run_dir: Path) -> None:
+def save_config(settings: RunCfg, training_env: TrainingEnv, run_dir: Path) -> None:
     """Writes config.yaml: all settings, with `env` for skills too."""
     from omegaconf import OmegaConf
 
@@ -115,7 +113,7 @@ def save_config(settings: RunCfg, subject: Subject, run_dir: Path) -> None:
     values = OmegaConf.to_container(OmegaConf.structured(settings))
     settings.given = given
     assert isinstance(values, dict)
-    values = {"env": subject.env_id} | values | {"run_dir": str(run_dir)}
+    values = {"env": training_env.env_id} | values | {"run_dir": str(run_dir)}
     del values["given"]
     try:
         run_dir.mkdir(parents=True, exist_ok=True)

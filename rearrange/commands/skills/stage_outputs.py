@@ -19,7 +19,7 @@ from rearrange.commands.skills.runner import Task
 from rearrange.commands.training.export import export
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.errors import UserError
-from rearrange.eval.kept import EPISODES_FILE
+from rearrange.eval.episode_store import EPISODES_FILE
 from rearrange.skills.deployed.skill_files import read_skill
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import commit, num_cores
@@ -83,7 +83,7 @@ def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
         )
     return {
         "recipe": f"train-skills preset={cfg.preset}",
-        "words": list(cfg.passed_on),
+        "words": list(cfg.forwarded),
         "seed": cfg.seed,
         "stages": stages,
         "version": __version__,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
 
-class Crew:
+class ThreadPool:
     """So many threads, the caller's among them: a crew of one starts none."""
 
     def __init__(self, num_threads: int) -> None:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from rearrange.commands.training.subject import Subject
+from rearrange.commands.training.training_env import TrainingEnv
 
 
 def table(summary: dict[str, Any], run_dir: Path) -> str:
@@ -25,21 +25,21 @@ def table(summary: dict[str, Any], run_dir: Path) -> str:
     return "\n".join(f"{name:<10}{value}" for name, value in rows.items())
 
 
-def what_next(subject: Subject, summary: dict[str, Any], run_dir: Path) -> str:
+def what_next(training_env: TrainingEnv, summary: dict[str, Any], run_dir: Path) -> str:
     """Commands that a run is for, each to be typed as it stands."""
     best = summary["best"]
     run = best["checkpoint"] if best is not None else str(run_dir)
-    name = Path(subject.short_name).name
+    name = Path(training_env.short_name).name
     commands = {
         "curves": ["plot", str(run_dir), f"output={run_dir / 'curves.png'}"],
         "how good": ["evaluate", f"run={run}", "num_episodes=100"],
         "keep it": ["export-skill", f"run={run}", f"output={run_dir / name}.safetensors"],
     }
-    if subject.elsewhere is not None:
+    if training_env.remote_envs is not None:
         del commands["how good"]  # evaluated in this Python
-    elif ":" in subject.env_id:  # files import nothing: whose module it is must be typed
+    elif ":" in training_env.env_id:  # files import nothing: whose module it is must be typed
         for what in ("how good", "keep it"):
-            commands[what].append(f"env={subject.env_id}")
+            commands[what].append(f"env={training_env.env_id}")
     lines = [f"{what:<10}rearrange {shlex.join(arguments)}" for what, arguments in commands.items()]
     lines.append(f"{'live':<10}tensorboard --logdir {shlex.quote(str(run_dir / 'tensorboard'))}")
     return "\n".join(["", *lines])

@@ -14,8 +14,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from rearrange.eval.look.meshes import about, flat_shaded, joined, moved, turned
-from rearrange.eval.look.wardrobe import Colour, Wardrobe
+from rearrange.eval.visuals.meshes import about, flat_shaded, joined, moved, turned
+from rearrange.eval.visuals.visual_builder import Colour, VisualBuilder
 from rearrange.sim.pictures.triangles import Mesh
 from rearrange.sim.robot import fetch
 
@@ -59,7 +59,7 @@ _MESHES: tuple[
 )
 
 
-def dress_robot(wardrobe: Wardrobe, model: mujoco.MjModel) -> list[int]:
+def add_robot(visual_builder: VisualBuilder, model: mujoco.MjModel) -> list[int]:
     """Puts Fetch's meshes on; the geoms they replace: none, and one line said, without them."""
     folder = mesh_folder()
     if folder is None:
@@ -68,12 +68,12 @@ def dress_robot(wardrobe: Wardrobe, model: mujoco.MjModel) -> list[int]:
     for file, body, pos, turn, rgb in _MESHES:
         mesh = _load(folder / f"{file}.stl")
         how = {} if turn is None else {"turn": about(*turn)}
-        wardrobe.add(model.body(body).id, mesh, rgb, pos=pos, gloss=0.35, **how)
+        visual_builder.add(model.body(body).id, mesh, rgb, pos=pos, gloss=0.35, **how)
     hand = model.body("gripper_link").id
     for side in (-1.0, 1.0):
-        wardrobe.box(hand, (-0.005, side * 0.022, 0), (0.032, 0.007, 0.0135), DARK, 0.004)
-    wardrobe.add(hand, _suction_tip(), RUBBER, gloss=0.3)
-    wardrobe.add(hand, _suction_mount(), (0.72, 0.74, 0.77), gloss=0.8)
+        visual_builder.box(hand, (-0.005, side * 0.022, 0), (0.032, 0.007, 0.0135), DARK, 0.004)
+    visual_builder.add(hand, _suction_tip(), RUBBER, gloss=0.3)
+    visual_builder.add(hand, _suction_mount(), (0.72, 0.74, 0.77), gloss=0.8)
     base = model.body("base_link").id
     robot = np.flatnonzero(model.body_rootid == base)
     return [int(g) for g in np.flatnonzero(np.isin(model.geom_bodyid, robot))]
