@@ -13,6 +13,7 @@ from rearrange.configs.benches import (
     DoctorCfg,
 )
 from rearrange.configs.collecting import CollectCfg, VerifyCfg
+from rearrange.configs.exchange import ExportHomesCfg
 from rearrange.configs.schema import (
     CompareCfg,
     EpisodesCfg,
@@ -39,6 +40,7 @@ _CONFIGS: dict[str, type] = {
     "plan": PlanCfg,
     "episodes": EpisodesCfg,
     "homes": HomesCfg,
+    "export-homes": ExportHomesCfg,
     "export-skill": ExportSkillCfg,
     "train-skills": TrainSkillsCfg,
     "launch": LaunchCfg,

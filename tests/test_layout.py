@@ -20,7 +20,7 @@ ROOMS = (
     "rearrange.errors", "rearrange.system", "rearrange.workloads",
     "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.homes", "rearrange.sim.pictures",
     "rearrange.sim",
-    "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks",
+    "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks", "rearrange.habitat",
     "rearrange.ver.ranks", "rearrange.ver.workers", "rearrange.ver.bridge",
     "rearrange.ver.rollout", "rearrange.ver.batched", "rearrange.ver.update", "rearrange.ver.sapg",
     "rearrange.ver.run", "rearrange.ver",
@@ -37,7 +37,7 @@ ROOMS = (
     "rearrange.eval.benchmarks.chaos", "rearrange.eval.benchmarks.soak",
     "rearrange.eval.benchmarks.campaigns", "rearrange.eval.benchmarks.staggered",
     "rearrange.commands", "rearrange.commands.results", "rearrange.commands.training",
-    "rearrange.commands.skills", "rearrange",
+    "rearrange.commands.skills", "rearrange.commands.exchange", "rearrange",
 )  # fmt: skip
 # Some know less than their place in the list would let them: what they may use, beside the ground.
 GROUND = {"rearrange.errors", "rearrange.system"}

@@ -1,0 +1,39 @@
+"""Settings of the verbs that trade homes and episodes with other simulators."""
+
+from dataclasses import dataclass, field
+
+from rearrange.configs.checks import MISSING
+from rearrange.configs.checks import check as _check
+
+_FORMATS = ("habitat",)
+_TASKS = (
+    "rearrange_easy", "tidy_house", "prepare_groceries", "set_table", "open_drawer", "open_fridge",
+)  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class ExportHomesCfg:
+    output: str = MISSING
+    """The folder: new, empty, or of an earlier export, to which this one is added."""
+    format: str = "habitat"  # noqa: A003
+    """habitat: a data set that stock habitat-lab loads when it is started in the folder."""
+    homes: str = "hab"
+    """HAB's apartments; other homes cannot be exported yet."""
+    split: str = "val"
+    """Of HAB's apartments: train, val or test; all of a split are written."""
+    tasks: list[str] = field(default_factory=lambda: list(_TASKS))
+    """Whose episodes, with commas; by default what habitat-lab's skills and HAB's tasks need."""
+    num_episodes: int = 100
+    """Of each task."""
+    seed: int = 0
+    """Of the episodes."""
+
+    def __post_init__(self) -> None:
+        is_known = self.format in _FORMATS
+        _check(is_known, f"format must be one of {', '.join(_FORMATS)}, got {self.format}")
+        _check(self.homes == "hab", f"export-homes takes homes=hab alone, got {self.homes}")
+        _check(bool(self.tasks), "tasks must name at least one")
+        _check(len({*self.tasks}) == len(self.tasks), "tasks must not name anything twice")
+        for name, low in (("num_episodes", 1), ("seed", 0)):
+            value = getattr(self, name)
+            _check(value >= low, f"{name} must be at least {low}, got {value}")

@@ -1,0 +1,1 @@
+"""The console's verbs for homes and episodes of other simulators."""

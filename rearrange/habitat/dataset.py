@@ -1,0 +1,173 @@
+"""A folder in which stock habitat-lab finds our homes, robot and episodes under its own paths.
+
+    DIR/export.json                                          what was exported
+    DIR/data/default.physics_config.json
+    DIR/data/replica_cad/replicaCAD.scene_dataset_config.json
+                        /stages, objects                     GLB
+                        /configs/stages, objects, scenes     JSON
+                        /urdf/kitchen_counter, fridge        URDF and ao_config.json
+    DIR/data/objects/ycb/configs, meshes                     the loose objects
+    DIR/data/robots/hab_fetch/robots/hab_suction.urdf
+    DIR/data/datasets/replica_cad/rearrange/v2/SPLIT/*.json.gz
+
+Every file is written whole, `export.json` last: a folder with it is complete. Another split, or
+more tasks, can be added later; equal settings write equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import rearrange
+from rearrange.errors import UserError
+from rearrange.habitat.articulated import (
+    COUNTER,
+    FRIDGE,
+    articulated_config,
+    counter_robot,
+    fridge_robot,
+)
+from rearrange.habitat.contact import PHYSICS, object_physics
+from rearrange.habitat.episodes import episode_file, file_name
+from rearrange.habitat.fetch_urdf import fetch_robot
+from rearrange.habitat.glb import glb_bytes
+from rearrange.habitat.scenes import (
+    ARTICULATED,
+    body_config,
+    body_name,
+    dataset_config,
+    furniture_config,
+    scene_instance,
+    stage_config,
+    stage_name,
+    stage_solids,
+    template_name,
+)
+from rearrange.habitat.solids import solid_of_kind, solids_of_boxes
+from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.objects import KINDS, YCB_KINDS
+from rearrange.sim.homes.layout import HAB, layout_ids, make_layout
+from rearrange.system.checked_json import strict_json
+from rearrange.system.files import read_whole_file
+from rearrange.system.outputs import atomic_write_bytes, prepare_folder
+from rearrange.tasks.episodes.files import load_episode
+
+SUMMARY, FORMAT = "export.json", "habitat"
+HOMES = "data/replica_cad"
+OBJECTS = "data/objects/ycb"
+ROBOT = "data/robots/hab_fetch/robots/hab_suction.urdf"
+DATASET = f"{HOMES}/replicaCAD.scene_dataset_config.json"
+EPISODES = "data/datasets/replica_cad/rearrange/v2"
+_MOST_SUMMARY = 2**20  # bytes
+
+
+def export(
+    folder: Path,
+    split: str,
+    tasks: Sequence[str],
+    num_episodes: int,
+    seed: int = 0,
+    show: Callable[[range], Iterable[int]] = iter,
+) -> dict[str, Any]:
+    """Writes homes, robot and objects of a split and episodes of tasks; gives the summary.
+
+    Args:
+        show: wraps the numbers of a task's episodes, to tell how far it is.
+
+    Raises UserError for a folder that holds something else, or cannot be written.
+    """
+    before = earlier_export(folder)
+    prepare_folder(folder)
+    kinds = set(YCB_KINDS)
+    written: dict[str, int] = {}
+    for task in tasks:
+        indices = show(range(num_episodes))
+        episodes = [load_episode(task, split, seed, index) for index in indices]
+        kinds |= {placement.kind for spec in episodes for placement in spec.scene.objects}
+        _write(folder, f"{EPISODES}/{split}/{file_name(task)}", episode_file(episodes))
+        written[file_name(task)] = len(episodes)
+    for path, content in home_files(split):
+        _write(folder, path, content)
+    for path, content in object_files(sorted(kinds)):
+        _write(folder, path, content)
+    _write(folder, ROBOT, fetch_robot().text().encode())
+    _write(folder, "data/default.physics_config.json", _json(PHYSICS))
+    splits = dict(before.get("splits", {}))
+    episodes_of = dict(splits.get(split, {}).get("episodes", {})) | written
+    splits[split] = {"homes": len(layout_ids(split)), "seed": seed, "episodes": episodes_of}
+    summary = {"format": FORMAT, "rearrange": rearrange.__version__, "splits": splits}
+    _write(folder, SUMMARY, _json(summary))
+    return summary
+
+
+def earlier_export(folder: Path) -> dict[str, Any]:
+    """The summary of an export that lies in a folder; empty where there is none.
+
+    Raises UserError for a folder that holds something else.
+    """
+    path = folder / SUMMARY
+    if not path.exists():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UserError(
+                f"output must be a new or empty folder, or one of an earlier export: {folder} "
+                f"holds files and no {SUMMARY}"
+            )
+        return {}
+    try:
+        summary = strict_json(read_whole_file(path, _MOST_SUMMARY).decode())
+    except ValueError as error:
+        raise UserError(f"{path} must be what an export wrote, but it is no JSON") from error
+    is_ours = isinstance(summary, dict) and summary.get("format") == FORMAT
+    splits = summary.get("splits") if is_ours else None
+    if not isinstance(splits, dict) or not all(isinstance(part, dict) for part in splits.values()):
+        raise UserError(f"{path} must be what an export wrote, got something else")
+    if any(not isinstance(part.get("episodes", {}), dict) for part in splits.values()):
+        raise UserError(f"{path} must be what an export wrote, got something else")
+    return summary
+
+
+def home_files(split: str) -> Iterator[tuple[str, bytes]]:
+    """Path below the folder, and content, of all files of a split's apartments."""
+    stages: set[str] = set()
+    layout = make_layout(layout_ids(split, HAB)[0])
+    for name in layout_ids(split, HAB):
+        layout = make_layout(name)
+        yield f"{HOMES}/configs/scenes/{name}.scene_instance.json", _json(scene_instance(layout))
+        stage = stage_name(layout)
+        if stage not in stages:
+            stages.add(stage)
+            yield f"{HOMES}/configs/stages/{stage}.stage_config.json", _json(stage_config(stage))
+            for end, has_ceiling in (("", False), ("_collision", True)):
+                content = glb_bytes(stage_solids(layout, has_ceiling))
+                yield f"{HOMES}/stages/{stage}{end}.glb", content
+    for name, piece in fur.PIECES.items():  # those of all of HAB's homes
+        is_body = name in ARTICULATED
+        template = body_name(name) if is_body else template_name(name)
+        config = body_config(template) if is_body else furniture_config(template, piece)
+        yield f"{HOMES}/configs/objects/{template}.object_config.json", _json(config)
+        yield f"{HOMES}/objects/{template}.glb", glb_bytes(solids_of_boxes(piece.boxes))
+    for name, robot in ((COUNTER, counter_robot(layout)), (FRIDGE, fridge_robot(layout))):
+        yield f"{HOMES}/urdf/{name}/{name}.urdf", robot.text().encode()
+        config = articulated_config(name, layout)
+        yield f"{HOMES}/urdf/{name}/{name}.ao_config.json", _json(config)
+    yield DATASET, _json(dataset_config())
+
+
+def object_files(kinds: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Path below the folder, and content, of the files of loose objects."""
+    for name in kinds:
+        mesh = f"../meshes/{name}.glb"
+        config = {"render_asset": mesh, "collision_asset": mesh} | object_physics(KINDS[name])
+        yield f"{OBJECTS}/configs/{name}.object_config.json", _json(config)
+        yield f"{OBJECTS}/meshes/{name}.glb", glb_bytes([solid_of_kind(KINDS[name])])
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _write(folder: Path, path: str, content: bytes) -> None:
+    atomic_write_bytes(folder / path, content)

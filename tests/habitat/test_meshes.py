@@ -1,0 +1,132 @@
+"""What is written as GLB is, read by trimesh, what collides in MuJoCo."""
+
+import numpy as np
+import pytest
+
+from rearrange.habitat.glb import glb_bytes
+from rearrange.habitat.solids import Solid, box, cylinder, solid_of_kind, sphere
+from rearrange.sim.home.objects import KINDS
+from tests.habitat.conftest import HOME, geom_corners, read_json, z_up
+
+trimesh = pytest.importorskip("trimesh", reason="trimesh, of the extra dev, is not installed")
+
+
+def loaded(path):
+    return trimesh.load(path, file_type="glb")
+
+
+def is_convex(mesh):
+    """No vertex lies before the plane of a triangle."""
+    corners = mesh.vertices[mesh.faces]
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    heights = across @ mesh.vertices.T - np.sum(across * corners[:, 0], axis=1)[:, None]
+    return heights.max() < 1e-6
+
+
+def is_closed(mesh):
+    """Every edge between two points is walked once in each direction."""
+    _, points = np.unique(mesh.vertices.round(7), axis=0, return_inverse=True)
+    faces = points.ravel()[mesh.faces]
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    there = {tuple(edge) for edge in edges.tolist()}
+    return len(there) == len(edges) and there == {(b, a) for a, b in there}
+
+
+def placed(scene_object, mesh):
+    """World corners, z up, of a mesh that a scene_instance.json places."""
+    x, y, z = scene_object["translation"]
+    turn = trimesh.transformations.quaternion_matrix(scene_object["rotation"])
+    turn[:3, 3] = x, y, z
+    return z_up(trimesh.transformations.transform_points(mesh.vertices, turn))
+
+
+def test_furniture_stands_where_mujoco_has_it(exported, home):
+    _, model, data = home
+    replica = exported / "data/replica_cad"
+    scene = read_json(replica / f"configs/scenes/{HOME}.scene_instance.json")
+    names = {"rearrange_counter_body": "counter", "rearrange_fridge_body": "fridge"}
+    handles = {"frl_apartment_table_01": "table_01", "frl_apartment_table_02": "table_02",
+               "frl_apartment_tvstand": "tvstand", "frl_apartment_sofa": "sofa",
+               "frl_apartment_chair_01": "chair_0"}  # fmt: skip
+    seen = set()
+    for instance in scene["object_instances"]:
+        template = instance["template_name"]
+        piece = (names | handles).get(template, template.removeprefix("rearrange_"))
+        seen.add(piece)
+        config = read_json(replica / f"configs/objects/{template}.object_config.json")
+        parts = loaded((replica / "configs/objects" / config["render_asset"]).resolve()).geometry
+        assert instance["motion_type"] == "STATIC"
+        for name, mesh in parts.items():
+            own = placed(instance, mesh)
+            theirs = geom_corners(model, data, f"{piece}_{int(name[5:]):02d}")
+            np.testing.assert_allclose(own.min(axis=0), theirs.min(axis=0), atol=1e-5)
+            np.testing.assert_allclose(own.max(axis=0), theirs.max(axis=0), atol=1e-5)
+            assert is_convex(mesh)
+    assert len(seen) == 14
+
+
+def test_stage_has_the_walls_and_a_ceiling_that_is_not_drawn(exported, home):
+    layout, model, data = home
+    replica = exported / "data/replica_cad"
+    scene = read_json(replica / f"configs/scenes/{HOME}.scene_instance.json")
+    name = scene["stage_instance"]["template_name"]
+    config = read_json(replica / f"configs/stages/{name}.stage_config.json")
+    drawn = loaded((replica / "configs/stages" / config["render_asset"]).resolve()).geometry
+    solid = loaded((replica / "configs/stages" / config["collision_asset"]).resolve()).geometry
+    floor, *walls = drawn.values()
+    assert z_up(floor.vertices)[:, 2].max() == 0.0
+    assert len(walls) == len(layout.walls)
+    for i, wall in enumerate(walls):
+        theirs = geom_corners(model, data, f"wall_{i:02d}")
+        np.testing.assert_allclose(z_up(wall.vertices).min(axis=0), theirs.min(axis=0), atol=1e-5)
+        np.testing.assert_allclose(z_up(wall.vertices).max(axis=0), theirs.max(axis=0), atol=1e-5)
+    (ceiling,) = [m for m in solid.values() if z_up(m.vertices)[:, 2].min() > 2.0]
+    assert len(solid) == len(drawn) + 1
+    x0, y0, x1, y1 = layout.bounds
+    low, high = z_up(ceiling.vertices).min(axis=0), z_up(ceiling.vertices).max(axis=0)
+    assert low[0] <= x0 and low[1] <= y0 and high[0] >= x1 and high[1] >= y1
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_loose_objects_have_their_size_and_point_outwards(kind, tmp_path):
+    path = tmp_path / "it.glb"
+    path.write_bytes(glb_bytes([solid_of_kind(kind)]))
+    (mesh,) = loaded(path).geometry.values()
+    a, b, c = kind.size
+    half, volume = {
+        "box": ((a, b, c), 8 * a * b * c),
+        "cylinder": ((a, a, b), np.pi * a * a * 2 * b),
+        "sphere": ((a, a, a), 4 / 3 * np.pi * a**3),
+    }[kind.shape]
+    np.testing.assert_allclose(z_up(mesh.vertices).max(axis=0), half, atol=1e-6)
+    np.testing.assert_allclose(z_up(mesh.vertices).min(axis=0), np.negative(half), atol=1e-6)
+    corners = mesh.vertices[mesh.faces]
+    found = np.linalg.det(corners).sum() / 6
+    assert found == pytest.approx(volume, rel=0.02)  # positive: triangles face outwards
+    assert is_closed(mesh) and is_convex(mesh)
+
+
+def test_normals_are_those_of_the_faces():
+    for solid in (box((1, 2, 3), (0.1, 0.2, 0.3), (1, 0, 0)), cylinder(0.2, 0.3, (1, 0, 0)),
+                  sphere(0.5, (1, 0, 0))):  # fmt: skip
+        corners = solid.vertices[solid.triangles]
+        faces = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        faces /= np.linalg.norm(faces, axis=1, keepdims=True)
+        cosines = np.einsum("tk,tvk->tv", faces, solid.normals[solid.triangles])
+        assert cosines.min() > 0.95  # a vertex of the sphere stands for its neighbours' mean
+
+
+def test_colours_are_kept(tmp_path):
+    path = tmp_path / "it.glb"
+    half = (0.1, 0.1, 0.1)
+    path.write_bytes(glb_bytes([box((0, 0, 0), half, (1, 0, 0)), box((1, 0, 0), half, (0, 0, 1))]))
+    first, second = loaded(path).geometry.values()
+    assert list(first.visual.material.baseColorFactor) == [255, 0, 0, 255]
+    assert list(second.visual.material.baseColorFactor) == [0, 0, 255, 255]
+
+
+def test_a_solid_of_too_many_vertices_is_refused():
+    many = np.zeros((70_000, 3))
+    with pytest.raises(ValueError, match="65536"):
+        glb_bytes([Solid(many, many, np.zeros((1, 3), int), (1, 0, 0))])
