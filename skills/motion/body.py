@@ -155,6 +155,20 @@ class Body:
             yield self.action(row, (speed, turn))
         return "the base is blocked"
 
+    def dock(self, pose: tuple[float, float, float]) -> Program:
+        """Corrects heading and place along it to half a centimetre; not the place beside it."""
+        hold = self.sim.arm_target.copy()
+        x, y, yaw = pose
+        for _ in range(45):
+            bx, by, byaw = self.sim.base_pose
+            ahead = float((x - bx) * np.cos(byaw) + (y - by) * np.sin(byaw))
+            turn = wrapped(yaw - byaw)
+            if abs(ahead) < 0.005 and abs(turn) < 0.008:
+                return None
+            speeds = 2.5 * ahead / fetch.MAX_BASE_SPEED, 2.5 * turn / fetch.MAX_BASE_TURN
+            yield self.action(hold, np.clip(speeds, -0.3, 0.3))
+        return None
+
 
 def near(world: Obstacles, base, reach: float = 1.9) -> Obstacles:
     """Obstacles of the world frame that the arm could touch from a base pose, in the base frame."""

@@ -61,7 +61,7 @@ class Journey:
     back: float  # m straight back before the way
     way: Way
     motion: ArmMotion
-    delay: int  # control steps before the arm starts
+    delay: int  # control steps of the way before the arm starts
     steps: int  # control steps that it takes, as predicted
 
 
@@ -79,11 +79,13 @@ def plan_journey(
     """
     motions = [*motions, ArmMotion(NO_ROWS, False)]
     for back in BACKS:
-        for poses, way in _ways(body, plan, goal, yaw, back, world):
+        for backing, poses, way in _ways(body, plan, goal, yaw, back, world):
+            all_poses, first = np.concatenate([backing, poses]), len(backing)
             for motion in motions:
                 for delay in _delays(len(poses), len(motion.rows)):
-                    if is_clear(body, poses, motion.rows, delay, world):
-                        steps = max(len(poses), delay + len(motion.rows))
+                    # The arm begins on the way proper, however long backing off takes.
+                    if is_clear(body, all_poses, motion.rows, first + delay, world):
+                        steps = first + max(len(poses), delay + len(motion.rows))
                         return Journey(back, way, motion, delay, steps)
     return None
 
@@ -105,7 +107,10 @@ def _delays(num_poses: int, num_rows: int) -> list[int]:
 
 
 def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
-    """Predicted base poses [T, 3] and ways: direct, minding the arm, with room to turn."""
+    """Predicted base poses of backing off [B, 3] and of a way [T, 3], and the way.
+
+    Ways are direct, minding the arm, or with room to turn.
+    """
     x, y, heading = body.sim.base_pose
     start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
     backing = (
@@ -119,7 +124,7 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
     if path is None:
         return
     direct = Way(rounded(path, plan), yaw)
-    yield np.concatenate([backing, predict(start, direct)]), direct
+    yield backing, predict(start, direct), direct
     if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
         return
     others = []
@@ -139,9 +144,9 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
         poses = plan_route(plan, overhead, footprint, start, (float(goal[0]), float(goal[1])), yaw)
         if poses is not None:
             others.append(Way(poses))
-    predicted = [np.concatenate([backing, predict(start, way)]) for way in others]
+    predicted = [predict(start, way) for way in others]
     for i in sorted(range(len(others)), key=lambda i: len(predicted[i])):
-        yield predicted[i], others[i]
+        yield backing, predicted[i], others[i]
 
 
 def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rearrange.sim.home.house import is_cut_off
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.body import ARM_MARGIN, Body, near, world_to_base_axes
@@ -122,14 +123,22 @@ def plan_reach(
                     continue
                 bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
                 way = float(field[iy, ix])
-                for side in SIDES:
-                    yaw = wrapped(bearing - side)
+                yaws = [wrapped(bearing - side) for side in SIDES]
+                # Where it stands already, it can stay as it is: no drive ends that exactly.
+                if (x, y) == here[:2] and abs(wrapped(bearing - here[2])) < SIDES[1]:
+                    yaws.append(here[2])
+                for yaw in yaws:
                     steps = STEPS_PER_METRE * (way + hand.penalty) + _turning(here, x, y, yaw)
                     candidates.append((steps, len(candidates), x, y, yaw, hand))
     candidates.sort(key=lambda c: c[:2])
     held, now = body.held_spheres(), body.sim.arm_target
-    found = []
-    for steps, number, x, y, yaw, hand in candidates[:MAX_CANDIDATES]:
+    found, tried, walls = [], 0, body.sim.layout.walls
+    for steps, number, x, y, yaw, hand in candidates:
+        if tried >= MAX_CANDIDATES:
+            break
+        if is_cut_off(np.array([[x, y]]), hand.pos, walls)[0]:
+            continue
+        tried += 1
         base = (x, y, yaw)
         postures = find_postures(base, hand, touchable, held, pre_offset, pre_distance, now)
         if postures is None:
@@ -210,8 +219,9 @@ def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | N
         back = math.hypot(base[0] - reach.ready_base[0], base[1] - reach.ready_base[1])
         steps = journey.steps + STEPS_PER_ARM_RADIAN * lower + 60.0 * back
         steps += STEPS_PER_METRE * hand.penalty
-        if not journey.motion.is_ready:
-            steps += STEPS_PER_ARM_RADIAN * float(np.abs(postures[0] - body.sim.arm_target).max())
+        if not journey.motion.is_ready:  # the rest of the arm's motion comes after the drive
+            ready = min(len(motion.rows) for motion in reach.motions if motion.is_ready)
+            steps += max(ready - len(journey.motion.rows), 0)
         if steps < best_steps:
             best, best_steps = replace(reach, journey=journey), steps
         plans += 1

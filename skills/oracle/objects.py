@@ -182,6 +182,8 @@ def approach(body: Body, reach: ReachPlan) -> Program:
         return failure
     body.phase = "getting the arm ready"
     pre = reach.lower_rows[0]
+    if body.clearance(pre, sim.base_pose, body.world_obstacles()) < HAND_MARGIN:
+        yield from body.dock(reach.ready_base)  # a narrow place: drives end to 3 cm
     if not is_ready and np.abs(sim.arm_target - pre).max() > 0.01:
         failure = yield from body.move_arm(pre)
         if failure is not None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, product
 
 import numpy as np
 
 from rearrange.sim.home.objects import ObjectKind
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.body import Body, near, world_to_base_axes
+from rearrange.skills.motion.collision import min_clearance
+from rearrange.skills.motion.kinematics import straight_line
 from rearrange.skills.motion.motion import time_parametrise
 from rearrange.skills.motion.reach import HandPose, ReachPlan, final_corners, plan_reach
 from rearrange.skills.motion.retreat import back_off, find_reach, let_go, persist, to_rest
 from rearrange.skills.oracle.objects import approach, object_rotation
-from rearrange.skills.skill import Program
+from rearrange.skills.oracle.rehearsal import twin
+from rearrange.skills.skill import ARM, BASE, GRIP, Program
 
 RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
 PLACED = 0.15  # m, hab-spec 4.5
+SAFELY_PLACED = 0.12  # m
+FALL_STEPS = 20  # control steps, until what falls over lies there
 PLACE_TILTS = (0.0, 0.35, 0.7, 1.05, 1.3)  # rad
 
 
@@ -43,12 +49,52 @@ def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Progr
     yield from body.settle(4)
     if sim.held_object != index:
         return "object lost"
+    yield from _make_up_for_fall(body, index, goal)
     yield from let_go(body, 4)
     yield from back_off(body, 0.06)
     failure = yield from to_rest(body)
     if failure is None and not _is_there(sim, index, goal):
         return "not at its place"
     return failure
+
+
+def _make_up_for_fall(body: Body, index: int, goal: np.ndarray) -> Program:
+    """Moves aside what would fall over, if it comes to rest nearer to its goal from there.
+
+    Something tall that is let go aslant may come down more than `PLACED` away, or off the table.
+    """
+    sim = body.sim
+    miss = _miss(body, index, goal, np.empty((0, 7)))
+    if (best := float(np.linalg.norm(miss))) < SAFELY_PLACED:
+        return None
+    local, held = near(body.world_obstacles(), sim.base_pose), body.held_spheres()
+    room = min_clearance(sim.arm_target, local, held) - 0.004
+    chosen = np.empty((0, 7))
+    for share, rise in product((0.5, 1.0, 0.25, -0.5), (0.0, -RELEASE_HEIGHT)):
+        shift = np.array([share * miss[0], share * miss[1], rise])
+        shift_b = world_to_base_axes(sim.base_pose[2]) @ shift
+        line = straight_line(sim.arm_target, sim.ee_pos_b + shift_b, "rotation")
+        if line is None or min((min_clearance(row, local, held) for row in line), default=1) < room:
+            continue
+        rows = time_parametrise(np.concatenate([sim.arm_target[None], line]))
+        left = float(np.linalg.norm(_miss(body, index, goal, rows)))
+        if left < best:
+            best, chosen = left, rows
+        if best < SAFELY_PLACED:
+            break
+    yield from body.follow_arm(chosen)
+    yield from body.settle(4)
+
+
+def _miss(body: Body, index: int, goal: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """From where an object comes to rest to its goal, [3] m: let go after arm rows [T, 7]."""
+    with twin(body.sim) as sim:
+        other = Body(sim)
+        for action in chain(other.follow_arm(rows), other.settle(4)):
+            sim.step(action[ARM], float(action[GRIP]), action[BASE])
+        for _ in range(FALL_STEPS):
+            sim.step(np.zeros(7), -1.0, (0.0, 0.0))
+        return goal - sim.object_pos_w(index)
 
 
 def _is_there(sim: Simulation, index: int, goal: np.ndarray) -> bool:

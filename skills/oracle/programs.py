@@ -35,7 +35,7 @@ def pick(body: Body, episode: EpisodeSpec) -> Program:
 
 def place(body: Body, episode: EpisodeSpec) -> Program:
     target = episode.targets[episode.target_index]
-    return oracle_place.place(body, target.object, np.array(target.goal))
+    return oracle_place.place(body, target.object, np.array(target.goal), give_up=4)
 
 
 def open_container(body: Body, episode: EpisodeSpec) -> Program:

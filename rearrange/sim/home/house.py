@@ -287,6 +287,27 @@ def floor_cells_near(
     )
 
 
+def is_cut_off(points: np.ndarray, target, walls: np.ndarray) -> np.ndarray:
+    """Whether a wall stands between each point [N, 2] and `target` [2 or 3], seen from above: [N].
+
+    An arm does not reach through it, however near the point is. `walls` are those of a `Layout`.
+    """
+    if not len(walls):
+        return np.zeros(len(points), dtype=bool)
+    cos, sin = np.cos(walls[:, 4]), np.sin(walls[:, 4])
+    # In each wall's own frame the part of the segment within its two pairs of sides, from 0 to 1.
+    first, last = np.zeros((len(points), len(walls))), np.ones((len(points), len(walls)))
+    offsets = (np.asarray(points)[:, None] - walls[:, :2], np.asarray(target)[:2] - walls[:, :2])
+    for along, half in (((cos, sin), walls[:, 2]), ((-sin, cos), walls[:, 3])):
+        begin, end = (offset[..., 0] * along[0] + offset[..., 1] * along[1] for offset in offsets)
+        way = end - begin
+        way = np.where(np.abs(way) < 1e-9, 1e-9, way)
+        enters, leaves = (-half - begin) / way, (half - begin) / way
+        first = np.maximum(first, np.minimum(enters, leaves))
+        last = np.minimum(last, np.maximum(enters, leaves))
+    return np.any(first < last, axis=1)
+
+
 @njit(cache=True, nogil=True)
 def _count_near(points, labels, island, bounds, cell, r_min, r_max, enough):
     ny, nx = labels.shape

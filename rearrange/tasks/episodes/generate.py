@@ -250,7 +250,7 @@ def _object_skill(
     """
     draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
-    target, plan = draft.targets[0], draft.placer.plan
+    target, plan, walls = draft.targets[0], draft.placer.plan, draft.layout.walls
     is_drawn = 0.0 < holding_share < 1.0
     holding = rng.random() < holding_share if is_drawn else bool(holding_share)
     point = target.goal if holding else target.start
@@ -264,10 +264,10 @@ def _object_skill(
         return base if distance > 3.0 else None
 
     if task == "navigate" and not draft.is_hab:
-        places = cells_within_way(plan, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
+        places = cells_within_way(plan, walls, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
         if not len(places):
             raise DraftRejected
-    cells = cells_within_way(plan, point, 2.0, MAX_WAY)
+    cells = cells_within_way(plan, walls, point, 2.0, MAX_WAY)
     if reach_share and rng.random() < reach_share:
         away = np.hypot(*(cells - np.asarray(point)[:2]).T)
         cells = cells[(away > WORKING[0]) & (away < WORKING[1])]

@@ -20,6 +20,7 @@ from rearrange.sim.home.house import (
     Receptacle,
     floor_cells_near,
     floor_plan,
+    is_cut_off,
 )
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, ObjectKind
@@ -122,8 +123,11 @@ class Placer:
         return False
 
     def _stands_near(self, x: float, y: float) -> bool:
-        """Whether open doors and drawers leave floor from where the place is reached."""
-        return floor_cells_near(self.plan, np.array([[x, y]]), 0.45, 0.70, enough=6)[0] == 6
+        """Whether doors, drawers and walls leave floor from where the place is reached."""
+        if floor_cells_near(self.plan, np.array([[x, y]]), 0.45, 0.70, enough=6)[0] < 6:
+            return False
+        stands = self.plan.free_cells_near(x, y, 0.45, 0.70)
+        return int((~is_cut_off(stands, (x, y), self.layout.walls)).sum()) >= 6
 
     def _shifted(self, receptacle: Receptacle, x: float, y: float) -> tuple[float, float]:
         """An open drawer carries what lies in it."""
@@ -156,13 +160,14 @@ def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, fl
 
 
 def cells_within_way(
-    plan: FloorPlan, point, radius: float, way: float, nearest: float = 0.0
+    plan: FloorPlan, walls: np.ndarray, point, radius: float, way: float, nearest: float = 0.0
 ) -> np.ndarray:
     """Free cells [N, 2] from `nearest` to `radius` from `point`.
 
-    At most `way`, m, to drive from where the point is reached.
+    At most `way`, m, to drive from where the point is reached: not through one of the `walls`.
     """
     stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
+    stands = stands[~is_cut_off(stands, point, walls)]
     if not len(stands):
         return stands
     stand = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]

@@ -1,5 +1,7 @@
 """Journeys: what was found clear stays clear in MuJoCo, and goes where it was said to go."""
 
+import math
+
 import mujoco
 import numpy as np
 import pytest
@@ -180,3 +182,18 @@ def test_the_footprint_of_an_arm_that_holds_something_is_wider(sim):
     alone = arm_footprint(sim.arm_target)
     with_it = arm_footprint(sim.arm_target, body.held_spheres())
     assert len(with_it.circles) > len(alone.circles)
+
+
+def test_docking_ends_within_half_a_centimetre_along_the_heading(sim):
+    """A drive ends up to 3 cm off; what lies beside the base is left as it is."""
+    start(sim, 0)
+    x, y, yaw = sim.base_pose
+    wanted = (x + 0.02 * math.cos(yaw), y + 0.02 * math.sin(yaw), yaw + 0.025)
+    for action in Body(sim).dock(wanted):
+        sim.step(action[:7], action[7], action[8:10])
+    for _ in range(10):
+        sim.step(np.zeros(7), -1.0, (0.0, 0.0))
+    bx, by, byaw = sim.base_pose
+    ahead = (wanted[0] - bx) * math.cos(yaw) + (wanted[1] - by) * math.sin(yaw)
+    assert abs(ahead) < 0.006
+    assert abs(wanted[2] - byaw) < 0.01
