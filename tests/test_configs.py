@@ -213,8 +213,8 @@ def test_words_become_typed_values():
         ("train", [*A, "batched.num_threads=2"], "batched.NAME settings are for mode=batched"),
         (
             "train",
-            [*A, "mode=batched", "batched.how=cut"],
-            "batched.num_groups, has_gates and how are for start",
+            [*A, "mode=batched", "stagger.how=cut"],
+            "stagger.NAME settings are for start_mode=staggered, got start_mode=off",
         ),
         ("train", [*A, "scheme=serial", "mode=async"], "serial=true runs ver, nover and ddppo"),
         ("evaluate", ["scheme=ranks"], "scheme must be local or ray, got ranks"),

@@ -33,7 +33,7 @@ from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.batched.pool import BatchedPool, MakeEnvs
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import tracker_of
+from rearrange.ver.batched.start_cfg import tracker_of, staggered_worker_cfg
 from rearrange.ver.rank_sync import RankSync
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken
@@ -58,7 +58,7 @@ from rearrange.ver.sapg.sapg_learner import SAPG
 from rearrange.ver.trainer_cfg import ALONE_MODES, MODES, TrainerCfg
 from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, UpdateContext
 from rearrange.ver.update.schedules import SCHEDULES
-from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
+from rearrange.ver.workers.environment_worker import STAGGERED, MakeEnv, WorkerCfg
 from rearrange.ver.workers.first_step import try_environment
 from rearrange.ver.workers.pool import SerialPool, WorkerPool
 from rearrange.ver.workers.shared_memory import SlotLayout
@@ -340,9 +340,11 @@ class Trainer:
             self.ranks.rank * cfg.num_envs, cfg.repeat_failed, failed_resets(self.records.resumed),
             self.steps // (cfg.num_envs * self.ranks.world_size),
         )  # fmt: skip
-        is_fresh = self.records.resumed is None
+        worker_cfg = staggered_worker_cfg(worker_cfg, cfg.stagger, cfg.num_envs, cfg.num_steps)
+        # Staggered ones are apart again, as all begin new episodes where they cannot go on.
+        is_fresh = self.records.resumed is None or cfg.start_mode == STAGGERED
         if cfg.mode == "batched":
-            tracker = tracker_of(worker_cfg, cfg.batched, cfg.num_envs, cfg.num_steps, is_fresh)
+            tracker = tracker_of(worker_cfg, cfg.stagger, cfg.num_envs, cfg.num_steps, is_fresh)
             return BatchedPool(self._make_envs, self._layout, worker_cfg, numbers, tracker)
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)

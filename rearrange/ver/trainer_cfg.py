@@ -9,6 +9,7 @@
     batched  T steps each, all in step      collect, then learn; one vector environment, no workers
 
 With start_mode=staggered who waits for a gate in batched is left out: S steps of the others.
+With workers nobody waits for one.
 
 VER paper (Wijmans et al., 2022), sections 2 and 5, appendix E. The defaults are its table A1.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rearrange.ver.batched.start_cfg import STAGGERED, BatchedCfg
+from rearrange.ver.batched.start_cfg import BatchedCfg, StaggeredStartCfg
 from rearrange.ver.ranks.preemption import PreemptionCfg
 from rearrange.ver.rollout.collector import CollectorCfg
 from rearrange.ver.sapg.blocks import SapgCfg
@@ -26,6 +27,7 @@ from rearrange.ver.update.entropy import EntropyCfg
 from rearrange.ver.update.ppo import PPOCfg
 from rearrange.ver.update.returns import ReturnsCfg
 from rearrange.ver.update.schedules import SCHEDULES
+from rearrange.ver.workers.environment_worker import STAGGERED
 from rearrange.ver.workers.pool import PoolCfg
 
 
@@ -73,10 +75,12 @@ class TrainerCfg:
     batched: BatchedCfg = field(default_factory=BatchedCfg)
     """Of mode=batched."""
     start_mode: str = "off"
-    """How starts are spread over time: off, clock or advance; in mode batched also staggered, which
-    ends episodes after start_horizon steps."""
+    """How starts are spread over time: off, clock, advance or staggered, which ends episodes after
+    start_horizon steps."""
     start_horizon: int = 0
     """Steps over which they are spread; 0: num_steps. For staggered those of a whole episode."""
+    stagger: StaggeredStartCfg = field(default_factory=StaggeredStartCfg)
+    """Of start_mode=staggered."""
     repeat_failed: float = 0.0
     """Probability with which an environment is given an episode again that ended with success
     false: more steps for what the policy cannot do yet. Success as measured in training then is
@@ -161,6 +165,7 @@ class TrainerCfg:
             raise ValueError("overlap=true means nothing in mode async, which always overlaps")
 
         self.sapg.check(self.num_envs, self.num_steps)
+        _check_staggered(self)
         _check_batched(self)
 
     @property
@@ -179,12 +184,27 @@ class TrainerCfg:
         return self.num_envs * self.num_steps
 
 
+def _check_staggered(cfg: TrainerCfg) -> None:
+    """Raises ValueError for groups that do not fit the horizon, or are not asked for."""
+    if cfg.start_mode != STAGGERED:
+        if cfg.stagger != StaggeredStartCfg():
+            raise ValueError(
+                f"stagger.NAME settings are for start_mode=staggered, got "
+                f"start_mode={cfg.start_mode}"
+            )
+        return
+    if not cfg.start_horizon:
+        raise ValueError("start_mode=staggered needs start_horizon: the steps of a whole episode")
+    if cfg.stagger.num_groups > cfg.start_horizon:
+        raise ValueError(
+            f"stagger.num_groups must lie in [0, {cfg.start_horizon}] (start_horizon), got "
+            f"{cfg.stagger.num_groups}"
+        )
+
+
 def _check_batched(cfg: TrainerCfg) -> None:
     """Raises ValueError for what does not go together with, or without, mode batched."""
-    is_staggered = cfg.start_mode == STAGGERED
     if cfg.mode != "batched":
-        if is_staggered:
-            raise ValueError(f"start_mode=staggered is for mode=batched, got mode={cfg.mode}")
         if cfg.batched != BatchedCfg():
             raise ValueError(f"batched.NAME settings are for mode=batched, got mode={cfg.mode}")
         return
@@ -194,16 +214,4 @@ def _check_batched(cfg: TrainerCfg) -> None:
         raise ValueError(
             "mode=batched steps the environments in this process: workers.python="
             f"{cfg.workers.python} is for the other modes"
-        )
-    if not is_staggered and cfg.batched != BatchedCfg(num_threads=cfg.batched.num_threads):
-        raise ValueError(
-            "batched.num_groups, has_gates and how are for start_mode=staggered, got "
-            f"start_mode={cfg.start_mode}"
-        )
-    if is_staggered and not cfg.start_horizon:
-        raise ValueError("start_mode=staggered needs start_horizon: the steps of a whole episode")
-    if is_staggered and cfg.batched.num_groups > cfg.start_horizon:
-        raise ValueError(
-            f"batched.num_groups must lie in [0, {cfg.start_horizon}] (start_horizon), got "
-            f"{cfg.batched.num_groups}"
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import gymnasium
 import numpy as np
 
+from rearrange.ver.batched.start_cfg import StaggeredStartCfg, staggered_worker_cfg
 from rearrange.ver.workers.environment_worker import WorkerCfg, episode_seed
 from rearrange.ver.workers.pool import Fault, PoolCfg, SerialPool, WorkerPool
 from rearrange.ver.workers.shared_memory import SlotLayout
@@ -126,13 +127,16 @@ SEED = 7
 POOLS = {"serial": SerialPool, "uneven": UnevenPool, "faulty": FaultyPool}
 
 
-def make_pool(kind, num_envs, make_env=None, start_mode="off", horizon=8, repeat_failed=0.0):
-    """A pool that has been started."""
+def make_pool(
+    kind, num_envs, make_env=None, start_mode="off", horizon=8, repeat_failed=0.0, **stagger
+):
+    """A pool that has been started; staggered ones collect 8 steps of each environment."""
     make_env = make_env or MakeFake()
     env = make_env(0)
     spec = observation_spec(env.observation_space), action_spec(env.action_space)
     layout = SlotLayout(num_envs, *spec, 1)
     cfg = WorkerCfg(SEED, ("success",), start_mode, horizon, repeat_failed=repeat_failed)
+    cfg = staggered_worker_cfg(cfg, StaggeredStartCfg(**stagger), num_envs, 8)
     numbers = np.zeros(num_envs, np.int64)
     if kind == "workers":
         pool = WorkerPool(make_env, layout, cfg, numbers, True, PoolCfg(), ("fake_env",))

@@ -178,11 +178,14 @@ SERIAL = [
     (CART_POLE, {"mode": "ver"}),
     (CART_POLE, {"mode": "ddppo", "start_mode": "advance"}),
     (MakeFake(), {"mode": "nover", "start_mode": "clock", "start_horizon": 40}),
+    (CART_POLE, {"mode": "ver", "start_mode": "staggered", "start_horizon": 40}),
     (PICK, {"mode": "ver", "num_envs": 1, "num_steps": 8}),
 ]
 
 
-@pytest.mark.parametrize(("make_env", "settings"), SERIAL, ids=["cart", "advance", "fake", "pick"])
+@pytest.mark.parametrize(
+    ("make_env", "settings"), SERIAL, ids=["cart", "advance", "fake", "staggered", "pick"]
+)
 def test_a_serial_training_resumes_to_the_last_bit(tmp_path, make_env, settings):
     make = partial(trainer, updates=6, make_env=make_env, serial=True, **settings)
     make(tmp_path / "whole").run()
@@ -349,8 +352,7 @@ def test_serial_trainings_do_not_depend_on_the_clock(tmp_path, cfg):
     [
         ({"mode": "fast"}, "ver, nover, ddppo, htsrl, async, batched"),
         ({"mode": "batched", "overlap": True}, "in turn"),
-        ({"mode": "ver", "start_mode": "staggered", "start_horizon": 9}, "is for mode=batched"),
-        ({"mode": "batched", "start_mode": "staggered"}, "needs start_horizon"),
+        ({"mode": "ver", "start_mode": "staggered"}, "needs start_horizon"),
         ({"num_envs": 3, "num_steps": 5}, "divisible"),
         ({"serial": True, "mode": "htsrl"}, "serial"),
         ({"serial": True, "overlap": True}, "serial"),

@@ -1,8 +1,8 @@
 """`rearrange plot`: learning curves of training runs, a panel for each metric.
 
-Runs of the same environment, mode and policy form a group: seeds of one experiment. A group's line
-is the mean over its runs, the band its 95% interval by Student's t; of one run, or of two, whose
-interval would be 13 times as wide as they are apart, there is no band.
+Runs of the same environment, mode, policy and blocks of SAPG form a group: seeds of one experiment.
+A group's line is the mean over its runs, the band its 95% interval by Student's t; of one run, or
+of two, whose interval would be 13 times as wide as they are apart, there is no band.
 """
 
 import difflib
@@ -237,8 +237,16 @@ def _label(folder: Path, settings: Mapping[str, Any]) -> str:
         first("env", "env.name", "env.id", "skill"),
         "imitation" if first("method") == "imitation" else first("mode", "trainer.mode"),
         first("policy", "policy.preset", "policy.name"),
+        _blocks(settings),
     )
     return ", ".join(part for part in parts if part) or folder.resolve().name
+
+
+def _blocks(settings: Mapping[str, Any]) -> str | None:
+    """SAPG and its blocks, where there are several."""
+    sapg = settings.get("sapg")
+    count = str(sapg.get("num_blocks")) if isinstance(sapg, Mapping) else "1"  # a text in YAML
+    return f"SAPG with {count} blocks" if count.isdecimal() and count != "1" else None
 
 
 def _settings(folder: Path) -> Mapping[str, Any]:

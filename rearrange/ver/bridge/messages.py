@@ -67,5 +67,9 @@ def cfg_to_json(cfg: WorkerCfg) -> Json:
 
 
 def cfg_from_json(value: Json) -> WorkerCfg:
-    parts = {"info_keys": tuple(value["info_keys"]), "failed_resets": dict(value["failed_resets"])}
+    parts = {
+        "info_keys": tuple(value["info_keys"]),
+        "offsets": tuple(value["offsets"]),
+        "failed_resets": dict(value["failed_resets"]),
+    }
     return WorkerCfg(**{**value, **parts})

@@ -37,6 +37,7 @@ from rearrange.ver.workers.spaces import write_observation
 
 REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, env
 
+STAGGERED = "staggered"
 RESETS = 3  # so many observations in a row that are not finite mean a broken environment
 
 # The policy answers all environments at once: while it works, no environment takes its core. 16
@@ -52,12 +53,14 @@ class WorkerCfg:
 
     seed: int
     info_keys: tuple[str, ...]  # "success", "stages/picked": numbers in the last step's info
-    start_mode: str  # "off", "clock" or "advance"; "staggered" in mode batched
-    start_horizon: int  # steps over which the starts are spread
+    start_mode: str  # "off", "clock", "advance" or "staggered"
+    start_horizon: int  # steps over which the starts are spread; staggered: of every episode
     first_env: int = 0  # this rank's first one among the environments of all ranks
     repeat_failed: float = 0.0  # probability with which a failed episode is given once more
     failed_resets: Mapping[int, int] = field(default_factory=dict)  # seed -> how often
     age: int = 0  # steps an environment has taken in earlier processes, where it asks for that
+    offsets: tuple[int, ...] = ()  # staggered: where in the horizon each of this rank begins
+    is_cut: bool = False  # staggered: first episodes are cut short instead of begun by random steps
 
 
 def episode_seed(seed: int, env: int, number: int) -> int:
@@ -69,6 +72,8 @@ def start_offset(cfg: WorkerCfg, env: int) -> int:
     """Steps by which an environment's first episode is cut short or advanced."""
     if cfg.start_mode == "off":
         return 0
+    if cfg.start_mode == STAGGERED:
+        return cfg.offsets[env - cfg.first_env]
     return int(np.random.default_rng([cfg.seed, env, 1]).integers(cfg.start_horizon))
 
 
@@ -85,7 +90,8 @@ class SlotEnvironment:
 
     Start modes spread the episodes' ends over time (staggered resets, see the paper of that name,
     section 4): `clock` cuts the first episode short by a random number of steps, `advance` first
-    takes so many random steps. Neither is a whole episode of the policy's.
+    takes so many random steps. Neither is a whole episode of the policy's. `staggered` does one of
+    both by a number that is not drawn, and ends all episodes after the horizon.
 
     Args:
         episode_number: the number of the next episode.
@@ -119,10 +125,10 @@ class SlotEnvironment:
     def start(self) -> None:
         """Begins the next episode and writes its first observation."""
         observation = self._reset()
-        if self._offset and self.cfg.start_mode == "clock":
+        if self._offset and (self.cfg.start_mode == "clock" or self.cfg.is_cut):
             self.clock = self.cfg.start_horizon - self._offset
             self.is_whole = False  # also if it ends earlier: only the short ones would count
-        elif self._offset and self.cfg.start_mode == "advance":
+        elif self._offset:
             observation = self._advance(observation)
             self.is_whole = not self.actions
         self._offset = 0
@@ -163,6 +169,8 @@ class SlotEnvironment:
         if self.clock is not None:
             self.clock -= 1
             truncated = truncated or (self.clock <= 0 and not terminated)
+        if self.cfg.start_mode == STAGGERED:
+            truncated = truncated or len(self.actions) >= self.cfg.start_horizon
         self.total_return += reward
         slots.is_start[e] = 0
         slots.fault[e] = sm.FAULT_NONE

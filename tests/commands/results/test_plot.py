@@ -94,6 +94,11 @@ def test_smoothing_is_the_mean_of_the_last_values():
 @pytest.mark.parametrize(
     ("config", "summary", "label"),
     [
+        (
+            "env: E-v0\nmode: batched\nsapg: {num_blocks: 4}\n",
+            None,
+            "E-v0, batched, SAPG with 4 blocks",
+        ),
         ("env: e\ntrainer: {mode: nover}\npolicy: {preset: small}", None, "e, nover, small"),
         ("env: e\nmode: nover", {"env": "E", "mode": "ver"}, "E, ver"),
         ("skill: pick", None, "pick"),

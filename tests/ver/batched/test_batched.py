@@ -17,7 +17,7 @@ from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec
 from rearrange.ver.batched.pool import BatchedPool
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import BatchedCfg, tracker_of
+from rearrange.ver.batched.start_cfg import StaggeredStartCfg, tracker_of
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.snapshot import restore_exactly, take_snapshot
 from rearrange.ver.update.ppo import PPOCfg
@@ -43,7 +43,7 @@ def batched_pool(make_env=None, start_mode="off", horizon=8, make_envs=None, sta
     env = make_env(0)
     spec = observation_spec(env.observation_space), action_spec(env.action_space)
     worker_cfg = WorkerCfg(SEED, ("success",), start_mode, horizon)
-    tracker = tracker_of(worker_cfg, BatchedCfg(**cfg), E, 8)
+    tracker = tracker_of(worker_cfg, StaggeredStartCfg(**cfg), E, 8)
     pool = BatchedPool(
         make_envs or partial(SingleEnvs, make_env), SlotLayout(E, *spec, 1), worker_cfg,
         np.zeros(E, np.int64), tracker,
@@ -60,11 +60,20 @@ def staggered_chains(**kwargs):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("start_mode", ["off", "clock"])
-def test_rollouts_equal_those_of_serial_nover(start_mode):
+@pytest.mark.parametrize(
+    "start_mode, how",
+    [
+        ("off", {}),
+        ("clock", {}),
+        ("staggered", {"horizon": 9, "how": "cut", "has_gates": False}),
+        ("staggered", {"horizon": 9, "how": "cut", "has_gates": False, "num_groups": 4}),
+    ],
+    ids=["off", "clock", "staggered", "four groups"],
+)
+def test_rollouts_equal_those_of_serial_nover(start_mode, how):
     """Bit for bit: also episodes, values of what was truncated, and first episodes cut short."""
-    serial = Run(make_pool("serial", E, None, start_mode), "nover")
-    batched = Run(batched_pool(None, start_mode), "batched")
+    serial = Run(make_pool("serial", E, None, start_mode, **how), "nover")
+    batched = Run(batched_pool(None, start_mode, **how), "batched")
     assert same(serial.collect(6).rollouts, batched.collect(6).rollouts)
     for one, other in zip(serial.reports, batched.reports, strict=True):
         assert [vars(end) | {"infos": 0} for end in one.episodes] == [

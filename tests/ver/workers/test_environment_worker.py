@@ -15,6 +15,7 @@ from fake_env import (
 )
 
 from rearrange.errors import UserError
+from rearrange.ver.batched.start_cfg import StaggeredStartCfg, staggered_worker_cfg
 from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.environment_worker import SlotEnvironment, WorkerCfg, episode_seed
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
@@ -86,6 +87,33 @@ def test_off_starts_at_the_first_step_and_plays_whole_episodes():
     assert set(first_lengths("off", range(3))) == {(0, 200, 200)}
     for mode in ("clock", "advance"):  # after a restart or a resume, too
         assert set(first_lengths(mode, range(3), is_fresh=False)) == {(0, 200, 200)}
+
+
+@pytest.mark.parametrize("how", ["advance", "cut"])
+def test_staggered_starts_are_so_many_rollouts_apart_and_no_episode_is_longer(how):
+    """H = 50 and T = 20: three groups, 0, 20 and 40 steps into their episodes."""
+    stagger = StaggeredStartCfg(how=how)
+    lengths, seconds = [], []
+    for index in range(6):
+        cfg = staggered_worker_cfg(WorkerCfg(7, (), "staggered", 50), stagger, 6, 20)
+        settings = {"offsets": cfg.offsets, "is_cut": cfg.is_cut}
+        environment, slots = make(LONG, "staggered", 50, index, **settings)
+        environment.start()
+        begin = int(slots.observation["observation"][index, 2])
+        for lengths_of in (lengths, seconds):
+            steps = 0
+            while steps == 0 or not slots.truncated[index]:
+                environment.step()
+                steps += 1
+            is_whole = bool(slots.is_whole[index])
+            lengths_of.append((begin, steps, int(slots.episode_length[index]), is_whole))
+            begin = int(slots.observation["observation"][index, 2])
+    assert seconds == [(0, 50, 50, True)] * 6
+    if how == "advance":
+        first = [(0, 50, 50, True), (20, 30, 50, False), (40, 10, 50, False)]
+    else:
+        first = [(0, 50, 50, True), (0, 30, 30, False), (0, 10, 10, False)]
+    assert lengths == [one for one in first for _ in range(2)]
 
 
 def test_clock_truncates_only_the_first_episode_within_the_horizon():
