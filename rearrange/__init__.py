@@ -2,6 +2,7 @@
 
     gymnasium.make("rearrange/Pick-v0")    known once this package is imported
     load_skill("pick")                     a trained skill that comes with the package
+    RecordVideo(env, "videos")             films of any environment, as Gymnasium's wrapper
     evaluate, plan, train                  what the commands of these names do, see `library.py`
 
 The folders `skills`, `planner`, `eval` and `configs` of the checkout are linked into this package.
@@ -19,6 +20,7 @@ from rearrange.tasks.registry import register_all  # noqa: E402
 from rearrange.workloads import skill_chain  # noqa: E402
 
 if TYPE_CHECKING:
+    from rearrange.eval.film.env_film import RecordVideo as RecordVideo
     from rearrange.library import EvaluationResult, PlanResult, Training
     from rearrange.skills.deployed.learned import TrainedPolicy
 
@@ -84,3 +86,12 @@ def train(**settings: Any) -> Training:
     from rearrange import library
 
     return library.train(**settings)
+
+
+def __getattr__(name: str) -> Any:
+    """`RecordVideo`: imported, ffmpeg and all, only where it is used."""
+    if name != "RecordVideo":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rearrange.eval.film.env_film import RecordVideo
+
+    return RecordVideo

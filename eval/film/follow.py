@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.eval.visuals.home_visuals import HomeVisuals
+from rearrange.sim.visuals.home_visuals import HomeVisuals
 from rearrange.sim.pictures.pictures import FreeCamera
 
 ASIDE_DEG = 58.0  # from the right rather than from behind: the arm hides less of what it does

@@ -21,8 +21,8 @@ from rearrange.eval.film.floor_map import FloorMap, draw_legend
 from rearrange.eval.film.follow import FollowCamera
 from rearrange.eval.film.head_picture import HeadPicture
 from rearrange.eval.film.lettering import INK, PAPER, Caption, badge, font, write, write_result
-from rearrange.eval.visuals.home_visuals import build_visuals
 from rearrange.planner.home.descriptions import furniture, plain
+from rearrange.sim.visuals.home_visuals import build_visuals
 from rearrange.sim.pictures.pictures import FreeCamera, Mark, Painter
 from rearrange.tasks.rules.names import HOME_TASKS
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from rearrange.eval.visuals.home_visuals import build_visuals
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.objects import KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import layout_ids, make_layout
+from rearrange.sim.visuals.home_visuals import build_visuals
 from rearrange.sim.pictures.pictures import FreeCamera, Painter
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene

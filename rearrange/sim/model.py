@@ -216,15 +216,8 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
             group=GROUP_ROBOT, rgba=[0.30, 0.33, 0.38, 1],
         )  # fmt: skip
     _add_base_hull(spec, base)
-    forward = np.array(fetch.HEAD_CAMERA_TARGET_B) - np.array(fetch.HEAD_CAMERA_POS_B)
-    forward /= np.linalg.norm(forward)
-    right = np.array([0.0, -1.0, 0.0])
-    # MuJoCo's cameras look along their -z, with x to the right and y up.
-    rotation = np.column_stack([right, np.cross(right, forward), -forward])
-    quat = np.empty(4)
-    mujoco.mju_mat2Quat(quat, rotation.flatten())
-    base.add_camera(
-        name="head", pos=fetch.HEAD_CAMERA_POS_B, quat=quat, fovy=fetch.HEAD_CAMERA_FOV_DEG
+    _add_camera(
+        base, "head", fetch.HEAD_CAMERA_POS_B, fetch.HEAD_CAMERA_TARGET_B, fetch.HEAD_CAMERA_FOV_DEG
     )
     body = base
     for i, joint in enumerate(fetch.ARM_JOINTS):
@@ -248,6 +241,9 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
         gripper, "nozzle", mujoco.mjtGeom.mjGEOM_CYLINDER, [fetch.NOZZLE_RADIUS, 0, 0],
         fetch.GRIPPER_MASS * 0.1, True, fromto=[fetch.NOZZLE_FROM, 0, 0, *fetch.EE_OFFSET],
     )  # fmt: skip
+    _add_camera(
+        gripper, "arm", fetch.ARM_CAMERA_POS, fetch.ARM_CAMERA_TARGET, fetch.ARM_CAMERA_FOV_DEG
+    )
     gripper.add_site(name="ee", pos=fetch.EE_OFFSET, size=[0.01], group=5)
     for side, y in (("r", 0.015425), ("l", -0.015425)):  # cosmetic: suction does the holding
         finger = gripper.add_body(name=f"{side}_gripper_finger_link", pos=[0, y, 0], gravcomp=1.0)
@@ -261,6 +257,18 @@ def _add_fetch(spec: mujoco.MjSpec) -> None:
     ):  # they turn inside the shoulder's hull
         spec.add_exclude(name=f"base_{link}", bodyname1="base_link", bodyname2=link)
     _add_motors(spec)
+
+
+def _add_camera(body, name: str, pos, target, fov_deg: float) -> None:
+    """A camera that looks at a point ahead, both in the body's frame, with y to its left."""
+    forward = np.array(target) - np.array(pos)
+    forward /= np.linalg.norm(forward)
+    right = np.array([0.0, -1.0, 0.0])
+    # MuJoCo's cameras look along their -z, with x to the right and y up.
+    rotation = np.column_stack([right, np.cross(right, forward), -forward])
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, rotation.flatten())
+    body.add_camera(name=name, pos=pos, quat=quat, fovy=fov_deg)
 
 
 def _add_base_hull(spec: mujoco.MjSpec, base) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -24,6 +25,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
 from rearrange.system.checked_json import quoted
 from rearrange.tasks.actions import ActionReader, action_slots
+from rearrange.tasks.cameras import ColourSensors, Dresser, Window, panoptic_names
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
@@ -40,7 +42,6 @@ LONGER_WAYS = 1.5  # times the control steps of HAB's tasks, of those that need 
 MIN_LEAD, MAX_LEAD = 0.0125, 6.3
 MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
 _OPTIONS = ("index", "episode")
-_PICTURE_SIZE = (640, 480)  # width, height of `render`
 _NOT_GIVEN = ("self", "__class__")
 _STATE = (  # what an episode changes, beside the world
     "seed", "episode", "is_success", "_next_index", "_num_steps", "_current",
@@ -55,9 +56,12 @@ class RearrangeEnv(gymnasium.Env):
         split: "train", "val" or "test": which apartments.
         seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index. None: a
             stream that no other environment has, so that those of a vector differ.
-        camera_size: pixels per side of `head_depth`.
+        camera_size: pixels per side of `head_depth` and of each picture below.
         depth: without it there is no image, and a step costs a fraction.
         ranges: True: with `coarse_depth` and `base_scan`, see `ranges`; "camera": with the former.
+        rgb: True: with `head_rgb` and `arm_rgb`, see `cameras`; "plain": the same at a third of the
+            price, in the plain shapes that collide.
+        panoptic: with `head_panoptic` and `arm_panoptic`, ids of what those cameras see.
         handle_sensors: with `marker_rel_pos` and `marker_js`, where handles and their joints are.
             HAB's tasks had them in Habitat-lab 0.2.2.
         observation_delay: 0 or 1 control steps.
@@ -74,6 +78,8 @@ class RearrangeEnv(gymnasium.Env):
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream, no episode goes to two.
         render_mode: None or "rgb_array".
+        render_size: width and height of what `render` gives, pixels.
+        render_camera: "third_person", "head" or "arm".
 
     Raises UserError for a value that does not exist or is out of range.
     """
@@ -89,6 +95,8 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: int = 128,
         depth: bool = True,
         ranges: bool | str = False,
+        rgb: bool | str = False,
+        panoptic: bool = False,
         handle_sensors: bool = False,
         observation_delay: int = 1,
         motor_lead: float | None = None,
@@ -100,6 +108,8 @@ class RearrangeEnv(gymnasium.Env):
         index_offset: int = 0,
         index_stride: int = 1,
         render_mode: str | None = None,
+        render_size: Sequence[int] = (640, 480),
+        render_camera: str = "third_person",
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in _NOT_GIVEN}
         self.init_kwargs: dict[str, Any] = given
@@ -137,16 +147,18 @@ class RearrangeEnv(gymnasium.Env):
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space
         self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
+        self._dresser = Dresser()
+        self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._dresser)
         self.observation_space = observation_space(
-            self._sensors, camera_size if depth else None, self._ranges
+            self._sensors, camera_size if depth else None, self._ranges, self._colours.spaces()
         )
         self.render_mode = render_mode
+        self._window = Window(render_size, render_camera, self._dresser)
         self.episode: EpisodeSpec | None = None
         self._next_index, self._prepared = self._offset, None
         self._current: dict[str, np.ndarray] = {}
         self._num_steps = 0
         self.is_success = False
-        self._painter = None
 
     @property
     def current_observation(self) -> dict[str, np.ndarray]:
@@ -201,6 +213,7 @@ class RearrangeEnv(gymnasium.Env):
         self.episode, self._num_steps, self.is_success = episode, 0, False
         self.task.start(sim, episode)
         self._sensors.start(episode)
+        self._dresser.start()
         return self._info(False, None, False)
 
     def advance(self, action) -> tuple[float, bool, bool, dict[str, Any]]:
@@ -231,6 +244,7 @@ class RearrangeEnv(gymnasium.Env):
             observation["head_depth"] = self._camera.render(self.sim.data, picture)
         if self._ranges is not None:
             observation |= self._ranges.read(self.sim, out)
+        observation |= self._colours.read(self.sim, out)
         self._current = observation
         return observation
 
@@ -246,23 +260,23 @@ class RearrangeEnv(gymnasium.Env):
             self._prepared = self._episode(seed, self._offset)
 
     def render(self) -> np.ndarray | None:
-        """The robot seen from above and behind, [480, 640, 3] uint8; None without a render mode."""
+        """The episode as films show it, [height, width, 3] uint8; None without a render mode.
+
+        Raises RuntimeError before the first reset.
+        """
         if self.render_mode is None:
             return None
-        from rearrange.sim.pictures.pictures import FreeCamera, Painter
+        if self.episode is None:
+            raise RuntimeError("reset must be called before render")
+        return self._window.draw(self.sim)
 
-        if self._painter is None:
-            self._painter = Painter(self.sim.model, *_PICTURE_SIZE)
-        x, y, yaw = self.sim.base_pose
-        camera = FreeCamera(
-            lookat=(x + 0.5 * math.cos(yaw), y + 0.5 * math.sin(yaw), 0.8), distance=3.2,
-            azimuth_deg=math.degrees(yaw) + 35.0,
-        )  # fmt: skip
-        return self._painter.render(self.sim.data, camera)
+    def panoptic_names(self) -> dict[int, str]:
+        """What the ids of `head_panoptic` and `arm_panoptic` stand for in this episode."""
+        return panoptic_names(self.sim)
 
     def close(self) -> None:
         """Lets the renderer go. Harmless when called again."""
-        self._painter = None
+        self._window.close()
 
     def get_state(self) -> dict[str, Any]:
         """All that the episode is in, copied, for `set_state` of an environment made alike.
@@ -287,6 +301,7 @@ class RearrangeEnv(gymnasium.Env):
         vars(self).update(state)
         assert self.episode is not None  # there is no state before the first reset
         self._sensors.start(self.episode)
+        self._dresser.start()
 
     def __reduce__(self):
         """Copies and pickles are environments of their own, in the same state."""

@@ -21,6 +21,7 @@ two of handles were dropped after its release 0.2.2: HAB's tasks have them with
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Space
@@ -121,7 +122,10 @@ class Sensors:
 
 
 def observation_space(
-    sensors: Sensors, camera_size: int | None, ranges: RangeSensors | None = None
+    sensors: Sensors,
+    camera_size: int | None,
+    ranges: RangeSensors | None,
+    colours: Mapping[str, Space],
 ) -> Dict:
     """The space of observations; without `head_depth` for `camera_size` None."""
     spaces: dict[str, Space] = {**sensors.spaces()}
@@ -129,7 +133,7 @@ def observation_space(
         spaces["head_depth"] = Box(0.0, 1.0, (camera_size, camera_size, 1), np.float32)
     if ranges is not None:
         spaces |= ranges.spaces()
-    return Dict(spaces)
+    return Dict({**spaces, **colours})
 
 
 @njit(cache=True, nogil=True)

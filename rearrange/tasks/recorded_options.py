@@ -6,6 +6,7 @@ from typing import Any
 from rearrange.sim.homes.layout import HOMES, SPLITS
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
+from rearrange.tasks.cameras import PLAIN
 from rearrange.tasks.env import MAX_CAMERA_SIZE, MAX_LEAD, MAX_WHOLE, MIN_LEAD
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.ranges import CAMERA_ONLY
@@ -15,7 +16,7 @@ from rearrange.tasks.rules.task import MIN_SUCCESS_SCALE
 
 BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
 """What environments were like before they had an option: files from then do not say so."""
-NOT_LEARNED = ("render_mode",)
+NOT_LEARNED = ("render_mode", "render_size", "render_camera")
 """Options that a policy learns nothing from."""
 
 
@@ -62,6 +63,8 @@ def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
         "ranges": lambda node: (
             node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
         ),
+        "rgb": lambda node: node.text((PLAIN,)) if isinstance(node.value, str) else node.boolean(),
+        "panoptic": Node.boolean,
         "handle_sensors": Node.boolean,
         "observation_delay": lambda node: node.integer(0, 1),
         "motor_lead": lambda node: None if node.value is None else node.number(MIN_LEAD, MAX_LEAD),

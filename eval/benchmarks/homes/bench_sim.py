@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
     times: dict[str, float] = {}
     depth = bench_depth(sim.model, sim.data, SIZE, cfg.num_images)
     times |= {name: value for name, value in depth.items() if isinstance(value, float)}
+    times |= _colours(env)
     times |= _physics(sim)
     steps, resets = _steps_and_resets(env, cfg)
     times["env.step of Pick, median"] = float(np.median(steps))
@@ -111,6 +113,26 @@ def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
         | {"cores": num_cores(), "system": platform.platform()},
         "versions": versions(),
     }
+
+
+def _colours(home: Any) -> dict[str, float]:
+    """What colours and ids cost of head and arm camera, in the world as it is now (s)."""
+    from rearrange.tasks.cameras import ColourSensors, Dresser
+
+    sim, dresser, found = home.sim, Dresser(), {}
+
+    def dressing() -> None:
+        dresser.start()
+        dresser.visuals(sim)
+
+    for name, rgb, panoptic in (
+        ("rgb=plain", "plain", False), ("rgb=true", True, False), ("panoptic=true", False, True),
+    ):  # fmt: skip
+        sensors = ColourSensors(sim.model, SIZE, rgb, panoptic, dresser)
+        read = partial(sensors.read, sim)
+        found[f"{name}: a picture, of two at a time"] = _median(read, 10, warm_up=2) / 2
+    found["rgb=true: a reset takes longer by"] = _median(dressing, 5, warm_up=1)
+    return found
 
 
 def _physics(sim: Any) -> dict[str, float]:

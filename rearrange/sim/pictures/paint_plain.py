@@ -7,6 +7,8 @@ straight above (for the shadows), then the picture itself with 2 x 2 samples a p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rearrange.sim.pictures.paint_kernel import add_ghosts, paint, soften
@@ -39,9 +41,32 @@ class PlainRenderer:
         self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
     ) -> np.ndarray:
         """Picture of a camera at `eye` [3] with MuJoCo camera matrix `axes` [9]."""
+        return self.perspectives(shapes, [(eye, axes, fovy_deg)])[0]
+
+    def perspectives(
+        self, shapes: Shapes, cameras: Sequence[tuple[np.ndarray, np.ndarray, float]]
+    ) -> list[np.ndarray]:
+        """Pictures of several cameras, (eye, axes, fovy_deg) each, which share their shadows."""
+        maps, pictures, view = self._draw_maps(shapes), [], np.empty(VIEW_SIZE)
+        for eye, axes, fovy_deg in cameras:
+            fill_view(view, eye, axes, fovy_deg, 2 * self.width, 2 * self.height, FAR)
+            pictures.append(self._draw(shapes, view, False, maps))
+        return pictures
+
+    def owners(
+        self, shapes: Shapes, eye: np.ndarray, axes: np.ndarray, fovy_deg: float
+    ) -> np.ndarray:
+        """What each pixel's centre shows, [height, width]: geoms first, then parts; -1: nothing."""
         view = np.empty(VIEW_SIZE)
-        fill_view(view, eye, axes, fovy_deg, 2 * self.width, 2 * self.height, FAR)
-        return self._draw(shapes, view, is_parallel=False)
+        fill_view(view, eye, axes, fovy_deg, self.width, self.height, FAR)
+        nearness = np.full((self.height, padded(self.width)), 1.0 / FAR, np.float32)
+        ids = np.full(nearness.shape, -1, np.int32)
+        self._rasterise(shapes, shapes.drawn, view, False, self.width, nearness, ids)
+        self._triangles(shapes, shapes.alphas >= 1.0, view, False, self.width, nearness, ids)
+        ids, count = ids[:, : self.width], len(shapes.types)
+        is_face = ids >= count
+        ids[is_face] = count + shapes.solids.part_of_face[ids[is_face] - count]
+        return ids
 
     def from_above(
         self, shapes: Shapes, bounds: tuple[float, float, float, float], height: float
@@ -52,10 +77,16 @@ class PlainRenderer:
             centre, np.array([0.0, 0.0, -1.0]), np.array([1.0, 0.0, 0.0]),
             bounds[2] - bounds[0], bounds[3] - bounds[1], 2 * self.width, 2 * self.height,
         )  # fmt: skip
-        return self._draw(shapes, view, is_parallel=True)
+        return self._draw(shapes, view, True, self._draw_maps(shapes))
 
-    def _draw(self, shapes: Shapes, view: np.ndarray, is_parallel: bool) -> np.ndarray:
-        sun_view, sky_view = self._draw_maps(shapes)
+    def _draw(
+        self,
+        shapes: Shapes,
+        view: np.ndarray,
+        is_parallel: bool,
+        maps: tuple[np.ndarray, np.ndarray],
+    ) -> np.ndarray:
+        sun_view, sky_view = maps
         self._nearness.fill(-FAR if is_parallel else 1.0 / FAR)
         self._ids.fill(-1)
         self._rasterise(

@@ -81,6 +81,9 @@ MAX_ARM_STEP = 0.0125  # rad a control step: HAB's arm action scale, 0.375 rad/s
 HEAD_CAMERA_POS_B = (0.25, 0.0, 1.2)  # m
 HEAD_CAMERA_TARGET_B = (0.75, 0.0, 1.0)  # m, the point it looks at: 21.8 degrees down
 HEAD_CAMERA_FOV_DEG = 90.0
+# On the gripper, looking down at what the nozzle is about to touch (habitat-lab fetch_robot.py).
+ARM_CAMERA_POS, ARM_CAMERA_TARGET = (0.0, 0.0, 0.1), (0.1, 0.0, 0.0)  # m, in gripper_link
+ARM_CAMERA_FOV_DEG = 90.0
 LASER_POS_B = (0.235, 0.0, 0.2878)  # m, the laser scanner in the front of the base (fetch.urdf)
 LASER_FOV_DEG = 220.0  # SICK TIM571 as built in (docs.fetchrobotics.com, "Robot Hardware Overview")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rearrange.eval.film.follow import FollowCamera, _stands_between
-from rearrange.eval.visuals.home_visuals import build_visuals
+from rearrange.sim.visuals.home_visuals import build_visuals
 from rearrange.sim.pictures.pictures import Painter
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene

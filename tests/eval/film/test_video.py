@@ -3,11 +3,13 @@
 import subprocess
 import sys
 
+import gymnasium
 import imageio.v2 as imageio
 import numpy as np
 import pytest
 from PIL import Image
 
+import rearrange
 from rearrange.errors import UserError
 from rearrange.eval.film.gif import GifCfg, film_for, length_of, size_of, write_gif
 from rearrange.eval.film.video import VideoWriter
@@ -103,3 +105,56 @@ raise SystemExit(cli.main([]))
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: cannot write ") and done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+class Counting(gymnasium.Env):
+    """Step n is a picture of the grey 20 n; an episode has five."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+    render_mode = "rgb_array"
+
+    def reset(self, *, seed=None, options=None):
+        self.n = 0
+        return 0, {}
+
+    def step(self, action):
+        self.n += 1
+        return 0, 0.0, self.n == 5, False, {}
+
+    def render(self):
+        return frame(20 * self.n)
+
+
+def greys(path):
+    with imageio.get_reader(path) as reader:
+        return [round(float(picture.mean()) / 20) for picture in reader]
+
+
+def play(env, num_episodes):
+    for _ in range(num_episodes):
+        env.reset()
+        while not env.step(0)[2]:
+            pass
+    env.close()
+
+
+def test_record_video_films_the_episodes_that_gymnasiums_would(tmp_path):
+    play(rearrange.RecordVideo(Counting(), tmp_path / "a"), 9)
+    names = {path.name: greys(path) for path in (tmp_path / "a").iterdir()}
+    assert names == {f"rl-video-episode-{n}.mp4": [0, 1, 2, 3, 4, 5] for n in (0, 1, 8)}
+
+
+def test_record_video_begins_and_ends_where_it_is_told(tmp_path):
+    begins = {"step_trigger": lambda step: step == 7, "video_length": 2, "name_prefix": "mine"}
+    play(rearrange.RecordVideo(Counting(), tmp_path / "b", **begins), 3)
+    assert {path.name: greys(path) for path in (tmp_path / "b").iterdir()} == {
+        "mine-step-7.mp4": [3, 4, 5]
+    }
+
+
+def test_record_video_needs_pictures(tmp_path):
+    env = Counting()
+    env.render_mode = None
+    with pytest.raises(UserError, match="render_mode='rgb_array', got None"):
+        rearrange.RecordVideo(env, tmp_path)

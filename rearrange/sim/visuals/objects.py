@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rearrange.eval.visuals import prints
-from rearrange.eval.visuals.meshes import (
+from rearrange.sim.home.objects import ObjectKind
+from rearrange.sim.visuals import prints
+from rearrange.sim.visuals.meshes import (
     about,
     ball,
     joined,
@@ -22,8 +23,7 @@ from rearrange.eval.visuals.meshes import (
     tube,
     turned,
 )
-from rearrange.eval.visuals.visual_builder import VisualBuilder
-from rearrange.sim.home.objects import ObjectKind
+from rearrange.sim.visuals.visual_builder import VisualBuilder
 
 AddVisual = Callable[[VisualBuilder, int, ObjectKind], None]
 METAL, GREEN, STEM = (0.76, 0.77, 0.79), (0.25, 0.48, 0.18), (0.36, 0.25, 0.13)

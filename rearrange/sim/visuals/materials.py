@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rearrange.eval.visuals import prints
-from rearrange.eval.visuals.plants import add_leaves
-from rearrange.eval.visuals.visual_builder import Colour, VisualBuilder
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Box
 from rearrange.sim.homes.kinds import CERAMIC, FABRICS, GREENS, WOODS
+from rearrange.sim.visuals import prints
+from rearrange.sim.visuals.plants import add_leaves
+from rearrange.sim.visuals.visual_builder import Colour, VisualBuilder
 
 # The palette of HAB's homes is a little dull: what each colour is drawn as.
 TONES: dict[Colour, Colour] = {

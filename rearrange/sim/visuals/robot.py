@@ -14,8 +14,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from rearrange.eval.visuals.meshes import about, flat_shaded, joined, moved, turned
-from rearrange.eval.visuals.visual_builder import Colour, VisualBuilder
+from rearrange.sim.visuals.meshes import about, flat_shaded, joined, moved, turned
+from rearrange.sim.visuals.visual_builder import Colour, VisualBuilder
 from rearrange.sim.pictures.triangles import Mesh
 from rearrange.sim.robot import fetch
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.eval.visuals.meshes import rounded_box
+from rearrange.sim.visuals.meshes import rounded_box
 from rearrange.sim.pictures.triangles import Mesh, Part
 
 Colour = tuple[float, float, float]
+
+_DRAWN: dict[str, np.ndarray] = {}
+"""By name, what a texture shows: drawn once in a process, as every episode dresses anew."""
 
 
 class VisualBuilder:
@@ -24,10 +27,12 @@ class VisualBuilder:
         self._numbers: dict[str, int] = {}
 
     def texture(self, name: str, draw: Callable[[], np.ndarray]) -> int:
-        """Number of a texture, drawn when it is first asked for."""
+        """Number of a texture, drawn when it is first asked for; a name always means the same."""
         if name not in self._numbers:
+            if name not in _DRAWN:
+                _DRAWN[name] = draw()
             self._numbers[name] = len(self.textures)
-            self.textures.append(draw())
+            self.textures.append(_DRAWN[name])
         return self._numbers[name]
 
     def add(self, body: int, mesh: Mesh, rgb: Colour = (1.0, 1.0, 1.0), **how: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rearrange.eval.visuals.materials import add_box, material, tone
-from rearrange.eval.visuals.meshes import tube, turned
-from rearrange.eval.visuals.visual_builder import Colour, VisualBuilder
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
+from rearrange.sim.visuals.materials import add_box, material, tone
+from rearrange.sim.visuals.meshes import tube, turned
+from rearrange.sim.visuals.visual_builder import Colour, VisualBuilder
 
 BRIGHT: Colour = (0.78, 0.79, 0.81)
 

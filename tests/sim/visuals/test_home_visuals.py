@@ -6,10 +6,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from rearrange.eval.visuals import robot
-from rearrange.eval.visuals.home_visuals import build_visuals
-from rearrange.eval.visuals.robot import MISSING
 from rearrange.sim.home.objects import KINDS, YCB_KINDS
+from rearrange.sim.visuals import robot
+from rearrange.sim.visuals.home_visuals import build_visuals
+from rearrange.sim.visuals.robot import MISSING
 from rearrange.sim.pictures.pictures import FreeCamera, Painter
 from rearrange.sim.pictures.triangles import Solids, Visuals
 from rearrange.sim.robot import fetch

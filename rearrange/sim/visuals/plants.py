@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rearrange.eval.visuals.meshes import about, joined, leaf, moved, tube, turned
-from rearrange.eval.visuals.visual_builder import VisualBuilder
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Box, Piece
+from rearrange.sim.visuals.meshes import about, joined, leaf, moved, tube, turned
+from rearrange.sim.visuals.visual_builder import VisualBuilder
 
 
 def add_plant(visual_builder: VisualBuilder, body: int, piece: Piece) -> None:

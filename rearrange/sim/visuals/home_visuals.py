@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.eval.visuals.furniture import add_piece
-from rearrange.eval.visuals.kitchen import add_door, add_drawer
-from rearrange.eval.visuals.materials import add_box
-from rearrange.eval.visuals.objects import add_object
-from rearrange.eval.visuals.robot import add_robot
-from rearrange.eval.visuals.room import add_room
-from rearrange.eval.visuals.visual_builder import VisualBuilder
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.objects import object_kind
 from rearrange.sim.house_writer import FRONTS
+from rearrange.sim.visuals.furniture import add_piece
+from rearrange.sim.visuals.kitchen import add_door, add_drawer
+from rearrange.sim.visuals.materials import add_box
+from rearrange.sim.visuals.objects import add_object
+from rearrange.sim.visuals.robot import add_robot
+from rearrange.sim.visuals.room import add_room
+from rearrange.sim.visuals.visual_builder import VisualBuilder
 from rearrange.sim.model import object_body
 from rearrange.sim.pictures.triangles import Solids, Visuals
 

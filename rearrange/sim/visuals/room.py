@@ -5,10 +5,10 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from rearrange.eval.visuals import prints
-from rearrange.eval.visuals.meshes import sheet
-from rearrange.eval.visuals.visual_builder import VisualBuilder
 from rearrange.sim.home.house import Layout
+from rearrange.sim.visuals import prints
+from rearrange.sim.visuals.meshes import sheet
+from rearrange.sim.visuals.visual_builder import VisualBuilder
 
 SKIRTING, FRAME = (0.96, 0.95, 0.92), (0.95, 0.94, 0.91)
 WINDOW_HALF, WINDOW_Z = (0.60, 0.55), 1.50  # m

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from rearrange.eval.visuals.pictograms import WHITE, Ink, draw_pictogram
+from rearrange.sim.visuals.pictograms import WHITE, Ink, draw_pictogram
 
 
 def wood() -> np.ndarray:
