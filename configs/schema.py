@@ -3,7 +3,8 @@
 A field's type, default and meaning stand here; `rearrange VERB --help` prints them from this file.
 `verbs.yaml` says what differs for a verb; `rearrange/commands/settings.py` makes an object of it.
 This module imports nothing heavy, so that asking for help is quick; the verbs that train have their
-settings in `training.py`, those that measure in `benches.py`, demonstrations in `collecting.py`.
+settings in `training.py`, those that measure in `benches.py`, demonstrations in `collecting.py`,
+`view` in `viewing.py`.
 """
 
 from dataclasses import dataclass, field
@@ -184,29 +185,6 @@ class PlanCfg:
             self.timeout_s is None or self.timeout_s > 0,
             f"timeout_s must be above 0, got {self.timeout_s}",
         )
-
-
-@dataclass(kw_only=True)
-class ViewCfg(AgentSettings):
-    task: TaskCfg = field(default_factory=TaskCfg)
-    """A task's name, see `rearrange list`."""
-    agent: str = "you"
-    """`you` drives with the keyboard; any other agent of `rearrange list` drives by itself."""
-    split: str = "val"
-    """Which apartments: train, val or test."""
-    index: int = 0
-    """The first episode to be shown."""
-    seed: int = 0
-    """Seed of the episodes."""
-    port: int = 8000
-    """Port of the page on this machine (127.0.0.1); 0 takes a free one."""
-    renderer: str = "auto"
-    """What paints the pictures: auto, plain, warp or egl; see `rearrange doctor`."""
-
-    def __post_init__(self) -> None:
-        _check(self.index >= 0, f"index must not be negative, got {self.index}")
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
-        _check(0 <= self.port <= 65535, f"port must lie in [0, 65535], got {self.port}")
 
 
 @dataclass(kw_only=True)

@@ -26,8 +26,8 @@ from rearrange.configs.schema import (
     PlotCfg,
     RecordCfg,
     TrainSkillsCfg,
-    ViewCfg,
 )
+from rearrange.configs.viewing import ViewCfg
 
 TRAINING_VERBS = ("train", "train-skill")  # their settings' owners import torch
 

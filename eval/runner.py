@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.configs.collecting import CollectCfg
-from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg, ViewCfg
+from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg
+from rearrange.configs.viewing import ViewCfg
 from rearrange.errors import UserError
 from rearrange.planner.agents.agent import Agent
 from rearrange.planner.agents.chain_cfg import ChainCfg

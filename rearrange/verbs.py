@@ -31,9 +31,11 @@ VERBS: dict[str, Verb] = {
     ),
     "view": Verb(
         "rearrange.commands.view",
-        "watch or drive the robot in a browser",
+        "play, watch and look into episodes in a browser",
         ("view task=pick index=0", "view task=tidy_house agent=oracle port=8080"),
-        "Serves a page on this machine only. To see it elsewhere: ssh -L 8000:localhost:8000 HOST.",
+        "The page says what to do and which keys do what: W A S D drive, the arrows, R and F move\n"
+        "the hand, space is suction. Agents can take over and hand back. It is served on this\n"
+        "machine only. To see it elsewhere: ssh -L 8000:localhost:8000 HOST.",
     ),
     "collect": Verb(
         "rearrange.commands.collect",

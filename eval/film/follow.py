@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.sim.visuals.home_visuals import HomeVisuals
 from rearrange.sim.pictures.pictures import FreeCamera
+from rearrange.sim.visuals.home_visuals import HomeVisuals
 
 ASIDE_DEG = 58.0  # from the right rather than from behind: the arm hides less of what it does
 DOWN_DEG = -27.0
@@ -32,12 +32,11 @@ class FollowCamera:
     """
 
     def __init__(self, sim: Any, home_visuals: HomeVisuals, seconds: float) -> None:
-        self._sim, self._home_visuals, self._seconds = sim, home_visuals, seconds
+        self._sim, self._seconds = sim, seconds
         x, y, self._yaw = sim.base_pose
         self._spot = np.array([x, y])
         self._distance, self._lookat = FAR, self._wanted_lookat()
-        self._fade = dict.fromkeys(home_visuals.pieces, 1.0)
-        self._boxes = self._house_boxes()
+        self._see_through = SeeThrough(sim, home_visuals)
 
     def step(self) -> FreeCamera:
         """The camera of this frame; sets how much of the furniture is seen."""
@@ -53,7 +52,7 @@ class FollowCamera:
         camera = FreeCamera(
             (a, b, c), self._distance, degrees(self._yaw) + ASIDE_DEG, DOWN_DEG, 48.0
         )
-        self._see_through(camera.pose()[0])
+        self._see_through.step(camera.pose()[0])
         return camera
 
     def _wanted_lookat(self) -> np.ndarray:
@@ -62,14 +61,17 @@ class FollowCamera:
         body = np.array([x + 0.2 * cos(yaw), y + 0.2 * sin(yaw), 0.75])
         return 0.65 * body + 0.35 * np.array([hand[0], hand[1], min(max(hand[2], 0.5), 1.1)])
 
-    def _house_boxes(self) -> dict[str, np.ndarray]:
-        """Boxes around the parts of each piece, [n, 2, 3], as they stand now."""
-        solids = self._home_visuals.visuals.solids
-        solids.place(self._sim.data)
-        boxes = solids.boxes()
-        return {name: boxes[parts] for name, parts in self._home_visuals.pieces.items()}
 
-    def _see_through(self, eye: np.ndarray) -> None:
+class SeeThrough:
+    """Fades the furniture that stands between a camera and the robot."""
+
+    def __init__(self, sim: Any, home_visuals: HomeVisuals) -> None:
+        self._sim, self._home_visuals = sim, home_visuals
+        self._fade = dict.fromkeys(home_visuals.pieces, 1.0)
+        self._boxes = self._house_boxes()
+
+    def step(self, eye: np.ndarray) -> None:
+        """Sets how much of each piece is seen in the next picture, from `eye` [3]."""
         x, y, _ = self._sim.base_pose
         targets = np.array(
             [[x, y, 0.2], [x, y, 0.4], [x, y, 0.75], [x, y, 1.05], self._sim.ee_pos_w]
@@ -79,6 +81,13 @@ class FollowCamera:
             now = self._fade[name] + 0.2 * (goal - self._fade[name])
             self._fade[name] = 1.0 if now > 0.97 else now
             self._home_visuals.visuals.alphas[self._home_visuals.pieces[name]] = self._fade[name]
+
+    def _house_boxes(self) -> dict[str, np.ndarray]:
+        """Boxes around the parts of each piece, [n, 2, 3], as they stand now."""
+        solids = self._home_visuals.visuals.solids
+        solids.place(self._sim.data)
+        boxes = solids.boxes()
+        return {name: boxes[parts] for name, parts in self._home_visuals.pieces.items()}
 
 
 def _stands_between(boxes: np.ndarray, eye: np.ndarray, targets: np.ndarray) -> bool:

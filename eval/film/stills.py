@@ -18,11 +18,11 @@ from PIL import Image
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.objects import KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import layout_ids, make_layout
-from rearrange.sim.visuals.home_visuals import build_visuals
 from rearrange.sim.pictures.pictures import FreeCamera, Painter
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation
+from rearrange.sim.visuals.home_visuals import build_visuals
 from rearrange.system.html import page
 
 SIZE = (960, 540)

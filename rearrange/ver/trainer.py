@@ -33,7 +33,7 @@ from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.batched.pool import BatchedPool, MakeEnvs
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import tracker_of, staggered_worker_cfg
+from rearrange.ver.batched.start_cfg import staggered_worker_cfg, tracker_of
 from rearrange.ver.rank_sync import RankSync
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken

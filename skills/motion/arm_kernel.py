@@ -269,3 +269,24 @@ def joint_step(q, wanted, limits, preferred, weights, gain, damping):
         pull[j] = min(max(gain * (preferred[j] - q[j]), 0.5 * low[j]), 0.5 * high[j])
     _bounded_least_squares(task, wanted, 3, low, high, pull, 1.0 / weights, damping, step)
     return step
+
+
+@njit(cache=True, nogil=True)
+def pose_step(q, move, turn, turn_weight, limit, preferred, gain, damping):
+    """As `joint_step` without base: the ee moves by `move` [3] m, turns by `turn` [3] rad."""
+    _, _, jacobian = jacobian_of(q)
+    task, wanted = np.empty((6, NUM_JOINTS)), np.empty(6)
+    for r in range(3):
+        wanted[r], wanted[3 + r] = move[r], turn_weight * turn[r]
+        for j in range(NUM_JOINTS):
+            task[r, j] = jacobian[r, j]
+            task[3 + r, j] = turn_weight * jacobian[3 + r, j]
+    low, high = np.empty(NUM_JOINTS), np.empty(NUM_JOINTS)
+    pull, step = np.empty(NUM_JOINTS), np.empty(NUM_JOINTS)
+    for j in range(NUM_JOINTS):
+        low[j] = min(0.0, max(-limit, _LOWER[j] - q[j]))
+        high[j] = max(0.0, min(limit, _UPPER[j] - q[j]))
+        pull[j] = min(max(gain * (preferred[j] - q[j]), 0.5 * low[j]), 0.5 * high[j])
+    weights = np.ones(NUM_JOINTS)
+    _bounded_least_squares(task, wanted, 6, low, high, pull, weights, damping, step)
+    return step

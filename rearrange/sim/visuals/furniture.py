@@ -12,13 +12,13 @@ import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Box, Piece
+from rearrange.sim.pictures.triangles import Mesh
 from rearrange.sim.visuals import prints
 from rearrange.sim.visuals.kitchen import add_counter
 from rearrange.sim.visuals.materials import add_box, material, tone
 from rearrange.sim.visuals.meshes import about, moved, rounded_box, sheet, turned
 from rearrange.sim.visuals.plants import add_plant
 from rearrange.sim.visuals.visual_builder import Colour, VisualBuilder
-from rearrange.sim.pictures.triangles import Mesh
 
 KNOB: Colour = (0.78, 0.74, 0.66)
 BOOKS: tuple[Colour, ...] = (

@@ -15,6 +15,8 @@ import numpy as np
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.objects import object_kind
 from rearrange.sim.house_writer import FRONTS
+from rearrange.sim.model import object_body
+from rearrange.sim.pictures.triangles import Solids, Visuals
 from rearrange.sim.visuals.furniture import add_piece
 from rearrange.sim.visuals.kitchen import add_door, add_drawer
 from rearrange.sim.visuals.materials import add_box
@@ -22,8 +24,6 @@ from rearrange.sim.visuals.objects import add_object
 from rearrange.sim.visuals.robot import add_robot
 from rearrange.sim.visuals.room import add_room
 from rearrange.sim.visuals.visual_builder import VisualBuilder
-from rearrange.sim.model import object_body
-from rearrange.sim.pictures.triangles import Solids, Visuals
 
 GHOST = (0.25, 0.95, 0.50)
 

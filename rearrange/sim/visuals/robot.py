@@ -14,10 +14,10 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from rearrange.sim.visuals.meshes import about, flat_shaded, joined, moved, turned
-from rearrange.sim.visuals.visual_builder import Colour, VisualBuilder
 from rearrange.sim.pictures.triangles import Mesh
 from rearrange.sim.robot import fetch
+from rearrange.sim.visuals.meshes import about, flat_shaded, joined, moved, turned
+from rearrange.sim.visuals.visual_builder import Colour, VisualBuilder
 
 MISSING = "the robot is shown in plain shapes: its meshes come with pip install gymnasium-robotics"
 GREY, WHITE, BLUE = (0.30, 0.31, 0.34), (0.90, 0.90, 0.89), (0.07, 0.42, 0.72)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.sim.visuals.meshes import rounded_box
 from rearrange.sim.pictures.triangles import Mesh, Part
+from rearrange.sim.visuals.meshes import rounded_box
 
 Colour = tuple[float, float, float]
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from rearrange.eval.film.follow import FollowCamera, _stands_between
-from rearrange.sim.visuals.home_visuals import build_visuals
 from rearrange.sim.pictures.pictures import Painter
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
 from rearrange.sim.simulation import Simulation
+from rearrange.sim.visuals.home_visuals import build_visuals
 
 BEHIND_FRIDGE = (5.3, 1.2, np.pi / 2)  # of v3_sc3: fridge at (5.35, 0.34), its back to the south
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from rearrange.sim.home.objects import KINDS, YCB_KINDS
-from rearrange.sim.visuals import robot
-from rearrange.sim.visuals.home_visuals import build_visuals
-from rearrange.sim.visuals.robot import MISSING
 from rearrange.sim.pictures.pictures import FreeCamera, Painter
 from rearrange.sim.pictures.triangles import Solids, Visuals
 from rearrange.sim.robot import fetch
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation
+from rearrange.sim.visuals import robot
+from rearrange.sim.visuals.home_visuals import build_visuals
+from rearrange.sim.visuals.robot import MISSING
 
 STANDS_OUT = 0.035  # m: a handle, a bend, a stalk
 GOAL = (2.5, 3.5, 0.9)

@@ -1,0 +1,36 @@
+"""The settings of the page to play, watch and replay episodes on."""
+
+from dataclasses import dataclass, field
+
+from rearrange.configs.checks import check as _check
+from rearrange.configs.schema import AgentSettings, TaskCfg
+
+
+@dataclass(kw_only=True)
+class ViewCfg(AgentSettings):
+    task: TaskCfg = field(default_factory=TaskCfg)
+    """A task's name, see `rearrange list`; another one can be chosen on the page."""
+    agent: str = "you"
+    """`you` drives with keys and mouse; any other agent of `rearrange list` drives by itself.
+    Agents can take over on the page, and hand back."""
+    split: str = "val"
+    """Which apartments: train, val or test."""
+    index: int = 0
+    """The first episode to be shown."""
+    seed: int = 0
+    """Seed of the episodes."""
+    time_limit: bool = False
+    """Whether the task's own time limit ends an episode. The clock starts with the first key."""
+    port: int = 8000
+    """Port of the page on this machine (127.0.0.1); 0 takes a free one."""
+    renderer: str = "auto"
+    """What paints the pictures: auto, plain, warp or egl; see `rearrange doctor`."""
+    detail: float = 0.6
+    """How fine the picture is painted, 0.2 to 1, as a share of what is shown, 960 x 540: less is
+    faster."""
+
+    def __post_init__(self) -> None:
+        _check(self.index >= 0, f"index must not be negative, got {self.index}")
+        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        _check(0 <= self.port <= 65535, f"port must lie in [0, 65535], got {self.port}")
+        _check(0.2 <= self.detail <= 1.0, f"detail must lie in [0.2, 1], got {self.detail}")

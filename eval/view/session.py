@@ -1,0 +1,301 @@
+"""A session: what the page asks for, the clock, and the words for each moment.
+
+    page -- keys, mouse, requests --> session -- steps at 30 Hz --> stage
+    painter <-- the newest moment, under a lock --'
+
+The clock starts with the first key that moves the robot, or at once where an agent drives from the
+start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from rearrange.configs.viewing import ViewCfg
+from rearrange.errors import UserError
+from rearrange.eval.film.film import describe_failure, object_in_work
+from rearrange.eval.view.instructions import Instruction, instruct, way_to_go
+from rearrange.eval.view.keys import COMMANDS, DRIVING, MOUSE, Key, Person, is_driving
+from rearrange.eval.view.messages import Said
+from rearrange.eval.view.painting import Moment, OrbitCamera, map_bounds
+from rearrange.eval.view.stage import YOU, Stage, drivers_for
+from rearrange.planner.home.descriptions import Descriptions, names_of
+from rearrange.sim.homes.layout import SPLITS
+from rearrange.tasks.rules.definition import TASKS
+
+CONTROL_DT = 1.0 / 30.0  # s
+MOST_STEPS = 10  # at a time: a machine too slow for real time shows slow motion, not jumps
+PAUSE_S = 3.0  # before an agent's next episode
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+class Session:
+    """What goes on between a page and a stage; `run` in the main thread, `look` in the painter's.
+
+    Args:
+        server: whose page it is: a `ViewServer`, or what has its `take` and `held_keys`.
+    """
+
+    def __init__(self, cfg: ViewCfg, server: Any) -> None:
+        self.lock = threading.RLock()
+        self.camera = OrbitCamera()
+        self.stage = Stage(cfg, lambda: server.held_keys)
+        self.index = cfg.index
+        self.steps, self.speed = 0, 1.0
+        self.is_paused = self.is_started = self.is_over = False
+        self.result, self.message = "", ""
+        self._server, self._other = server, "oracle"
+        self._version = self._scene = 0
+        self._reward, self._ended = 0.0, 0.0
+        self._instruction = Instruction("")
+        self._loading = "The home is being furnished ..."
+        self._task, self._split, self._limit = cfg.task.name, cfg.split, cfg.time_limit
+
+    # --- the clock -----------------------------------------------------------------------------
+
+    def run(self, is_ending: Any) -> None:
+        """Until `is_ending()`."""
+        self.begin(self.index)
+        clock = time.monotonic()
+        while not is_ending():
+            for said in self._server.take():
+                self.hear(said)
+            due = int((time.monotonic() - clock) * self.speed / CONTROL_DT)
+            self.advance(min(due, MOST_STEPS))
+            late = due > MOST_STEPS or not self.is_moving
+            clock = time.monotonic() if late else clock + due * CONTROL_DT / self.speed
+            if self._is_next_due():
+                self.begin(self.index + 1)
+            time.sleep(max(0.001, clock + CONTROL_DT / self.speed - time.monotonic()))
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the world goes on by itself."""
+        return self.is_started and not self.is_paused and not self.is_over
+
+    def advance(self, num_steps: int) -> None:
+        """So many control steps, if the world moves."""
+        if self.stage.driver == YOU and is_driving(self._server.held_keys):
+            self._start()
+        for _ in range(num_steps):
+            if not self.is_moving:
+                return
+            self.step_once()
+
+    def step_once(self) -> None:
+        """One control step, paused or not."""
+        stage = self.stage
+        if self.is_over:
+            return
+        action = stage.act()  # may take its time: the painter goes on meanwhile
+        with self.lock:
+            reward, self.is_over = stage.carry_out(action)
+            self.steps += 1
+            self._reward += reward
+            self._instruction = instruct(stage.env.sim, stage.env.episode)
+            self._version += 1
+            if self.is_over:
+                self._ended = time.monotonic()
+                episode = stage.env.episode
+                failure = describe_failure(episode, stage.agent, stage.info)
+                self.result = "success" if stage.info["success"] else failure
+
+    def begin(self, index: int) -> None:
+        """An episode from its start; whoever drives stays."""
+        self._say(loading="The home is being furnished ...")
+        try:
+            self.stage.choose(self._task, self._split, self._limit)
+            self.stage.begin(index)
+        except UserError as error:
+            if self.stage.driven is None:
+                raise  # there is nothing else to show
+            self._say(message=str(error))
+            return
+        with self.lock:
+            self.index, self.steps, self._reward = index, 0, 0.0
+            self.is_over, self.result, self.message = False, "", ""
+            self.is_started = self.stage.driver != YOU
+            self._instruction = instruct(self.stage.env.sim, self.stage.env.episode)
+            self._scene += 1
+            self._say()
+
+    # --- what the page says --------------------------------------------------------------------
+
+    def hear(self, said: Said) -> None:
+        """Does what a message asks for."""
+        person = self.stage.agent
+        with self.lock:
+            if any(said.orbit) or said.zoom:
+                self.camera.turn(said.orbit, said.zoom)
+                self._version += 1
+            if any(said.hand) and isinstance(person, Person):
+                person.pull(self.camera.hand_way(said.hand))
+                self._start()
+        for key in said.pressed:
+            self._press(key)
+        if said.ask:
+            try:
+                self._do(said.ask, said.value)
+            except UserError as error:
+                self._say(message=str(error))
+
+    def _press(self, key: str) -> None:
+        if isinstance(self.stage.agent, Person):
+            self.stage.agent.press(key)
+            if is_driving((key,)):
+                self._start()
+        asked = {"p": "pause", ".": "step", "Backspace": "again", "Enter": "next", "k": "save"}
+        if key in asked:
+            self.hear(Said(frozenset(), ask=asked[key]))
+        elif key == "o":
+            driver = self._other if self.stage.driver == YOU else YOU
+            self.hear(Said(frozenset(), ask="drive", value=driver))
+
+    def _do(self, ask: str, value: Any) -> None:
+        """A request of `messages.REQUESTS`. Raises UserError for a value that makes no sense."""
+        if ask == "pause":
+            self.is_paused = not self.is_paused
+            self._say()
+        elif ask == "step":
+            self.is_paused = self.is_started = True
+            self.step_once()
+        elif ask == "start":
+            self._start()
+        elif ask in ("again", "next"):
+            self.begin(self.index + (ask == "next"))
+        elif ask == "drive":
+            self._drive(str(value))
+        elif ask == "speed":
+            if value not in SPEEDS:
+                raise UserError(f"speed must be one of {', '.join(f'{s:g}' for s in SPEEDS)}")
+            self.speed = float(value)
+            self._say()
+        else:
+            self._choose(ask, value)
+
+    def _choose(self, ask: str, value: Any) -> None:
+        """Another task, split, limit or episode: begins anew."""
+        if ask == "task" and value in TASKS:
+            self._task = str(value)
+            if self.stage.driver not in drivers_for(self._task):
+                self.stage.driver = YOU
+        elif ask == "split" and value in SPLITS:
+            self._split = str(value)
+        elif ask == "limit" and isinstance(value, bool):
+            self._limit = value
+        elif ask == "episode" and isinstance(value, int) and 0 <= value < 10**9:
+            self.begin(value)
+            return
+        else:
+            raise UserError(f"{ask} cannot be {value!r}")
+        self.begin(0 if ask == "task" else self.index)
+
+    def _drive(self, driver: str) -> None:
+        if driver == self.stage.driver:
+            return
+        self._say(loading=f"{driver} takes over ..." if driver != YOU else "")
+        try:
+            with self.lock:
+                self.stage.hand_over(driver)
+                self._scene += 1
+        finally:
+            self._say()
+        if driver != YOU:
+            self._other = driver
+            self._start()
+
+    def _start(self) -> None:
+        if not self.is_started:
+            self.is_started = True
+            self._say()
+
+    def _is_next_due(self) -> bool:
+        is_agent = self.stage.driver != YOU and self.stage.driver == self.stage.cfg.agent
+        return self.is_over and is_agent and time.monotonic() > self._ended + PAUSE_S
+
+    def _say(self, message: str = "", loading: str = "") -> None:
+        with self.lock:
+            self.message, self._loading = message, loading
+            self._version += 1
+
+    # --- what there is to see ------------------------------------------------------------------
+
+    def look(self) -> Moment:
+        """The newest moment; call it under `lock`."""
+        env = self.stage.env if self._scene else None
+        state = self._about_session()
+        focus = None
+        if env is not None:
+            described = Descriptions(names_of(env.episode))
+            agent, instruction = self.stage.agent, self._instruction
+            focus = instruction.focus
+            if self.stage.driver != YOU:
+                focus = object_in_work(env.episode, agent.status)
+            state |= {
+                "instruction": instruction.text,
+                "parts": instruction.lines,
+                "status": described.status(agent.status),
+                "plan": [described.plan_line(line) for line in agent.plan_lines],
+                "stages": dict(self.stage.info.get("stages", {})),
+                "is_holding": bool(env.sim.is_holding),
+                "to_go": way_to_go(env.sim, env.episode, instruction.focus),
+                "hand": [round(float(value), 4) for value in env.sim.ee_pos_b],
+                "home": self._home(env),
+            }
+        return Moment(self._version, self._scene, env, focus, state)
+
+    def _about_session(self) -> dict[str, Any]:
+        return {
+            "task": self._task,
+            "split": self._split,
+            "index": self.index,
+            "limit": self._limit,
+            "scene": self._scene,
+            "driver": self.stage.driver,
+            "drivers": drivers_for(self._task),
+            "steps": self.steps,
+            "clock": round(self.steps * CONTROL_DT, 2),
+            "speed": self.speed,
+            "reward": round(self._reward, 4),
+            "is_paused": self.is_paused,
+            "is_started": self.is_started,
+            "result": self.result,
+            "message": self.message,
+            "loading": self._loading,
+        }
+
+    def _home(self, env: Any) -> dict[str, Any]:
+        """For the map: bounds, robot, and what the episode is about, m and rad, world."""
+        sim, episode = env.sim, env.episode
+        focus = self._instruction.focus
+        targets = [t for t in episode.targets if TASKS[episode.task].is_planned]
+        if not targets and episode.marker is None:
+            targets = [episode.targets[episode.target_index]]
+        has_goal = TASKS[episode.task].is_planned or episode.start_holding
+        things = [sim.object_pos_w(t.object)[:2].round(3).tolist() for t in targets]
+        goals = [[round(v, 3) for v in t.goal[:2]] for t in targets if has_goal]
+        if episode.marker is not None:
+            goals = [sim.marker_pos_w(episode.marker)[:2].round(3).tolist()]
+        return {
+            "bounds": [round(float(value), 3) for value in map_bounds(sim)],
+            "robot": [round(value, 3) for value in sim.base_pose],
+            "things": things,
+            "goals": goals,
+            "focus": next((i for i, t in enumerate(targets) if t.object == focus), None),
+        }
+
+
+def setup() -> dict[str, Any]:
+    """What the page offers, whatever is played."""
+
+    def rows(keys: tuple[Key, ...]) -> list[list[str]]:
+        return [[key.shown, key.meaning] for key in keys]
+
+    return {
+        "tasks": {name: task.title for name, task in sorted(TASKS.items())},
+        "splits": list(SPLITS),
+        "speeds": list(SPEEDS),
+        "keys": {"driving": rows(DRIVING), "commands": rows(COMMANDS), "mouse": MOUSE},
+    }

@@ -1,0 +1,162 @@
+"""The stage: one environment, whoever drives in it, and what was done there so far.
+
+Who takes over in the middle of an episode may need other sensors than there are: then the world
+goes on in an environment that has them, bit for bit as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from rearrange.configs.schema import AgentSettings, TaskCfg
+from rearrange.configs.viewing import ViewCfg
+from rearrange.eval.runner import check_accepted, check_name, make_env_and_agent, runner_cfg
+from rearrange.eval.view.keys import Person
+from rearrange.planner.agents.agent import AGENTS
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.definition import TASKS
+from rearrange.tasks.rules.episode import EpisodeSpec
+
+YOU = "you"
+ENDLESS = 10**9  # control steps: a year
+
+
+@dataclass
+class Driven:
+    """What was done in an episode: enough to do it again."""
+
+    episode: EpisodeSpec
+    actions: list[np.ndarray] = field(default_factory=list)
+    """[11] each."""
+    motor_leads: list[float] = field(default_factory=list)
+    """rad that motors' targets might run ahead; 0: any."""
+    drivers: list[str] = field(default_factory=list)
+    """Who acted, each once, in order."""
+
+
+class Stage:
+    """Where an episode is played.
+
+    Args:
+        cfg: the settings that were given; task, split and limit may be changed by `choose`.
+        held_keys: gives the keys that are down.
+
+    Attributes:
+        env: unwrapped.
+        agent: who drives, called `driver`.
+        observation, info: the newest, as the driver gets them.
+    """
+
+    def __init__(self, cfg: ViewCfg, held_keys: Any) -> None:
+        self.cfg, self._held_keys = cfg, held_keys
+        self.driver = cfg.agent
+        self.env: Any = None
+        self.agent: Any = None
+        self.observation: Any = None
+        self.info: dict[str, Any] = {}
+        self.driven: Driven | None = None
+        self._made_for: tuple[Any, ...] = ()
+
+    def choose(self, task: str, split: str, limit: bool) -> None:
+        """What the next episodes are of. Raises UserError for what there is not."""
+        found = TASKS.find(task)
+        stages = [list(skills) for skills in found.stage_skills]
+        part = TaskCfg(name=task, title=found.title, stage_skills=stages)
+        self.cfg = replace(self.cfg, task=part, split=split, time_limit=limit)
+
+    def begin(self, index: int) -> None:
+        """The episode of that index, from its start. Raises UserError."""
+        self._make(self.driver)
+        self.observation, self.info = self.env.reset(options={"index": index})
+        self.agent.reset(self.observation, self.info)
+        self.driven = Driven(self.env.episode)
+
+    def hand_over(self, driver: str) -> None:
+        """Somebody else goes on from here. Raises UserError, and then all stays as it was."""
+        state = self.env.get_state()
+        kept = self.env, self.agent, self._made_for, self.driver
+        try:
+            self._make(driver)
+            if self.env is not kept[0]:
+                self.env.set_state(state)
+                self.observation = self.env.observe()
+            self.agent.reset(self.observation, self.info)
+        except BaseException:
+            self.env, self.agent, self._made_for, self.driver = kept
+            raise
+
+    def act(self) -> np.ndarray:
+        """What the driver does next: an action [11] in [-1, 1]."""
+        action = np.asarray(self.agent.act(self.observation, self.info), np.float32)
+        return np.clip(action, -1.0, 1.0)
+
+    def carry_out(self, action: np.ndarray) -> tuple[float, bool]:
+        """One control step: its reward, and whether the episode is over."""
+        driven = self.driven
+        assert driven is not None
+        driven.actions.append(action)
+        driven.motor_leads.append(self.env.sim.motor_lead or 0.0)
+        if self.driver not in driven.drivers:
+            driven.drivers.append(self.driver)
+        self.observation, reward, terminated, truncated, self.info = self.env.step(action)
+        return float(reward), bool(terminated or truncated)
+
+    def _make(self, driver: str) -> None:
+        """Environment and agent for a driver; those that are there if they will do."""
+        cfg = self._settings(driver)
+        made_for = (driver, cfg.task.name, cfg.split, cfg.time_limit)
+        if made_for == self._made_for:
+            return
+        options: dict[str, Any] = {"depth": True}
+        if not cfg.time_limit:
+            options["max_episode_steps"] = ENDLESS
+        env: Any = self.env
+        agent: Any = None
+        check_driver(cfg)
+        if driver == YOU:
+            if self._made_for[1:] != made_for[1:]:  # who watches sees what the last driver saw
+                env = make_env(
+                    task=cfg.task.name, split=cfg.split, seed=cfg.seed, homes=cfg.homes, **options
+                )
+            agent = Person(env.unwrapped.sim, self._held_keys)
+        else:
+            env, agent = make_env_and_agent(runner_cfg(cfg), **options)
+        self.env, self.agent = env.unwrapped, agent
+        self._made_for, self.driver = made_for, driver
+
+    def _settings(self, driver: str) -> ViewCfg:
+        """The settings of a driver: given ones for the agent that was given."""
+        if driver == self.cfg.agent:
+            return self.cfg
+        unset, kept = AgentSettings(), ("agent", "homes")
+        plain = {f.name: getattr(unset, f.name) for f in fields(unset) if f.name not in kept}
+        return replace(self.cfg, **plain | {"agent": driver})
+
+
+def check_driver(cfg: ViewCfg) -> None:
+    """Raises UserError for an agent that there is not, and for settings that it would ignore."""
+    if cfg.agent == YOU:
+        check_accepted(cfg, None)
+        return
+    if ":" not in cfg.agent:
+        check_name("agent", cfg.agent, [YOU, *AGENTS])
+    check_accepted(cfg, cfg.agent)
+
+
+def drivers_for(task: str) -> list[str]:
+    """Who can drive in a task: you first."""
+    from rearrange.planner.agents.skill_set import variant_of
+    from rearrange.skills.definition import SKILLS
+
+    planned = TASKS[task].is_planned
+    taught = any(s.task == task and s.teacher is not None for s in SKILLS.values())
+    found = []
+    for name in AGENTS:
+        if name == "teacher" and not taught or name == "learned" and planned:
+            continue
+        if planned or variant_of(name) is None:
+            found.append(name)
+    return [YOU, *found]
