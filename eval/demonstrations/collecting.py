@@ -63,7 +63,7 @@ class CollectingRunner:
         """Runs an episode and writes its piece."""
         record = follow_episode(env, agent, self.runner, index, lambda info: on_step())
         demonstration = env.demonstration(facts_of(env, self.runner.agent, record))
-        write_episodes(self._spec(index), [env.runner.episode])
+        write_episodes(self._spec(index), [env.world.episode])
         FORMATS[self.format].write_piece(demonstration, self.piece(index))
         return record
 

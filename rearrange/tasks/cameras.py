@@ -39,23 +39,24 @@ RENDER_CAMERAS = ("third_person", *CAMERAS)
 MIN_RENDER, MAX_RENDER = 16, 4096  # pixels a side
 
 
-class Dresser:
-    """The clothes of the home that a simulation is in, made when they are first asked for."""
+class VisualsCache:
+    """The visuals of the home that a simulation is in, made when they are first asked for."""
 
     def __init__(self) -> None:
-        self._clothes: Visuals | None = None
+        self._visuals: Visuals | None = None
 
     def start(self) -> None:
         """Another episode: another home, other things."""
-        self._clothes = None
+        self._visuals = None
 
-    def clothes(self, sim: Simulation) -> Visuals:
+    def visuals(self, sim: Simulation) -> Visuals:
         """Those of this episode."""
-        if self._clothes is None:
-            from rearrange.sim.visuals.home_visuals import dress  # Pillow: only where it is used
+        if self._visuals is None:
+            # Pillow: only where it is used
+            from rearrange.sim.visuals.home_visuals import build_visuals
 
-            self._clothes = dress(sim).clothes
-        return self._clothes
+            self._visuals = build_visuals(sim).visuals
+        return self._visuals
 
 
 class ColourSensors:
@@ -69,13 +70,18 @@ class ColourSensors:
     """
 
     def __init__(
-        self, model: mujoco.MjModel, size: int, rgb: bool | str, panoptic: bool, dresser: Dresser
+        self,
+        model: mujoco.MjModel,
+        size: int,
+        rgb: bool | str,
+        panoptic: bool,
+        cache: VisualsCache,
     ) -> None:
         if not isinstance(rgb, bool) and rgb != PLAIN:
             raise UserError(f"rgb must be false, true or {PLAIN!r}, got {quoted(rgb)}")
         if not isinstance(panoptic, bool):
             raise UserError(f"panoptic must be true or false, got {quoted(panoptic)}")
-        self._model, self._size, self._dresser = model, size, dresser
+        self._model, self._size, self._cache = model, size, cache
         self._rgb, self._has_ids = rgb, panoptic
         self._cameras = [camera_index(model, name) for name in CAMERAS]
         self._renderer = PlainRenderer(size, size) if rgb or panoptic else None
@@ -94,8 +100,8 @@ class ColourSensors:
         renderer = self._renderer
         if renderer is None:
             return {}
-        clothes = self._dresser.clothes(sim) if self._rgb is True else None
-        shapes = collect_shapes(self._model, sim.data, geomgroups=VISIBLE_GROUPS, clothes=clothes)
+        visuals = self._cache.visuals(sim) if self._rgb is True else None
+        shapes = collect_shapes(self._model, sim.data, geomgroups=VISIBLE_GROUPS, visuals=visuals)
         data, fovy = sim.data, self._model.cam_fovy
         views = [(data.cam_xpos[c], data.cam_xmat[c], float(fovy[c])) for c in self._cameras]
         found = {}
@@ -131,7 +137,7 @@ def _pieces(sim: Simulation) -> list[str]:
 
 
 def _ids_of_owners(sim: Simulation, shapes: Shapes) -> np.ndarray:
-    """The id of each geom and, behind them, part of clothes; the last place is for nothing."""
+    """The id of each geom and, behind them, part of visuals; the last place is for nothing."""
     model, scene = sim.model, sim.scene
     assert scene is not None, "an episode has begun"
     ids = np.full(model.nbody, WALL, np.uint8)
@@ -158,7 +164,7 @@ class Window:
     Raises UserError for a size or a camera that is not to be had.
     """
 
-    def __init__(self, size: Sequence[int], camera: str, dresser: Dresser) -> None:
+    def __init__(self, size: Sequence[int], camera: str, cache: VisualsCache) -> None:
         is_pair = isinstance(size, Sequence) and not isinstance(size, str) and len(size) == 2
         if not is_pair or not all(_is_side(value) for value in size):
             room = f"two whole numbers from {MIN_RENDER} to {MAX_RENDER}, width and height"
@@ -167,14 +173,14 @@ class Window:
             known = ", ".join(RENDER_CAMERAS)
             raise UserError(f"render_camera must be one of {known}; got {quoted(camera)}")
         self._width, self._height = int(size[0]), int(size[1])
-        self._camera, self._dresser = camera, dresser
+        self._camera, self._cache = camera, cache
         self._painter: Painter | None = None
 
     def draw(self, sim: Simulation) -> np.ndarray:
         """The picture now, [height, width, 3] uint8."""
         if self._painter is None:
             self._painter = Painter(sim.model, self._width, self._height)
-        self._painter.clothes = self._dresser.clothes(sim)
+        self._painter.visuals = self._cache.visuals(sim)
         if self._camera in CAMERAS:
             return self._painter.render(sim.data, self._camera)
         x, y, yaw = sim.base_pose

@@ -25,7 +25,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
 from rearrange.system.checked_json import quoted
 from rearrange.tasks.actions import ActionReader, action_slots
-from rearrange.tasks.cameras import ColourSensors, Dresser, Window, panoptic_names
+from rearrange.tasks.cameras import ColourSensors, VisualsCache, Window, panoptic_names
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
@@ -147,13 +147,13 @@ class RearrangeEnv(gymnasium.Env):
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space
         self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
-        self._dresser = Dresser()
-        self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._dresser)
+        self._visuals = VisualsCache()
+        self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._visuals)
         self.observation_space = observation_space(
             self._sensors, camera_size if depth else None, self._ranges, self._colours.spaces()
         )
         self.render_mode = render_mode
-        self._window = Window(render_size, render_camera, self._dresser)
+        self._window = Window(render_size, render_camera, self._visuals)
         self.episode: EpisodeSpec | None = None
         self._next_index, self._prepared = self._offset, None
         self._current: dict[str, np.ndarray] = {}
@@ -213,7 +213,7 @@ class RearrangeEnv(gymnasium.Env):
         self.episode, self._num_steps, self.is_success = episode, 0, False
         self.task.start(sim, episode)
         self._sensors.start(episode)
-        self._dresser.start()
+        self._visuals.start()
         return self._info(False, None, False)
 
     def advance(self, action) -> tuple[float, bool, bool, dict[str, Any]]:
@@ -301,7 +301,7 @@ class RearrangeEnv(gymnasium.Env):
         vars(self).update(state)
         assert self.episode is not None  # there is no state before the first reset
         self._sensors.start(self.episode)
-        self._dresser.start()
+        self._visuals.start()
 
     def __reduce__(self):
         """Copies and pickles are environments of their own, in the same state."""

@@ -117,21 +117,21 @@ def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
 
 def _colours(home: Any) -> dict[str, float]:
     """What colours and ids cost of head and arm camera, in the world as it is now (s)."""
-    from rearrange.tasks.cameras import ColourSensors, Dresser
+    from rearrange.tasks.cameras import ColourSensors, VisualsCache
 
-    sim, dresser, found = home.sim, Dresser(), {}
+    sim, cache, found = home.sim, VisualsCache(), {}
 
-    def dressing() -> None:
-        dresser.start()
-        dresser.visuals(sim)
+    def building() -> None:
+        cache.start()
+        cache.visuals(sim)
 
     for name, rgb, panoptic in (
         ("rgb=plain", "plain", False), ("rgb=true", True, False), ("panoptic=true", False, True),
     ):  # fmt: skip
-        sensors = ColourSensors(sim.model, SIZE, rgb, panoptic, dresser)
+        sensors = ColourSensors(sim.model, SIZE, rgb, panoptic, cache)
         read = partial(sensors.read, sim)
         found[f"{name}: a picture, of two at a time"] = _median(read, 10, warm_up=2) / 2
-    found["rgb=true: a reset takes longer by"] = _median(dressing, 5, warm_up=1)
+    found["rgb=true: a reset takes longer by"] = _median(building, 5, warm_up=1)
     return found
 
 
