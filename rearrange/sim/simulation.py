@@ -191,17 +191,19 @@ class Simulation:
         yaw_address = self._base_qpos[2]
         self._forces.begin_step()
         held = self._suction.held_geom
-        pieces = self._substep.pieces(data)
-        if len(pieces) > 1:
-            model.opt.timestep = pieces[0]
         for _ in range(SUBSTEPS):
             yaw = qpos[yaw_address]
             ctrl[0] = speed * math.cos(yaw)
             ctrl[1] = speed * math.sin(yaw)
-            for length in pieces:
-                step(data, length)
+            pieces = self._substep.pieces(data)
+            if pieces == 1:
+                step(data, PHYSICS_DT)
                 measure(data, held)
-        if len(pieces) > 1:
+                continue
+            model.opt.timestep = PHYSICS_DT / pieces
+            for _ in range(pieces):
+                step(data, PHYSICS_DT / pieces)
+                measure(data, held)
             model.opt.timestep = PHYSICS_DT
         self._forces.end_step()
         mujoco.mj_kinematics(model, data)

@@ -18,7 +18,7 @@ def test_a_few_thousand_steps_of_nonsense_in_every_task():
 
 @pytest.mark.parametrize("homes", ["hab", "procedural"])
 def test_a_rammed_robot_stays_within_its_speeds_and_out_of_walls(homes):
-    """Every home of validation: 2% above the URDF's speeds, the robot 25 mm deep, all stays in.
+    """Every home of validation: 2% above the URDF's speeds, nothing 20 mm deep, all stays in.
 
     Until the joints' speeds were limited they came to 4.4 and 5.0 times the URDF's, and the base
     glided 89 and 102 mm into furniture and walls.
@@ -26,7 +26,7 @@ def test_a_rammed_robot_stays_within_its_speeds_and_out_of_walls(homes):
     results = stress_homes(6000, "val", homes=homes)
     assert results["steps"] > 5500 and is_clean(results), results
     assert results["worst_joint_speed"] <= 1.02 + 1e-3 and results["outside"] == 0, results
-    assert 0.001 < results["worst_robot_depth_mm"] / 1000 < 0.025, results  # 88 mm once
+    assert 1.0 < results["worst_robot_depth_mm"] <= results["worst_depth_mm"] <= 20.0, results
 
 
 @pytest.mark.slow
