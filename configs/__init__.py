@@ -1,1 +1,1 @@
-"""Values: one YAML file per choice, composed by Hydra into typed configs."""
+"""Settings: typed classes, and one YAML file per choice, composed by Hydra."""

@@ -1,4 +1,4 @@
-"""The settings of the verbs that measure, break and look: `bench ...`, `chaos` and `doctor`."""
+"""Settings of the benchmark and diagnosis verbs: `bench ...`, `chaos` and `doctor`."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What the classes of settings share."""
+"""Checks shared by the classes of settings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The choices of a group of settings: tasks and skills that are registered, and files of `configs`.
+"""The options of a group of settings: registered tasks and skills, and files of `configs`.
 
 task=pick, skill=pick                 of the registries
 task=my_module:press_button           the same, of a module that the user's word imports

@@ -1,4 +1,4 @@
-"""The settings of collecting demonstrations and of playing them back."""
+"""Settings of `rearrange collect` and `rearrange collect verify`."""
 
 from dataclasses import dataclass, field
 from typing import Any

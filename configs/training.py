@@ -115,11 +115,11 @@ def _check_algorithm(settings: RunCfg) -> None:
     """Raises ValueError for one that is not to be chosen so."""
     if settings.algorithm == "imitation":
         raise ValueError(
-            "algorithm=imitation needs a teacher: say method=imitation of train-skill instead"
+            "algorithm=imitation needs a teacher: use method=imitation of train-skill instead"
         )
     if settings.algorithm == STANDARD and settings.algorithm_kwargs:
         raise ValueError(
-            f"algorithm_kwargs are for an algorithm of yours, {STANDARD} has settings of its own, "
+            f"algorithm_kwargs are for your own algorithms, {STANDARD} has its own settings, "
             f"such as ppo.clip_coef; got {', '.join(settings.algorithm_kwargs)}"
         )
     if settings.algorithm != STANDARD and settings.sapg.num_blocks > 1:

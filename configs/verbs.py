@@ -1,4 +1,4 @@
-"""Which settings belong to which verb of the console."""
+"""Which class of settings belongs to which verb of the command line."""
 
 from __future__ import annotations
 

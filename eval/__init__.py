@@ -1,1 +1,1 @@
-"""How well it goes: evaluation, metrics, videos, reports, benchmarks."""
+"""Evaluation: metrics, videos, reports, benchmarks."""

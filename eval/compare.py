@@ -1,4 +1,4 @@
-"""Two evaluations of the same episodes, episode by episode: what changed, and whether it is chance.
+"""Two evaluations of the same episodes, paired: what changed, and whether it is chance.
 
     output_dir of A, of B --> records by index --> the episodes that both have --> differences
 

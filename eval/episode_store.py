@@ -1,4 +1,4 @@
-"""What an evaluation has kept in its folder, so that the same command goes on where one was ended.
+"""The results an evaluation has stored in its folder, so that the same command can resume it.
 
     settings.json     what the results follow from, and what acted; written before the first episode
     episodes.jsonl    a line for each episode as it ends; in order of the index in the end

@@ -1,4 +1,4 @@
-"""`rearrange evaluate`: an agent through many episodes, then figures, a report and a table.
+"""`rearrange evaluate`: runs an agent through many episodes, then writes metrics and a report.
 
 Writes settings.json and episodes.jsonl into output_dir as it goes (`episode_store.py`), then
 summary.json, stages.png, report.html and videos/. The same command resumes an interrupted run.

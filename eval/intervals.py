@@ -1,4 +1,4 @@
-"""95% intervals: of rates and means over episodes, and of means over the seeds of a training.
+"""95% intervals of rates and means over episodes, and of means over training seeds.
 
 Episodes of one apartment are alike, so that they say less than as many in different ones. So with
 several apartments these are resampled whole (cluster bootstrap), as many as there were:

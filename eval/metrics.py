@@ -1,4 +1,4 @@
-"""Records of episodes -> figures: success, stages and skills, with intervals (`intervals.py`).
+"""Episode records -> metrics: success, stages and skills, with intervals (`intervals.py`).
 
 chain success of stage k: the share of episodes that reached stage k
 product bound of stage k: the product of the success rates of the skills needed up to stage k,

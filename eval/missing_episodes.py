@@ -1,4 +1,4 @@
-"""Runs the episodes that are missing in an evaluation's folder, on this machine or a Ray cluster.
+"""Runs the episodes that an evaluation's folder lacks, on this machine or a Ray cluster.
 
 Works for any environment: the runner knows what an episode is (`workers.EpisodeRunner`).
 """
@@ -166,7 +166,7 @@ def _check_lock(lock: FolderLock) -> None:
         lock.check()
     except FolderLockLost as lost:
         if lost.is_taken:  # a deleted one is written anew in the end
-            raise UserError(f"{lost}: this evaluation ends") from lost
+            raise UserError(f"{lost}: the evaluation stops") from lost
 
 
 def _remove_old_results(output_dir: Path) -> None:

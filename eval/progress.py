@@ -1,4 +1,4 @@
-"""How far an evaluation is, on stderr: a bar on a terminal, elsewhere a line now and then.
+"""Progress of an evaluation, on stderr: a bar on a terminal, occasional lines elsewhere.
 
 Control steps count too, those of running episodes as well: a long task's first episode may take
 minutes.

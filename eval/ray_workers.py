@@ -1,4 +1,4 @@
-"""Episodes over a Ray cluster: the counterpart of `workers.py`, whose records are the same.
+"""Episodes on a Ray cluster: the counterpart of `workers.py`, with the same records.
 
     this process -- index --> RayWorker, anywhere: run_episode(env, agent, index) -- record -->
 

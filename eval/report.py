@@ -1,4 +1,4 @@
-"""Summary and records -> the table of the terminal, the stage figure, and a page to read.
+"""Summary and records -> the terminal's table, the stage plot, and an HTML report.
 
 The page carries its styles and its figure; the videos lie beside it in videos/.
 """

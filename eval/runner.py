@@ -1,4 +1,4 @@
-"""One agent through one episode, giving one record.
+"""Runs one agent through one episode and returns a record.
 
 The record holds nothing that depends on the machine, the worker or the clock, so that the same
 command writes the same `episodes.jsonl` whatever `num_workers` is.
@@ -102,9 +102,7 @@ def check_accepted(cfg: AgentSettings, agent: str | None) -> None:
         if getattr(cfg, setting.name) != getattr(unset, setting.name):
             those = ", ".join(name for name in AGENTS if setting.name in accepted_settings_of(name))
             own = ", ".join(accepted_settings) or "no setting of agents"
-            raise UserError(
-                f"{setting.name} is for agent={those}; agent={cfg.agent} understands {own}"
-            )
+            raise UserError(f"{setting.name} is for agent={those}; agent={cfg.agent} accepts {own}")
 
 
 def _looks(cfg: AgentSettings) -> str:

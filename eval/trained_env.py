@@ -1,4 +1,4 @@
-"""A trained policy in the environment that it was trained in, whichever that is.
+"""A trained policy in the environment it was trained in, whichever that is.
 
     episode i:  env.reset(seed=f(seed, i)), a policy without memories, until the environment ends it
 
@@ -137,7 +137,7 @@ def _check_defaults(cfg: Any, names: list[str]) -> None:
             assert field.default_factory is not MISSING  # none of these has to be given
             default = field.default_factory()
         if field.name in names and getattr(cfg, field.name) != default:
-            raise UserError(f"{field.name} does not go with run=, which says all of it")
+            raise UserError(f"{field.name} cannot be combined with run=, which determines it")
 
 
 def run_output_folder(cfg: EvaluateCfg) -> Path:

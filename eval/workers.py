@@ -1,4 +1,4 @@
-"""Worker processes that run episodes, handed out by index.
+"""Worker processes that run episodes by index.
 
     parent                            worker (spawned, one thread, no torch)
     index        -- pipe, JSON -->    run_episode(env, agent, index)

@@ -1,4 +1,4 @@
-"""Plans a task of several skills, and carries the plan out, skill after skill.
+"""Plans a task of several skills and carries out the plan, skill by skill.
 
 python examples/plan_and_carry_out.py [TASK] [INDEX]     such as: tidy_house 0
 """

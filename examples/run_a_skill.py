@@ -1,4 +1,4 @@
-"""Loads a trained skill and lets it act in its own environment.
+"""Runs a trained skill in its own environment.
 
 python examples/run_a_skill.py [SKILL] [EPISODES]        such as: pick 3
 """

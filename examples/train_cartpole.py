@@ -1,4 +1,4 @@
-"""Trains a small policy by VER, evaluates it, and uses it.
+"""Trains a small policy with VER, evaluates it, and uses it.
 
 python examples/train_cartpole.py [STEPS] [FOLDER]       such as: 50000 runs/cartpole
 """

@@ -1,1 +1,1 @@
-"""What to do next: PDDL parsing, grounding, search, validation, the agent that chains skills."""
+"""Task planning: PDDL parsing, grounding, search, validation, and agents that chain skills."""

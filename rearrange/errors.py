@@ -1,4 +1,4 @@
-"""The one exception a command turns into a line and exit code 2, and how that line is shown."""
+"""UserError, which commands print as one line with exit code 2, and its formatting."""
 
 import difflib
 import errno

@@ -1,4 +1,4 @@
-"""What the commands do, for programs: `rearrange.evaluate`, `rearrange.plan`, `rearrange.train`.
+"""The commands as functions: `rearrange.evaluate`, `rearrange.plan`, `rearrange.train`.
 
     evaluate(task="pick", agent="learned", num_episodes=20)     -> EvaluationResult
     plan(task="set_table", index=3)                             -> PlanResult

@@ -1,4 +1,4 @@
-"""The doors: a registry for each kind of thing that can be added, and what comes with the package.
+"""Fills the registries of everything that can be extended with the package's own entries.
 
     TASKS       what is asked of the robot: rules, episodes, Gymnasium id  TaskDefinition
     SKILLS      what the robot can learn: task, teacher, deployment, recipe SkillDefinition

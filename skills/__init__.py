@@ -1,1 +1,1 @@
-"""What the robot can do: arm kinematics, motion planning, oracle skills."""
+"""What the robot can do: policy networks, motion planning, oracle, teacher, deployment."""

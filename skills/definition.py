@@ -1,4 +1,4 @@
-"""What a skill is made of, in one object, and the skills there are."""
+"""SkillDefinition: all parts of a skill in one object, and the registry of skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the actions of fresh weights begin, with any network.
+"""Initial action means and deviations of a fresh policy, for any network.
 
 A task that ends by `stop` would around 0 end every episode at once, and nothing be seen of it.
 """

@@ -1,4 +1,4 @@
-"""What a skill is: something that is started, acts until it is done, and says whether it worked.
+"""The skill interface: it is started, acts until it is done, and says whether it succeeded.
 
     reset(...)          chosen by the planner, once per use
     act(observation)    one action of 11 numbers in [-1, 1]: arm 7, grip, base 2, stop
@@ -44,7 +44,7 @@ class Skill(Protocol):
 def checked_action(action: np.ndarray, whose: str) -> np.ndarray:
     """An action that somebody's own code gave. Raises UserError unless it has 11 numbers."""
     if np.shape(action) != (ACTION_SIZE,):
-        raise UserError(f"{whose} must give ({ACTION_SIZE},) numbers, got {np.shape(action)}")
+        raise UserError(f"{whose} must return ({ACTION_SIZE},) numbers, got {np.shape(action)}")
     return action
 
 

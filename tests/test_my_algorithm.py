@@ -22,7 +22,7 @@ CART_POLE = {
 def in_path(monkeypatch):
     """The example can be imported, and is forgotten in the end."""
     monkeypatch.syspath_prepend(EXAMPLE)
-    monkeypatch.setattr(ALGORITHMS, "_things", dict(ALGORITHMS._entries))
+    monkeypatch.setattr(ALGORITHMS, "_entries", dict(ALGORITHMS._entries))
     yield
     sys.modules.pop("a2c", None)
 

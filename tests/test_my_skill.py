@@ -38,7 +38,7 @@ def in_path():
         patch.syspath_prepend(EXAMPLE)
         patch.setenv("PYTHONPATH", f"{EXAMPLE}:{EXAMPLE.parents[1]}")  # of worker processes
         for registry in (TASKS, SKILLS):
-            patch.setattr(registry, "_things", dict(registry._entries))
+            patch.setattr(registry, "_entries", dict(registry._entries))
         yield
     sys.modules.pop("press_button", None)
     for name in [name for name in gymnasium.registry if name.startswith("my_skill/")]:

@@ -1,1 +1,1 @@
-"""How fast and how robust: benchmarks beside the alternatives, in one run."""
+"""Speed and robustness benchmarks; alternatives are measured in the same run."""

@@ -1,4 +1,4 @@
-"""What every bench does with its bars: prints its tables, writes the JSON file, tells by its code.
+"""What all benches do with their bars: print tables, write the JSON file, give the exit code.
 
 results, bars --> table on the screen, `output` with both in it --> 0, or 1 if a bar is missed
 """

@@ -1,1 +1,1 @@
-"""Demonstrations: what agents saw, did and got, as data sets that other programs learn from."""
+"""Demonstrations: observations, actions and rewards of agents as datasets for other programs."""

@@ -1,4 +1,4 @@
-"""Collecting demonstrations: episodes by worker processes, then one data set of them.
+"""Collecting demonstrations: worker processes run episodes, then one dataset is assembled.
 
     settings.json, episodes.jsonl    as an evaluation writes them (`eval/episode_store.py`):
                                      what it depends on, and a line for each finished episode
@@ -135,15 +135,15 @@ def check_folder(folder: Path) -> None:
         inside = {path.name for path in folder.iterdir()}
         if inside - {".lock"} and "settings.json" not in inside:
             raise UserError(
-                f"{folder} holds other things: choose another output, or remove it to begin anew"
+                f"{folder} has other contents: choose another output, or remove it to start over"
             )
 
 
 def _finished(folder: Path, store: EpisodeStore, num_episodes: int, tell: Notify) -> dict[str, Any]:
     if len(store.records) != num_episodes:
         raise UserError(
-            f"{folder} is a finished data set of {len(store.records)} episodes, got "
-            f"{num_episodes=}: choose another output, or remove it to begin anew"
+            f"{folder} is a finished dataset of {len(store.records)} episodes, got "
+            f"{num_episodes=}: choose another output, or remove it to start over"
         )
     tell(f"all {num_episodes} demonstrations are there already")
     return read_summary(folder)
@@ -187,7 +187,7 @@ def _check_lock(lock: FolderLock) -> None:
     try:
         lock.check()
     except FolderLockLost as lost:
-        raise UserError(f"{lost}: this collecting ends") from lost
+        raise UserError(f"{lost}: collecting stops") from lost
 
 
 def _assemble(folder: Path, runner: CollectingRunner, num_episodes: int) -> None:

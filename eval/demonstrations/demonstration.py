@@ -1,4 +1,4 @@
-"""Demonstration: one episode as arrays, whichever format keeps it.
+"""Demonstration: one episode as arrays, independent of the file format.
 
     observation_0 -- action_0 --> observation_1 -- action_1 --> ... observation_T
 

@@ -1,4 +1,4 @@
-"""Depth as lossless video: HEVC, gray of 12 bits, one code a pixel (`demonstration.to_codes`)."""
+"""Depth as lossless video: 12-bit grey HEVC, one code per pixel (`demonstration.to_codes`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats that demonstrations are kept in, by name."""
+"""The file formats of demonstrations, by name."""
 
 from __future__ import annotations
 

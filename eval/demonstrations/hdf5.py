@@ -1,4 +1,4 @@
-"""Demonstrations in HDF5: one plain file, or a folder as Minari has it, around the same groups.
+"""Demonstrations in HDF5: one plain file, or a Minari folder, with the same groups.
 
     episode_0                  attributes: id, total_steps, and the episode's facts
       observations/NAME        [T + 1, n] float32; head_depth [T + 1, H, W, 1] float32 in [0, 1]

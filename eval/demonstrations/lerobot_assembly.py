@@ -1,4 +1,4 @@
-"""LeRobot's data set format, v3.0, written with pyarrow and PyAV.
+"""Assembles a LeRobot dataset, format v3.0, with pyarrow and PyAV.
 
     meta/info.json                                 features, counts, where files are
     meta/stats.json                                for normalisation

@@ -1,4 +1,4 @@
-"""An episode as rows of LeRobot's tables: which columns there are, and there and back.
+"""Conversion between an episode and the rows of LeRobot's tables.
 
     observation.state               what the robot feels of itself (`demonstration.FELT`)
     observation.environment_state   where things are: the task's sensors

@@ -1,4 +1,4 @@
-"""Statistics as LeRobot keeps them: min, max, mean, std, count and quantiles.
+"""Statistics in LeRobot's format: min, max, mean, std, count and quantiles.
 
 Vectors by entry, pictures of depth by their one channel, in m. Normalisation in training goes by
 them.

@@ -1,4 +1,4 @@
-"""RecordingEnv: an environment that remembers the episode, whoever acts in it."""
+"""RecordingEnv: an environment wrapper that records the episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playing demonstrations back: the same actions in the same episode, to the last bit.
+"""Replaying demonstrations: the same actions in the same episode, compared bit for bit.
 
     stored episode --> reset --> stored action --> step --> ... what comes --?--> what is stored
 

@@ -1,4 +1,4 @@
-"""What a finished data set says of itself: `summary.json`, the last file that is written."""
+"""The summary of a finished dataset: `summary.json`, the last file written."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """What a finished data set says of itself. Raises UserError for any other folder."""
     path = folder / SUMMARY
     if not path.is_file():
-        raise UserError(
-            f"{folder} must be a finished data set of `rearrange collect`: no {SUMMARY}"
-        )
+        raise UserError(f"{folder} must be a finished dataset of `rearrange collect`: no {SUMMARY}")
     try:
         summary = strict_json(read_whole_file(path, SUMMARY_LIMIT).decode())
         if summary["format"] not in FORMATS:

@@ -1,1 +1,1 @@
-"""Films of episodes: frames, video files, the page in a browser."""
+"""Videos of episodes: frames, video files, the browser page."""

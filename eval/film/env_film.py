@@ -1,4 +1,4 @@
-"""A film of any environment that paints itself: `render()` in the mode rgb_array."""
+"""A video of any environment that renders itself with render_mode=rgb_array."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def _picture(env: Any) -> np.ndarray:
         frame = env.render()
     except Exception as error:  # whatever is not installed, or fails, in somebody's environment
         why = described(error)
-        raise UserError(f"the environment cannot paint itself: {why}") from error
+        raise UserError(f"the environment cannot render itself: {why}") from error
     if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
-        raise UserError("the environment must give pictures [H, W, 3] in render_mode=rgb_array")
+        raise UserError("the environment must return images [H, W, 3] in render_mode=rgb_array")
     if frame.dtype != np.uint8:
-        raise UserError(f"the environment must give pictures of bytes, got {frame.dtype}")
+        raise UserError(f"the environment must return images of bytes, got {frame.dtype}")
     return frame
 
 

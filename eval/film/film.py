@@ -1,4 +1,4 @@
-"""A film of an episode while it runs."""
+"""Films an episode while it runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""How far a recording is, on stderr: a line that changes on a terminal, elsewhere one at times."""
+"""Progress of a recording, on stderr: a changing line on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 

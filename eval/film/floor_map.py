@@ -1,4 +1,4 @@
-"""The map of a film: the home from above, with robot, path, objects and goals."""
+"""The map in a video: the home from above, with robot, path, objects and goals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The camera of a film: it follows the robot, nearer while the arm works, and sees through things.
+"""The video camera: it follows the robot, moves closer while the arm works, and sees through walls.
 
 Walls in between are cut down to a stump by the Painter; furniture fades here.
 

@@ -1,4 +1,4 @@
-"""One picture of an episode: the robot from outside, its depth image, a map, and what it is about.
+"""One video frame: the robot from outside, its depth image, a map, and captions.
 
 +--------------------------------+--------------+
 |  third person                  |  head camera |

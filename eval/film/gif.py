@@ -1,4 +1,4 @@
-"""An mp4 film as a GIF, for places that play nothing else: a README, TensorBoard."""
+"""Converts an mp4 video to a GIF, for places that play nothing else: a README, TensorBoard."""
 
 from __future__ import annotations
 

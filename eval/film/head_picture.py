@@ -1,4 +1,4 @@
-"""The head camera for people: depth as shades, with the robot's own arm dimmed."""
+"""The head camera's depth image for people: shades of grey, with the robot's own arm dimmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words in a frame: what is done, what comes, how far it is, how it ended."""
+"""The text in a frame: current step, plan, progress, result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Five stills, each as the simulation has it and dressed, and a page that shows them side by side.
+"""Five stills, each with and without visuals, and a page that shows them side by side.
 
     python -m rearrange.eval.film.stills FOLDER        # index.html, sheet.jpg, ten pictures
 

@@ -1,4 +1,4 @@
-"""Frames -> an mp4 file that every browser plays, through the ffmpeg that imageio brings along."""
+"""Frames -> an mp4 file that every browser plays, with the ffmpeg that imageio provides."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""A2C, an algorithm of somebody else's package: all that it takes is in this file.
+"""A2C as an algorithm of your own: this file is all it takes.
 
     PYTHONPATH=examples/my_algorithm rearrange train env=CartPole-v1 algorithm=a2c:A2C \\
         num_steps=16 total_steps=100000

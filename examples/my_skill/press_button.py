@@ -1,4 +1,4 @@
-"""A skill of one's own: press a button with the fingertip. All of it is here and in the YAML file.
+"""A skill of your own: press a button with the fingertip. This file and the YAML file are all.
 
     PYTHONPATH=examples/my_skill rearrange evaluate task=press_button:press_button num_episodes=5
     PYTHONPATH=examples/my_skill rearrange plan task=press_button:light_and_tidy

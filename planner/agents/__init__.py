@@ -1,1 +1,1 @@
-"""Agents: who carries a plan out, with which skills, knowing what."""
+"""Agents: what carries out a plan, with which skills and which knowledge."""

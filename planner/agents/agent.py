@@ -1,4 +1,4 @@
-"""What an agent is: whatever turns observations into actions over a whole episode."""
+"""The agent interface: it turns observations into actions over a whole episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the robot takes an object to be that is no longer where the episode began.
+"""The robot's beliefs about objects that are no longer where the episode began.
 
 The start sensors give an object's initial place for ever, as Habitat's do. What the robot itself
 has done since it knows without seeing the object:

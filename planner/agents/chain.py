@@ -1,4 +1,4 @@
-"""The task planner at work (TP): plan, run a skill, look, go on or plan again.
+"""Plan execution (TP): plan, run a skill, check the facts, continue or plan again.
 
     observe -> plan -> skill -> observe: does the rest of the plan still lead to the goal?
                          |            yes: next skill      no: plan again

@@ -1,4 +1,4 @@
-"""How a chain of skills is run: what carries its steps out, and when it plans again or gives up."""
+"""Settings of a chain of skills: who runs its steps, and when it replans or gives up."""
 
 from __future__ import annotations
 

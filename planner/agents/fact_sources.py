@@ -1,4 +1,4 @@
-"""How a chain comes to know what holds: by the simulator's state, or by the robot's own senses.
+"""Where a chain gets its facts: the simulator's state, or the robot's own senses.
 
 looks          after each skill                              whose facts
 none           nothing: the first plan to its end            (Habitat's rule)

@@ -1,4 +1,4 @@
-"""Trained skills for the steps of a plan (TP-SRL): who runs a step, on what, after what.
+"""Trained skills for the steps of a plan (TP-SRL).
 
     step -> hand emptied if the plan has it empty -> back from where Pick or Place has ended
          -> arm reset -> the skill on its target's sensors

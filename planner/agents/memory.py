@@ -1,4 +1,4 @@
-"""What the robot remembers of an episode, facts and places, by its own doing and feeling alone.
+"""The robot's memory of an episode: facts and places, from its own actions and touch alone.
 
     given with the task              what lies in which drawer, what is shut: HAB's first state;
                                      which way a drawer comes out

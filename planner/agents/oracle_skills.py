@@ -1,4 +1,4 @@
-"""The oracle's programs for the steps of a plan. They go by the simulator's state."""
+"""The oracle's programs for the steps of a plan. They use the simulator's state."""
 
 from __future__ import annotations
 

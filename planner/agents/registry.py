@@ -1,4 +1,4 @@
-"""Agents by name: what turns observations into actions over a whole episode.
+"""Agents by name.
 
 oracle             plans from the world's state, carries the plan out with oracle skills, replans
                    when a fact is lost

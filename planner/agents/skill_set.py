@@ -1,4 +1,4 @@
-"""Which skills a chain runs with: trained ones by name, the oracle's, and those left out.
+"""The skills a chain runs with: trained ones by name, the oracle's, and those left out.
 
     agent               navigate    pick, place, drawers           fridge
     tp_srl              trained     trained, base free             trained

@@ -1,4 +1,4 @@
-"""What a skill saw in training, cut out of what a long task's environment gives.
+"""A skill's training observation, extracted from a long task's observation.
 
     skill               in its own task                  in a long task
     pick                obj_start_sensor [3]             obj_start_sensor [3N] of its target

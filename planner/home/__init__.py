@@ -1,1 +1,1 @@
-"""The home as a planning problem: facts, problems, a plan's calls."""
+"""The home as a planning problem: facts, problems, and plan steps as skill calls."""

@@ -1,4 +1,4 @@
-"""A step of a plan as a call of a skill: `open_cab(cab_push_point_5)` calls `open_drawer`."""
+"""A plan step as a skill call: `open_cab(cab_push_point_5)` calls `open_drawer`."""
 
 from __future__ import annotations
 

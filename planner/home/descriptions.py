@@ -1,4 +1,4 @@
-"""What people read of an episode: the steps of its plan, its stages, and what went wrong.
+"""Readable descriptions of an episode: plan steps, stages, and what went wrong.
 
     place(any_targets|1, TARGET_any_targets|1)     gelatin box -> sofa
     open_drawer(cab_push_point_5)                  open the drawer

@@ -1,4 +1,4 @@
-"""How the episodes of a task become planning problems, and in which domain."""
+"""Turns a task's episodes into planning problems of its domain."""
 
 from __future__ import annotations
 

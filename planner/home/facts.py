@@ -1,4 +1,4 @@
-"""From the world to PDDL: which facts hold now, as a problem that says what is still to be done.
+"""From the simulation to PDDL: the current facts, as a problem with the remaining goals.
 
     Simulation + EpisodeSpec  --read_facts-->  HomeFacts  --problem_left-->  text  --solve-->  plan
 

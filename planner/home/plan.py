@@ -1,4 +1,4 @@
-"""From PDDL text or files to a plan, and a plan to lines for people.
+"""From PDDL text or files to a plan, and from a plan to readable lines.
 
 text - parse -> Domain, Problem - ground -> GroundTask - search -> plan - validate -> plan
 """
@@ -99,7 +99,7 @@ def _plan(
     try:
         validate(domain, problem, plan)
     except PlanError as error:  # ours, not the caller's
-        raise RuntimeError(f"the search found a plan that is none: {error}") from error
+        raise RuntimeError(f"the search returned an invalid plan: {error}") from error
     return plan
 
 
@@ -110,7 +110,7 @@ def _read(path: str | Path) -> str:
         if not S_ISREG(status.st_mode):  # a device or a pipe may never end
             raise UserError(f"{path}: cannot be read: PDDL must be a regular file")
         if status.st_size > 4 * MAX_CHARACTERS:  # UTF-8 has at most 4 bytes a character
-            raise UserError(f"{path}: a PDDL file may have {MAX_CHARACTERS:,} characters")
+            raise UserError(f"{path}: a PDDL file may have at most {MAX_CHARACTERS:,} characters")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: a PDDL file must be UTF-8 text: {error.reason}") from None

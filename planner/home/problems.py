@@ -36,7 +36,7 @@ def skill_of(action: GroundAction) -> SkillDefinition:
         if action.name in skill.operators:
             return skill
     known = ", ".join(name for skill in SKILLS.values() for name in skill.operators)
-    raise UserError(f"{action.name} is no action of the home; it has {known}")
+    raise UserError(f"{action.name} is not an action of the home; it has {known}")
 
 
 def skill_call(action: GroundAction) -> tuple[str, tuple[str, ...]]:
@@ -176,7 +176,7 @@ def _wanted_states(final_states: Mapping[str, str]) -> Iterator[Fact]:
     """Raises UserError for one that nothing can be wanted in."""
     for marker, state in final_states.items():
         if state not in ("open", "closed"):
-            raise UserError(f"{marker} can be wanted open or closed, got {state}")
+            raise UserError(f"{marker} can only be requested open or closed, got {state}")
         yield _state_fact(marker, state)
 
 

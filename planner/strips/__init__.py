@@ -1,1 +1,1 @@
-"""Planning as such: PDDL, grounding, search, validation. No home in here."""
+"""Domain-independent planning: PDDL, grounding, search, validation."""

@@ -1,4 +1,4 @@
-"""In which order goals are best achieved, so that none has to be given up for another.
+"""Goal ordering: in which order to achieve goals so that none has to be undone.
 
 Goal B comes before goal A if, with A achieved and the other goals not, B cannot be reached without
 giving A up, even if nothing else is ever deleted: a tower is built from its foot. Source: Koehler

@@ -1,4 +1,4 @@
-"""What a search may use, what it gives back, and how it says that there is nothing to give back."""
+"""A search's limits, its result, and the errors that say why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GroundTask -> numbers: a state as the bits of one int, an action as bit masks and index lists.
+"""GroundTask -> integers: a state as bits of one int, an action as bit masks and index lists.
 
     bit i of a state = fact i holds
 

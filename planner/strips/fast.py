@@ -1,4 +1,4 @@
-"""A plan in a hurry, of whatever length: greedy search with relaxed plans, goals layer by layer.
+"""A satisficing plan, quickly: greedy search with relaxed plans, one layer of goals at a time.
 
     goals - agenda -> layers; from layer to layer: greedy search for all goals so far, and if that
     is slow, goal by goal; if that leads nowhere, greedy search for all goals from the start

@@ -1,4 +1,4 @@
-"""Domain and Problem -> GroundTask: only the actions that some plan might reach.
+"""Domain and Problem -> GroundTask, with only the actions that a plan could reach.
 
 Facts are discovered as if nothing were ever deleted. A newly found fact is matched with each
 precondition it fits, and the action's other preconditions are joined against the facts found so

@@ -1,4 +1,4 @@
-"""How far a state is from the goals when actions never delete anything.
+"""Delete-relaxation heuristics: distances to the goals if no action deleted anything.
 
     h_add(fact) = 0 if the fact holds, else
                   1 + least over the actions that add it of the sum over their preconditions

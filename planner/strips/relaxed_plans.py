@@ -1,4 +1,4 @@
-"""Plans without deletes, and how far they lead when they are carried out as they are.
+"""Relaxed plans, and how far they lead when executed as they are.
 
     state - h_add's choices, from the goals backwards -> relaxed plan - what of it can run -> state
 

@@ -1,4 +1,4 @@
-"""GroundTask -> plan, and what is known of its length.
+"""GroundTask -> plan, with a lower bound on its length.
 
 `auto` tries A* as far as a small problem needs it, AUTO_WORK, and goes on with `fast` (`fast.py`)
 for some plan of a large one. `optimal` gives a plan that is known to be shortest, or none. `bfs` is

@@ -1,4 +1,4 @@
-"""PDDL text -> pddlpy's parse tree, or one clear line about what is wrong with the text.
+"""PDDL text -> pddlpy's parse tree, or one clear line about the error in the text.
 
     text - pddlpy's lexer -> tokens - checks, small repairs -> tokens - pddlpy's parser -> tree
 

@@ -1,4 +1,4 @@
-"""Which facts may hold at the same time: pairs that no plan ever brings together are left out.
+"""Mutexes: which pairs of facts can never hold at the same time.
 
     an action runs only where all pairs of its preconditions may hold together; afterwards each fact
     that it adds may hold together with the others it adds, and with whatever may hold together with

@@ -1,4 +1,4 @@
-"""Ranks on this machine, by torch's elastic agent: what `torchrun --standalone` does.
+"""Ranks on this machine, with torch's elastic agent, as `torchrun --standalone` does.
 
     this process: the agent --> rank 0, rank 1, ...: `python -m rearrange VERB ...`, as given
 

@@ -1,4 +1,4 @@
-"""RankGroup: the ranks of one training on a Ray cluster, started again after a loss.
+"""RankGroup: the ranks of one training on a Ray cluster, restarted after a loss.
 
     waiting   Ray has not found room for all hosts, or they are starting
     running   every host runs its rank

@@ -1,4 +1,4 @@
-"""RankHost: what holds one rank's process on a machine of the cluster. An actor of Ray's.
+"""RankHost: a Ray actor that runs one rank's process on a machine of the cluster.
 
     RankGroup -- Ray's calls --> RankHost -- starts --> `python -m rearrange VERB ...`
 

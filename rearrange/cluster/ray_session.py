@@ -1,4 +1,4 @@
-"""A connection to Ray: to a cluster that is there, or to a Ray of our own on this machine.
+"""A connection to Ray: to an existing cluster, or to a new one on this machine.
 
     address=HOST:PORT, or RAY_ADDRESS, or `ray start` was called on this machine  -->  joined
     otherwise  -->  started here, and ended with all its processes when the block ends

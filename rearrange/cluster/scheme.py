@@ -1,4 +1,4 @@
-"""SchemeCfg: how a training is run, apart from what is trained.
+"""SchemeCfg: how a training runs, independent of what it learns.
 
     scheme   processes                                        gradients       started by
     serial   one, environments in it                          central         the command

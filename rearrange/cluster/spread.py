@@ -1,4 +1,4 @@
-"""Schemes that start other processes: the same arguments run again, as each of the ranks."""
+"""Schemes with several processes: the same command runs again as each of the ranks."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The console: one thin module a verb; settings in, one domain call, printing out."""
+"""The command line: one thin module per verb; settings in, one call, results out."""

@@ -1,4 +1,4 @@
-"""`rearrange chaos`: breaks small trainings in many ways and tells what happened.
+"""`rearrange chaos`: breaks small trainings in many ways and reports what happened.
 
 Nothing is simulated: every training is a process tree of its own, faults are real signals, a real
 full disk, real damage in files. What is done and expected is listed in `chaos_faults.py`.
@@ -36,7 +36,7 @@ _WIDTHS = {"fault": 22, "what was done": 28, "expected": 34, "what happened": 46
 def run(settings: ChaosCfg) -> int:
     """Breaks trainings, prints the table; 1 if one did not end as it should."""
     if sys.platform != "linux":
-        raise UserError("chaos looks into /proc: it runs on Linux only")
+        raise UserError("chaos reads /proc: it runs on Linux only")
     prepare_output(settings.output)  # better said before the work
     if settings.pairs:
         return _report(settings, [kill_pairs(settings.pairs, settings.seed)])

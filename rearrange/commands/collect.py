@@ -1,4 +1,4 @@
-"""`rearrange collect`: demonstrations as a data set; `rearrange collect verify` plays one back."""
+"""`rearrange collect`: demonstrations as a dataset; `rearrange collect verify` replays one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rearrange episodes`: makes episode files, and says what is wrong with one."""
+"""`rearrange episodes`: generates episode files, and checks one."""
 
 import sys
 from pathlib import Path

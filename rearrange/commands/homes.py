@@ -1,4 +1,4 @@
-"""`rearrange homes`: checks, draws, writes and measures homes."""
+"""`rearrange homes`: checks, draws, generates and measures homes."""
 
 import json
 import math

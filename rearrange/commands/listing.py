@@ -1,4 +1,4 @@
-"""`rearrange list`: the tasks, agents, splits and renderers there are."""
+"""`rearrange list`: the available tasks, agents, splits and renderers."""
 
 from rearrange.configs.schema import ListCfg
 from rearrange.tasks.rules.definition import TASKS

@@ -1,4 +1,4 @@
-"""From `key=value` overrides to typed values, once, with one clear line for every mistake.
+"""From `key=value` overrides to typed values, with one clear line for every mistake.
 
     ["pick", "ppo.clip_coef=0.1", "policy=paper"]
         --> Given(choices={"skill": "pick", "policy": "paper"}, values={"ppo.clip_coef": 0.1})
@@ -160,7 +160,7 @@ def _kind_of(verb: str, kinds: dict[str, Any], key: str) -> Any:
     if key not in kinds:
         raise UserError(f"{verb} has no setting '{key}': {nearest_key(key, verb, list(kinds))}")
     if get_origin(kinds[key]) is dict:
-        raise UserError(f"{key} takes its values one by one, {key}.NAME=VALUE")
+        raise UserError(f"set the values of {key} one by one: {key}.NAME=VALUE")
     return kinds[key]
 
 

@@ -1,4 +1,4 @@
-"""The settings of a verb, merged in one place.
+"""Merges the settings of a verb.
 
     schema defaults  <  verbs.yaml, presets of groups  <  layers  <  the command line's overrides
 

@@ -1,4 +1,4 @@
-"""The simulated home: physics, robot, sensors, floor plan. Knows no task."""
+"""The simulated home: physics, robot, sensors, floor plan. It knows no tasks."""
 
 from rearrange.sim import kernel_cache
 

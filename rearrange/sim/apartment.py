@@ -1,4 +1,4 @@
-"""Writes an apartment and its objects into the compiled model, as numbers.
+"""Writes an apartment and its objects into the compiled model.
 
 MuJoCo keeps derived quantities beside sizes and masses (bounding radii and boxes for the broad
 phase, inverse weights for the constraint solver). They have closed forms for single boxes,

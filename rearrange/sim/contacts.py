@@ -1,4 +1,4 @@
-"""Forces that the robot exchanges with the home: what collision measures and penalties are made of.
+"""Contact forces between robot and home: the basis of collision measures and penalties.
 
 Counted are contacts of the robot, or of what it holds, with anything else. Contacts of the robot
 with itself, with the held object, and all contacts it has no part in (an object on a table) are

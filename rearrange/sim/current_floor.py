@@ -1,4 +1,4 @@
-"""The free floor as things stand now: furniture, what is open, what has fallen down.
+"""The free floor at this moment: furniture, open doors and drawers, objects on the floor.
 
 Several ask for it in each control step. While nothing moves they get the same plan.
 """

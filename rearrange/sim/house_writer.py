@@ -1,4 +1,4 @@
-"""Furniture of other sizes, written into the compiled model.
+"""Writes furniture of other sizes into the compiled model.
 
 What MuJoCo derives from sizes at compile time (bounding boxes and their trees, inertia of what
 turns, inverse weights) has closed forms for boxes that are not turned in their body, and is written

@@ -1,4 +1,4 @@
-"""What a reset writes into the world: the start state of one episode, as plain numbers."""
+"""The start state of an episode that a reset writes into the simulation, as plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One substep of physics: no arm joint faster than the URDF allows, no deep first contact.
+"""One physics substep: arm joints within the URDF's speed limits, no deep first contact.
 
     pieces: hand or an object is fast? -> a substep of two to four shorter steps
     step:   a joint would pass its limit? -> the step again, with that joint held to the limit

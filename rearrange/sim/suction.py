@@ -1,4 +1,4 @@
-"""The suction gripper: when it holds, what it holds, how it lets go, and when the hold is broken.
+"""The suction gripper: when it grips, what it holds, how it releases, when the hold breaks.
 
     grip on, nothing held, hand touches an object  -> weld that keeps the pose of that moment
     grip on, nothing held, hand touches a handle   -> ball joint at the point of contact

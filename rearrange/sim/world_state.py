@@ -1,4 +1,4 @@
-"""WorldState: all that a simulation is in the middle of an episode, as plain data.
+"""WorldState: the full state of a simulation in mid-episode, as plain data.
 
     Simulation --of--> WorldState --put into--> the same or another Simulation
 

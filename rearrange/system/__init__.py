@@ -1,1 +1,1 @@
-"""What all rooms stand on: whole files, checked JSON, locks, signals, the machine."""
+"""Foundations for all packages: atomic files, checked JSON, locks, signals, hardware."""

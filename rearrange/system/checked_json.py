@@ -1,4 +1,4 @@
-"""JSON of others: strictly decoded, and each value what it must be, or one line says what came.
+"""Untrusted JSON, strictly decoded and checked; each error is one line that quotes the value.
 
     strict_json('{"rearrange": ...}')         -> value
     node = Node(json_value, "home.json.gz: episode 3: ")
@@ -36,7 +36,7 @@ def strict_json(text: str) -> Any:
 
 
 def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _fraction(text: str) -> float:
@@ -53,7 +53,7 @@ def _whole(text: str) -> int:
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError(f"a key comes twice among {quoted([key for key, _ in pairs])}")
+        raise ValueError(f"a key occurs twice among {quoted([key for key, _ in pairs])}")
     return members
 
 

@@ -1,4 +1,4 @@
-"""What a command says, also when nobody is there any more to hear it.
+"""Terminal output that survives a closed terminal or pipe.
 
 The reader of a pipe may leave (`rearrange list | head -1`), a terminal may be closed, a stream may
 never have been open. None of that may end the work, lose what it has done or change its exit code.

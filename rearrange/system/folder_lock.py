@@ -1,4 +1,4 @@
-"""One process at a time writes into a folder: a lock that lets go when its owner is gone.
+"""A folder lock, so that only one process writes; it is released when its owner is gone.
 
     .lock    a record: host, boot, process, its start, since when, and a beat that goes on counting
 

@@ -1,4 +1,4 @@
-"""Pages to read, each one file: a style for wide and narrow windows, and tables.
+"""HTML pages as single files: a style for wide and narrow windows, and tables.
 
 On a phone a row of a table becomes a small table of its own, so that nothing has to be pushed
 sideways.

@@ -1,4 +1,4 @@
-"""What there is to compute with, and in which versions. torch is imported where it is asked for."""
+"""The hardware and software versions at hand. torch is imported only when needed."""
 
 from __future__ import annotations
 
@@ -61,13 +61,15 @@ def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> to
     if device.type not in ("cpu", "cuda"):
         raise UserError(f"device must be auto, cpu, cuda or cuda:N; got '{name}'")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device {name} is not there: torch sees no GPU; use device=cpu")
+        raise UserError(f"device {name} is not available: torch sees no GPU; use device=cpu")
     if device.type == "cuda" and local_world_size > 1:
         if ":" in name:
             raise UserError(f"device={name} is one GPU for all ranks; use device=cuda")
         device = torch.device("cuda", local_rank)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UserError(f"device {name} is not there: torch sees {torch.cuda.device_count()} GPUs")
+        raise UserError(
+            f"device {name} is not available: torch sees {torch.cuda.device_count()} GPUs"
+        )
     return device
 
 

@@ -1,4 +1,4 @@
-"""How many files, pipes and sockets a process may have open, looked at before they are opened."""
+"""Checks the limit on open files, pipes and sockets before they are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written under a temporary name, synced, renamed.
+"""Atomic output files: written under a temporary name, synced, renamed.
 
 A full disk, a missing permission or a Ctrl-C leaves the old file as it was and no half of a new
 one; what the operating system says becomes one `UserError` line.

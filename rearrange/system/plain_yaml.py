@@ -1,4 +1,4 @@
-"""YAML as our own settings need it: texts in lists and maps, a few levels deep, no more."""
+"""The subset of YAML that our settings need: strings in lists and maps, a few levels deep."""
 
 # pyright: basic
 # PyYAML's stubs leave its events untyped.

@@ -1,4 +1,4 @@
-"""Processes: when one started, and one that ends with its parent, also while it is stopped."""
+"""Processes: their start time, and ending a child with its parent, even while it is stopped."""
 
 from __future__ import annotations
 

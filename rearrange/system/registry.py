@@ -1,4 +1,4 @@
-"""A registry: names of one kind of thing, to which others may add theirs.
+"""A registry: named entries of one kind, to which other packages can add theirs.
 
     TASKS.add("press_button", TaskDefinition(...))      in a module of theirs: importing it adds
     rearrange evaluate task=my_module:press_button      imports the module, then looks the name up
@@ -49,7 +49,7 @@ class Registry(Mapping[str, T]):
         if not name or ":" in name or not name.isprintable():
             raise UserError(f"the name of a {self.kind} must be a word without ':', got {name!r}")
         if self._entries.setdefault(name, entry) != entry:
-            raise UserError(f"the {self.kind} '{name}' is there already: choose another name")
+            raise UserError(f"the {self.kind} '{name}' exists already: choose another name")
         for listener in self.listeners:
             listener(name, entry)
 

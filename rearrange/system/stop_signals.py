@@ -1,4 +1,4 @@
-"""Signals as a wish to stop, which the training looks at where it can stop well.
+"""Signals as stop requests, which the training checks at safe points.
 
 SIGINT   Ctrl-C                                            exit code 130
 SIGTERM  kill, a scheduler that takes the machine away     143

@@ -1,4 +1,4 @@
-"""What is asked in the home: episodes, observations, rewards, and the Gymnasium environments.
+"""Tasks in the home: episodes, observations, rewards, and Gymnasium environments.
 
 `import rearrange.tasks` is enough for `gymnasium.make("rearrange/Pick-v0")`.
 """

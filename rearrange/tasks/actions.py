@@ -1,4 +1,4 @@
-"""Action vectors: which numbers mean what, checked and clipped.
+"""Action vectors: the meaning of each number, with checks and clipping.
 
     slot   0..6              7                   8, 9                             10
            arm               grip                base                             stop

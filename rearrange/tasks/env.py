@@ -367,7 +367,7 @@ class RearrangeEnv(gymnasium.Env):
         if is_whole:
             raise UserError(f"the reward must be a finite number, got {outcome.reward}: {place}")
         what = f"MuJoCo warnings {data.warning.number.tolist()}, or positions not finite"
-        raise RuntimeError(f"the world is broken ({what}): {place}")
+        raise RuntimeError(f"the simulation is broken ({what}): {place}")
 
 
 def _restored(

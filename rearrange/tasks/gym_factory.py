@@ -1,4 +1,4 @@
-"""Environments by their Gymnasium id, for the trainer's worker processes.
+"""Environments by Gymnasium id, for the trainer's worker processes.
 
     CartPole-v1           an id that Gymnasium knows
     package.module:Id     imports the module first, which registers the id

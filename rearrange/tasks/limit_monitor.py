@@ -1,4 +1,4 @@
-"""What the worst behaviour does to the robot's limits: speeds of joints, depth of contacts, walls.
+"""Watches the robot's limits under any behaviour: joint speeds, contact depth, walls.
 
 with LimitMonitor(env.sim) as watch: ... env.step(...) ...   ->   watch.summary()
 """

@@ -1,4 +1,4 @@
-"""Every observation but the image: names, shapes, frames, units.
+"""All observations except images: names, shapes, frames, units.
 
     name                        size  content
     joint                       7     arm angles, rad

@@ -1,4 +1,4 @@
-"""What the robot sees of its surroundings, in so few numbers that they need no picture network.
+"""Range sensors: the surroundings in so few numbers that no picture network is needed.
 
     coarse_depth  256  the head camera's depth image in 16 x 16 cells, nearest surface of each;
                        row by row from the top left

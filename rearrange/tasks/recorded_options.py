@@ -1,4 +1,4 @@
-"""What a file says that an environment of the home was made with."""
+"""The environment options recorded in a file."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

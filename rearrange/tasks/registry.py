@@ -1,4 +1,4 @@
-"""How to get an environment of a task: from Gymnasium by its id, or plain."""
+"""Makes a task's environment: through Gymnasium by its id, or directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the home survive any behaviour? `python -m rearrange.tasks.stress --steps 100000`
+"""Stress test of the simulation: `python -m rearrange.tasks.stress --steps 100000`
 
 Every task is driven in turn by agents that no sane policy resembles; what goes wrong is counted
 and printed as JSON. Exit code 1 if anything did. With `--split val`, Tidy House is driven in each

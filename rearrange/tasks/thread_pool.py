@@ -1,4 +1,4 @@
-"""Threads that share out jobs 0 to N - 1 among them, each taking the next one when it is free.
+"""A thread pool that shares jobs 0 to N - 1; each thread takes the next one when it is free.
 
 Jobs help each other only as far as they let go of the interpreter's lock: `mj_step` and compiled
 kernels do, Python does not.

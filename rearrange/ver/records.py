@@ -1,4 +1,4 @@
-"""RunRecords: what a training writes into its folder, and what it goes on from.
+"""RunRecords: what a training writes into its folder, and resumes from.
 
     metrics.jsonl, tensorboard/     a line an update, of all ranks
     checkpoints/                    the last boundary between rollouts, see `run/run_state.py`

@@ -1,4 +1,4 @@
-"""Trainer: start-up, the loop of collecting and learning, checkpoints, shutdown.
+"""Trainer: start-up, the collect-and-learn loop, checkpoints, shutdown.
 
     environment workers (E)          collector                        learner
     step the env

@@ -1,1 +1,1 @@
-"""Small environments for tests and benchmarks: masked, slow, faulty ones, a chain of gates."""
+"""Small environments for tests and benchmarks: masked, slow and faulty ones, a chain of gates."""

@@ -1,4 +1,4 @@
-"""Classic control with the velocities hidden: what a policy without memory cannot solve.
+"""Classic control with hidden velocities, which a policy without memory cannot solve.
 
     rearrange/MaskedCartPole-v1    CartPole-v1, [position, angle]
     rearrange/MaskedPendulum-v1    Pendulum-v1, [cos(angle), sin(angle)]

@@ -1,4 +1,4 @@
-"""An environment that breaks on demand, to show what the trainer then does.
+"""An environment that fails on demand, to test the trainer's reaction.
 
     rearrange train env=rearrange.workloads.faulty:Faulty-v0 env_kwargs.fault=hang
 

@@ -1,4 +1,4 @@
-"""A chain of blocks, each with one right action: the toy on which staggered resets were studied.
+"""A chain of blocks, each with one right action: the toy problem of the staggered-resets paper.
 
     block 0 --L steps--> block 1 --L steps--> ... --> block B - 1        H = B L steps in all
              gate: k_mastery right actions in the block, or chance p_prog

@@ -1,4 +1,4 @@
-"""CartPole that takes its time, more of it in the environments of some ranks.
+"""A slow CartPole, slower in the environments of some ranks.
 
     env=rearrange.workloads.slow_cartpole:SlowCartPole-v1
 

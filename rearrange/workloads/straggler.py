@@ -1,4 +1,4 @@
-"""An environment that only sleeps: a trainer's stragglers without a simulator.
+"""An environment that only sleeps: stragglers without a simulator.
 
     step   sleeps  base x factor(index, group, episode) [x slow_factor in one step of ten]
     reset  sleeps  between reset_low_s and reset_high_s, every episode_steps steps

@@ -1,1 +1,1 @@
-"""Trained skills at work: files, loading, what ends them in a chain."""
+"""Deployed skills: files, loading, and when a skill ends in a chain."""

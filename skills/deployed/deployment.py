@@ -1,4 +1,4 @@
-"""A trained skill at work inside a chain: what ends it, and what of its output is held back.
+"""A trained skill inside a chain: when it ends, and which of its outputs are suppressed.
 
     skill          ends                                          its grip output
     navigate       its own stop, masked while its compass        none: the hold stays as it is

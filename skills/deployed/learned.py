@@ -1,4 +1,4 @@
-"""Trained policies at work: observations in, actions out.
+"""Trained policies in use: observations in, actions out.
 
     TrainedPolicy   of any environment; its actions are what that environment's `step` takes
     LearnedPolicy   a skill of the home within a chain; its actions are of the full action space
@@ -146,7 +146,7 @@ class LearnedPolicy(TrainedPolicy):
 
     def __init__(self, skill: SkillFile, is_sampling: bool = False) -> None:
         if skill.env_id not in TASK_OF_ID:
-            raise UserError(f"a skill of the home is needed, got one of {skill.env_id}")
+            raise UserError(f"a skill of the home is needed, got one for {skill.env_id}")
         self.task = TASK_OF_ID[skill.env_id]
         self.camera_size = int(skill.env_kwargs.get("camera_size", 128))
         self.observation_delay = int(skill.env_kwargs.get("observation_delay", 1))

@@ -1,4 +1,4 @@
-"""A trained policy as an ONNX model, for machines that have no PyTorch.
+"""A trained policy as an ONNX model, for machines without PyTorch.
 
     inputs    each observation by its name [B, ...], previous_action [B, A], is_first [B] bool,
               state [B, K]

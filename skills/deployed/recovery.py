@@ -1,4 +1,4 @@
-"""Getting clear of what a learned skill worked at, by the robot's own sensors alone.
+"""Recovery after a learned skill: backing away, by the robot's own sensors alone.
 
     back_out      straight back, the arm first as it is, then to its start
     step_aside    back_out  ->  turn to where the laser sees most room  ->  drive there

@@ -1,4 +1,4 @@
-"""Trained skills as single files: safetensors, with all that is needed to run them in the header.
+"""Trained skills as single safetensors files, with everything needed to run them in the header.
 
     training run  -- skill_of_run, write_skill -->  pick.safetensors  -- read_skill -->  SkillFile
 
@@ -152,14 +152,14 @@ def read_skill(path: Path) -> SkillFile:
     try:
         node = Node(strict_json(text), where)
     except ValueError as error:
-        raise UserError(f"{where}its header is no JSON ({error})") from error
+        raise UserError(f"{where}its header is not JSON ({error})") from error
     node["format"].text((FORMAT, OLD_FORMAT))
     if node.value["format"] == OLD_FORMAT:
         is_whole = node["checksum"].text() == _checksum(weights)
     else:
         is_whole = checksum == _checksum(weights, text)
     if not is_whole:
-        raise UserError(f"{path} is damaged: it does not have its checksum")
+        raise UserError(f"{path} is damaged: it does not match its checksum")
     header = check_header(node)
     check_spaces(node, header)
     check_weights(weights, header, where)
@@ -174,7 +174,7 @@ def _opened(content: bytes, where: str) -> tuple[str, str, dict[str, Tensor]]:
 
     size = int.from_bytes(content[:8], "little")
     if not 2 <= size <= min(MAX_HEADER, len(content) - 8):
-        raise UserError(f"{where}it does not begin as a safetensors file of ours does")
+        raise UserError(f"{where}it does not begin like one of our safetensors files")
     try:
         metadata = Node(strict_json(content[8 : 8 + size].decode()), where)["__metadata__"]
         text = metadata["rearrange"].text()

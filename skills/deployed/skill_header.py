@@ -1,4 +1,4 @@
-"""What a skill's file or checkpoint says of it, each field checked before anything is made of it.
+"""The header of a skill file or checkpoint; each field is checked before use.
 
     {"env": "rearrange/Pick-v0", "env_kwargs": {...}, "policy": {...}, ...}  -->  SkillHeader
 

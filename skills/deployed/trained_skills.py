@@ -1,4 +1,4 @@
-"""Trained skills by name: those that come with the package, or those in a folder of one's own.
+"""Trained skills by name: those of the package, or those in a folder of your own.
 
 skills/trained/pick.safetensors    of the package
 DIR/pick.safetensors               a skill file, or

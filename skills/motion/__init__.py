@@ -1,1 +1,1 @@
-"""How arm and base move: kinematics, collision, paths, driving."""
+"""Motion of arm and base: kinematics, collision, paths, driving."""

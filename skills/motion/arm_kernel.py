@@ -1,4 +1,4 @@
-"""Fetch's arm as geometry, compiled: frames, Jacobian, bounded damped least squares."""
+"""Compiled kinematics of Fetch's arm: frames, Jacobian, bounded damped least squares."""
 
 from __future__ import annotations
 

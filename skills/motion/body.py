@@ -1,4 +1,4 @@
-"""The oracle's hands and wheels: small programs that move Fetch and watch what it may hit.
+"""Low-level programs that move Fetch's arm and base and watch for collisions.
 
 Every program yields actions of 11 numbers and reads the simulator's state between them. Arm motions
 are joint trajectories at one row per control step; the base follows paths; both run at once where a

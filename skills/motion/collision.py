@@ -1,4 +1,4 @@
-"""Whether a posture of the arm touches the house, the robot itself or the floor.
+"""Collision checks of an arm posture with the house, the robot itself and the floor.
 
 The arm, from the shoulder to the nozzle, and what the hand holds are spheres fixed to links; the
 house is boxes, cylinders, spheres and capsules in the base frame; the robot's own body is boxes and

@@ -1,4 +1,4 @@
-"""Follows a path with the base: turn on the spot at corners, drive along the legs, stop at the end.
+"""Path following with the base: turn on the spot at corners, drive along legs, stop at the end.
 
     pose --> progress along the path --> carrot ahead on the leg --> heading error --> turn
                                     \\-> distance to the leg's end -----------------> forward

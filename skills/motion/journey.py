@@ -1,4 +1,4 @@
-"""Getting the base somewhere with the arm kept clear: which way, which arm motion, from when on.
+"""Drives the base with the arm kept clear: the route, the arm motion, and its timing.
 
     goal pose, arm motions that would be welcome  ->  ways (direct, wide, after backing off)
         ->  predicted base poses  ->  arm clear at each?  ->  the first that is

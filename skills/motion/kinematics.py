@@ -1,4 +1,4 @@
-"""Fetch's arm as geometry: forward and inverse kinematics, small steps of arm and base together.
+"""Forward and inverse kinematics of Fetch's arm; small steps of arm and base together.
 
     R_i = R_{i-1} Rot(axis_i, q_i)     p_i = p_{i-1} + R_{i-1} origin_i     J_i = a_i x (p_ee - p_i)
     dq  = z + J^T (J J^T + damping^2 I)^-1 (error - J z)     z: the pull to a preferred posture

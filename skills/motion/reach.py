@@ -1,4 +1,4 @@
-"""From where and how to reach a thing: a place for the base, postures before and at the thing.
+"""How to reach an object: a base pose, and arm postures before and at the object.
 
     what to touch  ->  hand poses (direction of approach)
                    ->  base places on free floor at arm's length

@@ -1,4 +1,4 @@
-"""Getting out of places: back off, come to rest, make room, start over.
+"""Recovery motions: back off, come to rest, make room, start over.
 
 Shared by all oracle skills. Each program leaves the robot clear of what it touched, or as clear as
 it can.

@@ -1,4 +1,4 @@
-"""The search behind `routes.py`, compiled: A* over places and headings, with room for all."""
+"""The compiled search behind `routes.py`: A* over positions and headings, with clearance."""
 
 from __future__ import annotations
 

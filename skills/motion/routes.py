@@ -1,4 +1,4 @@
-"""Ways for base and arm: turns on the spot and straight legs that keep the gripper off the walls.
+"""Routes for base and arm: turns on the spot and straight legs that keep the gripper off walls.
 
 A base that fits can still sweep its gripper, half a metre ahead of it, into a fridge. So the search
 runs over (heading, y, x): 16 headings, those of the 16 moves of the floor plan's grid.

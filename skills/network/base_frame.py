@@ -1,4 +1,4 @@
-"""Vectors from the hand to things, rotated from the hand's frame into the base's.
+"""Vectors from hand to objects, rotated from the hand frame into the base frame.
 
     v_base = R(joint) v_hand,   R = Rz(q1) Ry(q2) Rx(q3) Ry(q4) Rx(q5) Ry(q6) Rx(q7)
     features: v_base [3], and 10 v_base within +-1 [3], which tells centimetres near the thing

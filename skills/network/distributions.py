@@ -1,4 +1,4 @@
-"""What a policy samples actions from, and the layers that make them.
+"""The policy's action distributions, and the layers that parametrise them.
 
     box:       independent Gaussians, mean in [-1, 1] through tanh, log-std a parameter of its own;
                switches among them, of which the sign counts, are yes or no
@@ -214,7 +214,9 @@ def action_head(
     if spec.kind == "box":
         return GaussianHead(features, spec, initial_log_std, initial_means, switches, num_blocks)
     if switches:
-        raise ValueError(f"switches are of Box actions, got {list(switches)} for a {spec.kind} one")
+        raise ValueError(
+            f"switches are for Box actions, got {list(switches)} for a {spec.kind} one"
+        )
     return CategoricalHead(features, spec)
 
 

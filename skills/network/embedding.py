@@ -1,4 +1,4 @@
-"""The inputs of one step, whatever they are, as one vector.
+"""Embeds the inputs of one step, of any kind, into one vector.
 
 Every three-dimensional observation is a picture, every other one a vector; long vectors beside
 short ones are scans. Of several policies on the same layers (`rearrange.ver.sapg`) each adds a

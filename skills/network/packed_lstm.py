@@ -1,4 +1,4 @@
-"""One LSTM layer over packed sequences of different lengths, for a CPU, with its own backward pass.
+"""An LSTM layer over packed sequences, fast on a CPU, with its own backward pass.
 
     i, f, o = sigmoid(z), g = tanh(z),   z = W_x x + W_h h + b
     c' = f c + i g,   h' = o tanh(c')

@@ -1,4 +1,4 @@
-"""Sizes and choices of the policy network, and the presets.
+"""Settings of the policy network, and presets.
 
 Wijmans et al. 2022 (VER), section 4, is the preset `paper`.
 """

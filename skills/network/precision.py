@@ -1,4 +1,4 @@
-"""In which type of numbers the encoder's stages are fastest on this machine.
+"""The number format in which the encoder is fastest on this machine.
 
 A CPU with bfloat16 instructions computes them in a third of float32's time. One without imitates
 them, at eight times float32's (measured on AVX2: 17.5 against 2.2 ms a picture, both passes).

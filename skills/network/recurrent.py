@@ -1,4 +1,4 @@
-"""The LSTM: one step while acting, packed sequences while learning, one flat state.
+"""The LSTM: single steps for acting, packed sequences for learning, one flat state.
 
     state [E, K], K = 2 * layers * hidden:   h of every layer, then c of every layer
 

@@ -1,4 +1,4 @@
-"""Warm start of a policy with more sensors from one with fewer: it ignores the new ones at first.
+"""Warm start of a policy from one with fewer sensors: it ignores the new ones at first.
 
     columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
                                                        zeros      zeros   as they were

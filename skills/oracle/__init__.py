@@ -1,1 +1,1 @@
-"""Skills planned on the simulator's state: proof that episodes can be solved."""
+"""Oracle skills, planned on the simulator's state: they show that episodes can be solved."""

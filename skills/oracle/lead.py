@@ -1,4 +1,4 @@
-"""The arm held still, the base moving the hand: common to the quick ways to open and close.
+"""The arm is held still and the base moves the hand: shared by the quick ways to open and close.
 
 A point ahead of a base with two wheels can be led anywhere: velocity u of the point (base frame,
 point at (px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows like a

@@ -1,4 +1,4 @@
-"""Oracle skills for loose objects: navigate and pick. They go by the simulator's state."""
+"""Oracle skills for movable objects: navigate and pick. They use the simulator's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Oracle skill: place. Sets the held object down at its goal, upright if the arm can, and rests."""
+"""Oracle skill place: puts the held object down at its goal, upright if possible, and rests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle for each single-skill task: which program solves which episode."""
+"""The oracle's program for each single-skill task."""
 
 from __future__ import annotations
 

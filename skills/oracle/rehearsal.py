@@ -1,4 +1,4 @@
-"""Trying a program out before acting: on a twin of the simulation, a copy of the present world.
+"""Tries out a program before acting, on a twin copy of the simulation.
 
     simulation --twin--> world as it is now --program--> how it ends, how many steps, what forces
 

@@ -1,4 +1,4 @@
-"""A drawer below the counter's top with the arm held still: the base moves the hand.
+"""Drawers below the counter's top with the arm held still: the base moves the hand.
 
     open    hand down to the handle's height -> handle -> suction -> straight out -> let go
                 -> hand up

@@ -1,4 +1,4 @@
-"""The fridge's door with the arm held still: the hand as a hook at rest height, moved by the base.
+"""The fridge's door with the arm held still: the hand is a hook that the base moves.
 
     open    hook to the handle -> suction -> tow the handle along its arc -> let go
     close   hook around the door's free edge to its outside -> push along the arc

@@ -1,1 +1,1 @@
-"""Rules that say in every state what to do next, to learn from."""
+"""Teachers: rules that give the next action in any state, for imitation."""

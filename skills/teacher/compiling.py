@@ -1,4 +1,4 @@
-"""What numba compiles for the home's environments, done once before many processes would do it.
+"""Compiles the home's numba kernels once, before many processes would do so.
 
     train-skill --> compile_home, compile_teacher --> the cache on the disk --> worker processes
 

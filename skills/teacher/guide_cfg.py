@@ -1,4 +1,4 @@
-"""GuideCfg: how policy and teacher share an episode. Apart, as settings are read without either."""
+"""GuideCfg: how policy and teacher share an episode. Kept apart so that settings import neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GuidedEnv: a skill's task in which a teacher says at every step what it would do.
+"""GuidedEnv: a skill's task in which a teacher labels every step with its own action.
 
     policy, policy, ... | teacher, teacher, ... | policy, ...      who moves the robot in an episode
         every state, whoever led to it ---> the teacher's action is its label

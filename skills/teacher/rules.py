@@ -1,4 +1,4 @@
-"""The teacher for each single-skill task: which rules answer for which episode."""
+"""The teacher of each single-skill task."""
 
 from __future__ import annotations
 

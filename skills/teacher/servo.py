@@ -1,4 +1,4 @@
-"""Servo: what a simple teacher would do now, from the state as it is.
+"""Servo: a simple teacher's next action, from the current state.
 
     state --> where the hand should go next --> one step of arm and base towards it
 

@@ -1,4 +1,4 @@
-"""Rules for loose objects and for driving: navigate, pick, place. See `servo.py`."""
+"""Rules for movable objects and for driving: navigate, pick, place. See `servo.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the base of a teacher's robot goes: towards what is to be reached, and faces it.
+"""Where a teacher's base drives: towards its target, facing it.
 
     thing --> a place at arm's length of it --> the way there --> a point ahead --> wheels
 

@@ -15,7 +15,7 @@ from rearrange.cluster import ray_session
 from rearrange.cluster.rank_host import Spot, variables_of
 from rearrange.commands.training import train
 from rearrange.errors import UserError
-from rearrange.ver.ranks.distributed import Place, read_rank_info
+from rearrange.ver.ranks.distributed import RankInfo, read_rank_info
 from rearrange.ver.run.checkpoint import load_newest
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def test_ranks_get_torchruns_variables():
     assert [v["LOCAL_RANK"] for v in found] == ["0", "0", "1"]
     assert [v["LOCAL_WORLD_SIZE"] for v in found] == ["2", "1", "2"]
     assert [v["CUDA_VISIBLE_DEVICES"] for v in found] == ["0,2", "3", "0,2"]
-    assert read_rank_info(found[2]) == Place(2, 3, 1, 2)
+    assert read_rank_info(found[2]) == RankInfo(2, 3, 1, 2)
     assert {(v["WORLD_SIZE"], v["MASTER_ADDR"], v["MASTER_PORT"]) for v in found} == {
         ("3", "10.0.0.1", "1000")
     }
@@ -78,7 +78,7 @@ def test_a_process_that_is_a_rank_trains(spread, monkeypatch, tmp_path):
     [
         (["env=CartPol-v1"], "did you mean CartPole-v1"),
         (["env=CartPole-v1", "env_kwargs.size=1"], "'size'"),
-        (["env=CartPole-v1", "run_dir=full"], "full is not empty: resume=auto goes on"),
+        (["env=CartPole-v1", "run_dir=full"], "full is not empty: resume=auto continues"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_started(

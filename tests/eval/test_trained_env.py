@@ -117,8 +117,8 @@ def test_a_run_of_a_skill_is_its_task_with_the_learned_agent(make_skill, tmp_pat
 
 def test_what_does_not_go_together_is_one_line(cartpole, tmp_path):
     for options, why in (
-        ({"run": str(cartpole), "agent": "tp_srl"}, "agent does not go with run="),
-        ({"run": str(cartpole), "split": "test"}, "split does not go with run="),
+        ({"run": str(cartpole), "agent": "tp_srl"}, "agent cannot be combined with run="),
+        ({"run": str(cartpole), "split": "test"}, "split cannot be combined with run="),
         ({"env": "CartPole-v1"}, "env=CartPole-v1 goes with run="),
         ({"run": str(tmp_path)}, "has no checkpoint"),
     ):

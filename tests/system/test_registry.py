@@ -31,7 +31,7 @@ def module(tmp_path, monkeypatch):
     """The name of a module of somebody else, which is not imported yet."""
     (tmp_path / "somebodys_tasks.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(TASKS, "_things", dict(TASKS._entries))
+    monkeypatch.setattr(TASKS, "_entries", dict(TASKS._entries))
     yield "somebodys_tasks"
     sys.modules.pop("somebodys_tasks", None)
     for name in ("own_task/Own-v0", "own_other/Own-v0"):
@@ -85,7 +85,7 @@ def test_a_module_that_fails_says_where_and_what_it_says_itself(tmp_path, monkey
     )
     with pytest.raises(UserError, match=r"division by zero\); raised in .*module.py, line 2$"):
         TASKS.find("broken_module:mine")
-    with pytest.raises(UserError, match="task 'pick' is there already: choose another name$"):
+    with pytest.raises(UserError, match="task 'pick' exists already: choose another name$"):
         TASKS.find("taken_name:pick")
 
 
@@ -100,7 +100,7 @@ def test_a_name_stands_for_one_thing():
     things = Registry("thing")
     things.add("a", print)
     things.add("a", print)
-    with pytest.raises(UserError, match="the thing 'a' is there already"):
+    with pytest.raises(UserError, match="the thing 'a' exists already"):
         things.add("a", len)
     with pytest.raises(UserError, match="must be a word without ':'"):
         things.add("a:b", print)

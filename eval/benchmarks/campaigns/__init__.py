@@ -1,1 +1,1 @@
-"""Many trainings that answer one question."""
+"""Campaigns: many trainings that together answer one question."""

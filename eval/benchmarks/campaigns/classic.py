@@ -1,4 +1,4 @@
-"""The trainer on Gymnasium's classic tasks, with what `rearrange train` does by default.
+"""The trainer on Gymnasium's classic tasks, with the defaults of `rearrange train`.
 
     python -m rearrange.eval.benchmarks.campaigns.classic output=DIR [tasks=NAME,..] [ways=NAME,..]
         [seeds=0,1,2] [jobs=1] [total_steps=N] [peer_python=PYTHON]

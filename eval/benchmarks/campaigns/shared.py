@@ -1,4 +1,4 @@
-"""What campaigns share: trainings not repeated, means over seeds, a table of checks."""
+"""Shared by campaigns: skipping finished trainings, means over seeds, a table of checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does stale experience in preempted rollouts help or harm? CartPole on two ranks, one is slow.
+"""Does stale experience in preempted rollouts help or harm? CartPole on two ranks, one slow.
 
     python -m rearrange.eval.benchmarks.campaigns.stale output=DIR [seeds=0,1,2] [total_steps=N]
 

@@ -1,1 +1,1 @@
-"""Trainings that are broken on purpose, and what must come of it."""
+"""Trainings that are broken on purpose, and what must happen then."""

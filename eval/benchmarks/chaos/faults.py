@@ -1,4 +1,4 @@
-"""The list of faults: a name, what is done to a training and must come of it, and its haste.
+"""The list of faults: name, what is done to a training and must follow, and whether it is quick.
 
 Each function gets a `Lab` and returns a `Finding`; they lie in modules by their subject.
 """

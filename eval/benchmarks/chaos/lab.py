@@ -1,4 +1,4 @@
-"""Where trainings are broken: a `Lab` starts them, a `Finding` says what came of it.
+"""Tools to break trainings: a `Lab` starts them, a `Finding` records the result.
 
 A check is a pair (what was seen, whether that is right).
 """

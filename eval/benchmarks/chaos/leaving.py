@@ -1,4 +1,4 @@
-"""Trainings that are asked to leave."""
+"""Trainings that are asked to stop."""
 
 from __future__ import annotations
 

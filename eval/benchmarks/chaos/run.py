@@ -1,4 +1,4 @@
-"""A training in processes of its own, to be broken and looked at from outside. Linux: reads /proc.
+"""A training as a separate process group, observed from outside. Linux: reads /proc.
 
 chaos -- starts --> main --> resource tracker
                          --> fork server --> environment workers

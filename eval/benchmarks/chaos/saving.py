@@ -1,4 +1,4 @@
-"""Trainings that are killed, and what they left on the disk: damaged, full or read-only."""
+"""Trainings that are killed, and the files they leave: damaged, on a full or read-only disk."""
 
 from __future__ import annotations
 

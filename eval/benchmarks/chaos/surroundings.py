@@ -1,4 +1,4 @@
-"""What is around a training: its folder, its terminal, another training, an odd environment."""
+"""A training's surroundings: its folder, its terminal, another training, an odd environment."""
 
 from __future__ import annotations
 

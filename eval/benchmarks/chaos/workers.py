@@ -1,4 +1,4 @@
-"""Environment workers that die, stop, hang or raise, and the server that they are forked from."""
+"""Environment workers that die, stop, hang or raise, and the server that forks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long one depth image takes: ours beside MuJoCo's own ways, all in one run, taking turns.
+"""Time of one depth image: our kernel beside MuJoCo's renderers, alternating in one run.
 
     ours            `DepthCamera.render`, the whole image
     `mj_multiRay`   one call with a ray per pixel: the call alone, rays prepared beforehand

@@ -1,4 +1,4 @@
-"""`rearrange bench homes`: N homes in one process, beside Gymnasium's ways to step as many.
+"""`rearrange bench homes`: N homes in one process, beside Gymnasium's vector environments.
 
     equal     HomeVectorEnv and SyncVectorEnv of single homes in lockstep: every array, bit for bit
     speed     control steps a second by threads, SyncVectorEnv, AsyncVectorEnv, taking turns

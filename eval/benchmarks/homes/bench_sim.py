@@ -1,4 +1,4 @@
-"""`rearrange bench sim`: the cost of a step, an image, a reset, a worker, beside MuJoCo's own.
+"""`rearrange bench sim`: the cost of a step, an image, a reset and a worker, beside MuJoCo's own.
 
 The yardstick is one 128 x 128 image by `mj_multiRay` of the same scene in the same run: a machine
 that is slow or busy is slow for both, so the ratios can be compared between machines.

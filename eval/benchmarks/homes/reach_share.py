@@ -1,4 +1,4 @@
-"""How much of what holds objects our generator leaves bare because the arm does not reach it.
+"""How much of the receptacles our generator leaves empty because the arm cannot reach it.
 
 HAB's generator asks for a navigable point within 1.5 m of an object, seen from above (hab-spec
 2.5). Ours asks for free floor 0.42 to 0.72 m away, from where Fetch's arm reaches it, and keeps

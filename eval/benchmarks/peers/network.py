@@ -1,4 +1,4 @@
-"""Our embedding of an observation for other trainers: pictures and vectors to one vector.
+"""Our observation embedding for other trainers: images and vectors to one vector.
 
 The peers do not feed the previous action back; the vectors' embedding is wider by as much, so that
 the memory gets as many inputs as in our own policy.

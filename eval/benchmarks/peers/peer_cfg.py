@@ -1,4 +1,4 @@
-"""What a peer is asked to do, and how its script hears of it."""
+"""Settings of a peer's run, and how its script receives them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Speed over ranks: measured here, simulated beyond."""
+"""Speed over ranks: measured on this machine, simulated beyond."""

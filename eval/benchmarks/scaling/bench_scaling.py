@@ -1,4 +1,4 @@
-"""`rearrange bench scaling`: how training grows with ranks, measured here and simulated beyond.
+"""`rearrange bench scaling`: how training speed scales with ranks, measured and simulated.
 
     measured     1, 2, 4, ... ranks of the trainer on this machine; environments, policy and
                  learner sleep (`workload.py`), synchronisation and all-reduces are real

@@ -1,4 +1,4 @@
-"""The simulation's costs from what was measured, and how far the two are apart.
+"""Fits the simulation's costs to measurements, and reports the remaining error.
 
     cost                        from
     all-reduce                  the ranks' own timing of it, R >= 2: a ring's hops and bytes

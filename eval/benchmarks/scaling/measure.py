@@ -1,4 +1,4 @@
-"""Starts the ranks of `rearrange bench scaling` below torchrun and reads what they saw.
+"""Starts the ranks of `rearrange bench scaling` with torchrun and reads their measurements.
 
 A measurement is one way of training on one number of ranks. Of one rank it is that of each rank of
 the largest group on its own, all at the same time: their environments differ, and a group can only

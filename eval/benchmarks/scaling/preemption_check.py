@@ -1,4 +1,4 @@
-"""How good is the chosen S? Beside the best of all S, tried out on the same timings.
+"""How good is the chosen S? Compared with the best S, tried on the same timings.
 
     draw     ranks, environments, how they differ and what learning takes, at random
     choose   from the mean step times of a rollout; the trainer takes those of several, and a margin

@@ -1,4 +1,4 @@
-"""One rank of `rearrange bench scaling`: trains in one way after another, below torchrun.
+"""One rank of `rearrange bench scaling`: trains each variant in turn, below torchrun.
 
     torchrun --nproc-per-node=R -m rearrange.eval.benchmarks.scaling.rank JOB.json
 

@@ -1,4 +1,4 @@
-"""What many ranks reach, calculated: a discrete-event simulation of collecting, stopping, learning.
+"""A discrete-event simulation of many ranks that collect, stop and learn.
 
     each rank, on its own clock                                all ranks together
     an environment's step ends -> it waits for an action       the last one has stopped collecting

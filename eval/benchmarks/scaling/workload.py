@@ -1,4 +1,4 @@
-"""What `rearrange bench scaling` trains on: R1 in slow motion, with ranks and episodes that differ.
+"""The workload of `rearrange bench scaling`: R1 in slow motion, with uneven ranks and episodes.
 
     R1 (see `straggler.py`)      here, with slow_motion 8 and T = 16
     step 20 ms, 128 a rollout    160 ms, 16 a rollout: a rollout takes as long, in fewer steps

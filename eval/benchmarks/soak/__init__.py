@@ -1,1 +1,1 @@
-"""Trainings that run for long, undisturbed or killed again and again."""
+"""Long trainings, undisturbed or killed again and again."""

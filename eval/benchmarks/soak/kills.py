@@ -1,4 +1,4 @@
-"""Two ranks that train for a long time while their processes are killed one after another.
+"""Two ranks that train for a long time while their processes are killed one by one.
 
     every 20 s    a worker of any rank
     every 5 min   a rank: its agent starts both again, and they go on

@@ -1,4 +1,4 @@
-"""Trains for a long time and watches memory and open files: a leak shows as a slope.
+"""A long training whose memory and open files are watched: a leak shows as a slope.
 
 The slope is a least-squares line through the means of equal blocks of time after the warm-up; means
 of blocks because neighbouring samples are alike. Its 95% interval comes from Student's t with

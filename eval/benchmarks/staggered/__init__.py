@@ -1,1 +1,1 @@
-"""What staggered resets do to learning, on the toy of their paper."""
+"""The effect of staggered resets on learning, on the toy problem of their paper."""

@@ -1,4 +1,4 @@
-"""`rearrange bench staggered-resets`: the paper's toy, trained with and without staggered resets.
+"""`rearrange bench staggered-resets`: the paper's toy problem, with and without staggering.
 
     memory     H = 200, p_prog = 0.1: value error, policy KL, forgetting        figures 12 and 13
     horizons   p_prog = 0.5, H from 50 to 500: success at the end               figure 2a

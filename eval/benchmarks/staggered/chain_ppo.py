@@ -1,4 +1,4 @@
-"""PPO on the chain of blocks, and what is measured of it after each update.
+"""PPO on the chain of blocks, and the metrics after each update.
 
     table of the policy [B, A], [B] --> K steps of N chains --> advantages --> E x M minibatches
           ^------------------------------------------------------------------------'

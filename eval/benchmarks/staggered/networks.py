@@ -1,4 +1,4 @@
-"""The networks that act on the chain: R of them, stacked, and what they make of blocks.
+"""The networks that act on the chain, R of them stacked, and their outputs for all blocks.
 
     block -- embedding -- 4 x (linear, ReLU) --+-- log-probabilities of actions
                                                +-- value

@@ -1,4 +1,4 @@
-"""The plot of `rearrange bench staggered-resets`: lines are means over seeds, areas all seeds."""
+"""The plot of `rearrange bench staggered-resets`: means over seeds, with the range of all seeds."""
 
 from __future__ import annotations
 

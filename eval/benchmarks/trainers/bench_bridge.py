@@ -1,4 +1,4 @@
-"""`rearrange bench bridge`: what a step in another Python costs, and what killed workers leave.
+"""`rearrange bench bridge`: the cost of a step in another Python, and what killed workers leave.
 
 CartPole-v1 is stepped in turn by this process, by a worker of this Python and by one of the other,
 one step each: what else the machine does falls on all three alike. Then one worker of the other

@@ -1,4 +1,4 @@
-"""What each mode of training can reach on a workload of stragglers, calculated.
+"""The calculated upper bound of each training mode on a workload of stragglers.
 
     ideal    every environment at its own mean rate, none ever waits for another:
              S / (S / sum_i rate_i + learning),  rate_i = 1 / (step_i + reset_i + inference)

@@ -1,4 +1,4 @@
-"""A policy and a learner that only sleep: what is left of a training run is its organisation."""
+"""A policy and a learner that only sleep, so that only the trainer's overhead remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rearrange bench trainers`: steps per second of every mode of the trainer, in one run.
+"""`rearrange bench trainers`: steps per second of every training mode, in one run.
 
     straggler     16 environments that only sleep (R1), policy and learner that only sleep: what a
                   mode's organisation costs, beside the ideal and what the mode can reach

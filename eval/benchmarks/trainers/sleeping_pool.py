@@ -1,4 +1,4 @@
-"""Sleeping environments without processes of their own: a step is ready when its time has come.
+"""Sleeping environments without processes: a step is ready when its time has passed.
 
     send([3, 7])     the environments step at once and say how long they would have slept
     receive()        waits for the next of these times, and gives whose have passed

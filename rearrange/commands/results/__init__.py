@@ -1,1 +1,1 @@
-"""What trainings and evaluations have left, drawn and compared."""
+"""Plots and comparisons of finished trainings and evaluations."""

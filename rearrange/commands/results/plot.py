@@ -1,4 +1,4 @@
-"""`rearrange plot`: learning curves of training runs, a panel for each metric.
+"""`rearrange plot`: learning curves of training runs, one panel per metric.
 
 Runs of the same environment, mode, policy and blocks of SAPG form a group: seeds of one experiment.
 A group's line is the mean over its runs, the band its 95% interval by Student's t; of one run, or

@@ -1,1 +1,1 @@
-"""The verb that trains skills from nothing: their stages in order, their files, a report."""
+"""`train-skills`: all stages of each skill, from scratch, with files and a report."""

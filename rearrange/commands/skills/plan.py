@@ -1,4 +1,4 @@
-"""What `train-skills` does: the stages of each skill, as commands, in folders of their own.
+"""The work of `train-skills`: each skill's stages as commands, each with its own folder.
 
     OUT/pick/cells   OUT/pick/look   OUT/pick/ver   OUT/pick.safetensors   OUT/place/cells   ...
 
@@ -109,7 +109,7 @@ def _steps(cfg: TrainSkillsCfg, named: str) -> list[Step]:
     recipes = recipes_of(named)
     stages = recipes.stages[cfg.preset]
     if not stages:
-        raise UserError(f"{named} has no stages of preset {cfg.preset}: skills= leaves it out")
+        raise UserError(f"{named} has no stages of preset {cfg.preset}: leave it out of skills=")
     if cfg.stop_after is not None:
         stages = stages[: stages.index(recipes.stage(cfg.preset, cfg.stop_after)) + 1]
     return [_step(cfg, named, stage, place) for place, stage in enumerate(stages, start=1)]

@@ -1,4 +1,4 @@
-"""How long stages take: from steps a second, those of a table until there are measured ones.
+"""Time estimates of stages, from a table of speeds until measured ones are available.
 
 measured   mean over this command's own stages of the same network, method and sight
 table      `configs/speeds.yaml`, with the machine that it is of

@@ -1,4 +1,4 @@
-"""The page at the end of `train-skills`: curves of each skill over its stages, times, success."""
+"""The report of `train-skills`: each skill's curves over its stages, times, success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs tasks of several queues as processes of their own, some side by side, until all are over.
+"""Runs queues of tasks as separate processes, several at a time, until all are done.
 
     queue of pick: cells --> look --> ver --> file --> evaluation
     queue of place: ...                                             at most `jobs` queues at a time

@@ -1,4 +1,4 @@
-"""What comes of the stages: means of weights, each skill's file, and how good it is.
+"""Outputs of the stages: averaged weights, each skill's file, and its success.
 
 OUT/pick.safetensors                  metadata: recipe, stages with steps and time, commits, seed
 OUT/evaluation/pick-ver-802816/       what `evaluate` writes

@@ -1,4 +1,4 @@
-"""Where `train-skills` stands: the plan before it starts, one line while it works.
+"""The status of `train-skills`: the plan before it starts, one line while it works.
 
 pick 2/3 look: 45% of 300k, 512 steps/s, 5:20 left, success 71% | 21 stages: 5:12:00 left
 """

@@ -1,4 +1,4 @@
-"""`rearrange train-skills`: every stage of every skill from fresh weights, then files and a report.
+"""`rearrange train-skills`: every stage of every skill from scratch, then files and a report.
 
     plan --> stages, each a process --> OUT/NAME.safetensors --> evaluation --> OUT/report.html
 

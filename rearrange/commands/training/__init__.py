@@ -1,1 +1,1 @@
-"""The verbs that train: one skill, any environment, many at once, and the skill's file."""
+"""The training verbs: one skill, any environment, many at once, and export."""

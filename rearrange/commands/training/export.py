@@ -39,7 +39,7 @@ def run(cfg: ExportSkillCfg) -> int:
     """
     run_dir, output = Path(cfg.run).expanduser(), Path(cfg.output).expanduser()
     if not is_of_run(run_dir) and not run_dir.is_file():
-        raise UserError(f"there is no folder {run_dir} of a training run, nor a skill file")
+        raise UserError(f"{run_dir} is neither a training run's folder nor a skill file")
     if cfg.env is not None:
         find_id(cfg.env)  # imports its module
     prepare_file(output)
@@ -88,7 +88,7 @@ def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
         shapes = [{name: w.shape for name, w in skill.weights.items()} for skill in (first, other)]
         if other.env_id != first.env_id or shapes[0] != shapes[1]:
             raise UserError(
-                f"average: {other.source} is of another skill or network than {first.source}"
+                f"average: {other.source} is for another skill or network than {first.source}"
             )
     weights = {}
     for name, own in first.weights.items():

@@ -1,4 +1,4 @@
-"""What a training says when it is over: how it went, and what to do with it."""
+"""What a training prints at its end: the results, and the commands to use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the training of a skill will take, said before it starts.
+"""Estimates the time and memory of a skill's training before it starts.
 
 pick in 3 stages, total_steps is of the last:
   1 imitation  imitation, blind     401,408 steps  0.2 h

@@ -1,4 +1,4 @@
-"""`rearrange launch`: many trainings over a Ray cluster, one folder each, and a table of them.
+"""`rearrange launch`: many trainings on a Ray cluster, one folder each, with a status table.
 
     skills x seeds --> `train-skill NAME seed=S run_dir=... resume=auto` --> RankGroup --> table
 
@@ -82,7 +82,7 @@ def plan(settings: LaunchCfg) -> list[Job]:
         overrides = last_override_per_key([what, "scheme=ray", *settings.forwarded, "resume=auto"])
         cfg = load_training(verb, overrides)
         if cfg.scheme.name != "ray":
-            raise UserError(f"launch runs its trainings on Ray, not by scheme={cfg.scheme.name}")
+            raise UserError(f"launch runs its trainings on Ray, not with scheme={cfg.scheme.name}")
         for seed in settings.seeds:
             name = f"{training_env_of(cfg).short_name}-{cfg.mode}-{seed}"
             run_dir = Path(settings.run_root).expanduser() / name

@@ -115,7 +115,7 @@ def _stage(values: Mapping[str, Any], shared: Mapping[str, Any], file: str) -> S
     if like is not None:
         if like not in shared:
             known = nearest(like, list(shared))
-            raise UserError(f"{where}: no stage '{like}' to be like: {known}")
+            raise UserError(f"{where}: no stage '{like}' to copy from: {known}")
         _recipe(shared[like], f"{SHARED_FILE}, stage {like}", Stage)
         values = merged_values(shared[like], values)
     return _recipe(values, where, Stage)
@@ -150,7 +150,9 @@ def _check_order(stages: Sequence[Stage], where: str) -> None:
     for place, stage in enumerate(stages):
         earlier = [other.name for other in stages[:place]]
         if stage.name in earlier or Path(stage.name).name != stage.name:
-            raise UserError(f"{where}: names must differ and be those of folders, got {stage.name}")
+            raise UserError(
+                f"{where}: names must be unique and valid folder names, got {stage.name}"
+            )
         wanted = [*stage.average]
         if (first := begins_with(stages, stage)) is not None:
             wanted.append(first)

@@ -1,4 +1,4 @@
-"""Which settings a training really has: the layers between the schema and the command line.
+"""The effective settings of a training: layers between the schema and the command line.
 
     schema, presets  <  first actions  <  what suits the spaces, or the skill's recipe  <  its stage
                      <  the command line's overrides

@@ -1,4 +1,4 @@
-"""Steps a second of trainings as measured before, `configs/speeds.yaml`: network, method, sight."""
+"""Measured training speeds, `configs/speeds.yaml`, by network, method and sensors."""
 
 from __future__ import annotations
 

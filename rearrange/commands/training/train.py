@@ -1,4 +1,4 @@
-"""`rearrange train` and `rearrange train-skill`: joins environment, policy and trainer.
+"""`rearrange train` and `train-skill`: connects environment, policy and trainer.
 
 settings (`resolve.py`) -> environment, policy -> Trainer -> summary.json
 
@@ -311,7 +311,7 @@ def first_policy(
         names = own_shapes | other_shapes
         name = min(n for n in names if own_shapes.get(n) != other_shapes.get(n))
         raise UserError(
-            f"{source} holds another network: {name} is {other_shapes.get(name)} there and "
+            f"{source} has another network: {name} is {other_shapes.get(name)} there and "
             f"{own_shapes.get(name)} here"
         )
     policy.load_state_dict(weights)

@@ -1,4 +1,4 @@
-"""What is trained in, and the folder that the run is kept in."""
+"""The environment of a training, and the folder of its run."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def check_run_folder(run_dir: Path, resume: str) -> None:
             raise UserError(f"{part} must be {kind}: remove it, or choose another run_dir")
     if is_used and resume == "no":
         raise UserError(
-            f"{run_dir} is not empty: resume=auto goes on with the run in it, another run_dir "
-            "begins a new one"
+            f"{run_dir} is not empty: resume=auto continues the run in it, another run_dir "
+            "starts a new one"
         )
 
 

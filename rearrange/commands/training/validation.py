@@ -1,4 +1,4 @@
-"""Evaluates a training's checkpoints now and then, as processes of their own.
+"""Periodic evaluation of a training's checkpoints, in separate processes.
 
     RUN/validation/000000524288/   what `evaluate` writes: summary.json, report.html, videos/
     RUN/validation/000000524288.log

@@ -1,1 +1,1 @@
-"""A home as numbers: furniture, objects, the floor plan."""
+"""A home as data: furniture, objects, the floor plan."""

@@ -1,4 +1,4 @@
-"""Furniture: each piece once, in its own frame, with its boxes and the surfaces that hold objects.
+"""Furniture: each piece in its own frame, with its boxes and the surfaces that hold objects.
 
 A piece's frame has its origin on the floor in the middle of the footprint; +x is the front, the
 side that is used. Lengths in metres. The set and the names of the receptacles are ReplicaCAD's as

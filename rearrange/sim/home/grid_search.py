@@ -1,4 +1,4 @@
-"""Distances and paths on a grid of the floor, compiled: clearance, islands, shortest paths."""
+"""Compiled grid search on the floor: clearance, connected regions, shortest paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One home as numbers: furniture, walls, what holds objects, where the floor is free.
+"""One home as data: furniture, walls, receptacles, free floor.
 
 poses + shapes of furniture, walls -> receptacles, footprints -> floor plan -> reachable spots
 """
@@ -220,22 +220,24 @@ def check_usable(
     room = _grid(front + 0.02, front + 1.75, -0.75, 1.0) * (1.0, side)
     if not _points_clear(layout, "fridge", room):
         raise UnusableHome(
-            "the floor before the fridge must be free: 1.75 m ahead, 1 m to the side of its hinge, "
-            "0.75 m to the other, from its middle"
+            "the floor in front of the fridge must be free: 1.75 m ahead, 1 m to the side of its "
+            "hinge, 0.75 m to the other, from its middle"
         )
     reach = layout.shapes["counter"].half[1]
     if not _points_clear(layout, "counter", _grid(0.32, 0.30 + 0.56 + 0.72, -reach, reach)):
-        raise UnusableHome("the floor before the counter must be free, 1.3 m deep, for its drawers")
+        raise UnusableHome(
+            "the floor in front of the counter must be free, 1.3 m deep, for its drawers"
+        )
     for name in layout.pieces:
         piece = layout.shapes[name]
         if not _points_clear(
             layout, name, _grid(-piece.half[0], piece.half[0], -piece.half[1], piece.half[1])
         ):
-            raise UnusableHome(f"no piece may stand in another or in a wall, {name} does")
+            raise UnusableHome(f"no piece may overlap another or a wall, {name} does")
     plan = plan or FloorPlan(layout.bounds, layout.obstacles)
     if (plan.labels == plan.largest).sum() < MIN_ISLAND * plan.free.sum():
         raise UnusableHome(
-            "the free floor must hang together: the robot gets to less than 85% of it"
+            "the free floor must be connected: the robot reaches less than 85% of it"
         )
     spots = all_spots(layout, plan)
     for receptacle in layout.receptacles:

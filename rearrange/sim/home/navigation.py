@@ -1,4 +1,4 @@
-"""Where a round robot can stand and drive: a grid of the floor, distances along it, and paths.
+"""Where a round robot can stand and drive: an occupancy grid, distances and paths on it.
 
     obstacles -> clearance [ny, nx] (m to the nearest wall, furniture) -> free: clearance >= radius
               -> islands (connected free cells) -> Dijkstra -> polyline

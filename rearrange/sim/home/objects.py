@@ -1,4 +1,4 @@
-"""The loose objects: YCB names, sizes and masses as boxes, cylinders and spheres.
+"""Movable objects: YCB names, sizes and masses as boxes, cylinders and spheres.
 
 What is seen is what collides. Sizes are YCB's published calliper values, masses YCB's (hab-spec 2.4
 of our notes; Calli et al. 2015, "The YCB object and model set"). Boxes that stand in YCB's scans

@@ -1,1 +1,1 @@
-"""Which homes there are: HAB's apartments, procedural homes, and those of files."""
+"""The available homes: HAB's apartments, procedural homes, and homes from files."""

@@ -1,4 +1,4 @@
-"""Furniture that stands anywhere in a room, for training: what is learned holds in other rooms too.
+"""Randomly placed furniture for training, so that what is learned transfers to other rooms.
 
     kitchen as it is --> each other piece in turn: back to an outer wall, or free in the room?
                          --> clear of all that stands already? else another place

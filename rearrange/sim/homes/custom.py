@@ -1,4 +1,4 @@
-"""Homes of your own: a JSON file of walls, doorways and furniture, read and checked.
+"""Custom homes: a JSON file of walls, doorways and furniture, read and checked.
 
     {"format": 1, "size": [6.2, 8.4],
      "rooms": [{"name": "kitchen", "rect": [0, 0, 6.2, 3.5]}],

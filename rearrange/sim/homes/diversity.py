@@ -1,4 +1,4 @@
-"""How much homes differ: sizes, ways, and how near each is to the most alike of another set.
+"""How much homes differ: sizes, path lengths, and the distance to the nearest home of a set.
 
     home --> what stands on its floor, as a picture of 0.1 m a cell --> 8 turned and mirrored ones
          --> of all the others the least distance: 1 - intersection over union

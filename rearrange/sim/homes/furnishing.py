@@ -1,4 +1,4 @@
-"""Furniture put into the rooms of a floor plan: what stands where, without overlap.
+"""Places furniture in the rooms of a floor plan, without overlap.
 
     kitchen (fridge, counter, more of it, island) -> dining -> sofa, television -> beds, desks, bath
 

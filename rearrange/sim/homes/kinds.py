@@ -1,4 +1,4 @@
-"""Furniture of procedural homes and of files: each kind with sizes and colours drawn from a range.
+"""Kinds of furniture for procedural and custom homes, with random sizes and colours.
 
     KINDS.add("aquarium", draw)     in a module of your own: files of homes may then name it
 

@@ -1,4 +1,4 @@
-"""Kitchens of procedural homes: counters and fridges of many sizes, and where they stand.
+"""Kitchens of procedural homes: counters and fridges of many sizes, and their placement.
 
     line     fridge and counter along a wall         galley  a second run opposite
     corner   the run goes on around a corner         apart   the fridge at another wall

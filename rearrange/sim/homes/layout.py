@@ -1,4 +1,4 @@
-"""Apartments: five macro layouts, each with 21 variations, as numbers.
+"""Apartments: five macro layouts, each with 21 variations, as data.
 
 Names and split follow HAB on ReplicaCAD (hab-spec 2.1): `v3_sc{M}_staging_{NN}`, M = 0..4, NN =
 00..20; train M = 0, 1, 2, validation M = 3, test M = 4. A variation shifts and turns the furniture

@@ -1,4 +1,4 @@
-"""Homes without end: 1,000 of training, 100 of validation and 100 of test, each another.
+"""Procedural homes: 1,000 for training, 100 for validation and 100 for test, all different.
 
     (split, number, attempt) -> seed -> floor plan -> furniture -> checks -> Layout, or next attempt
 

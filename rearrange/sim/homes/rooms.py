@@ -1,4 +1,4 @@
-"""Floor plans drawn at random: rooms, the walls between them, and doorways through these.
+"""Random floor plans: rooms, the walls between them, and doorways.
 
     area, number of rooms -> rectangle -> corridor with rooms on both sides, or cut in two again and
     again -> what each room is for -> doorways: every room reached, some ways round -> wall pieces

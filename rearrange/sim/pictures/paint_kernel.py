@@ -1,4 +1,4 @@
-"""Colours for the pixels of a rasterised picture: sun with soft shadows, ambient light, occlusion.
+"""Shading of a rasterised image: sun with soft shadows, ambient light, occlusion.
 
 The rasteriser has left, for 2 x 2 samples of every pixel, the nearest geom and its nearness. A
 pixel whose samples lie on one flat surface is shaded once, any other four times and averaged:

@@ -1,4 +1,4 @@
-"""Pictures for people: third person, through a camera of the model, and a map from above.
+"""Images for people: third person, through a camera of the model, and a map from above.
 
 `Painter` draws with one of three renderers:
 

@@ -1,4 +1,4 @@
-"""What the surfaces of a picture are like at the points that are shaded: normals and textures.
+"""Normals and textures of visible surfaces at the points to be shaded.
 
 Samples are columns of a table, a row of pixels at a time: see `paint_kernel`.
 

@@ -1,4 +1,4 @@
-"""Rasteriser of triangles: the same nearness and ids as that of the primitives, see `depth_kernel`.
+"""Triangle rasteriser with the same nearness and ids as for primitives, see `depth_kernel`.
 
 Nearness is affine over a flat triangle, in perspective too, so that a row of one is a line.
 

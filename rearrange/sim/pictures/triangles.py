@@ -1,4 +1,4 @@
-"""Solids of triangles for pictures: what primitives cannot show, and where it is now.
+"""Triangle meshes for images: shapes that primitives cannot show, and their current poses.
 
     Mesh (points, faces) --Part--> on a body, in a colour or texture --Solids--> arrays for kernels
 

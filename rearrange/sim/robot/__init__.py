@@ -1,1 +1,1 @@
-"""Fetch in numbers, and its depth camera."""
+"""Fetch's parameters, and its depth camera."""

@@ -1,4 +1,4 @@
-"""Rasteriser of MuJoCo primitives: which surface is nearest in each pixel, and how near. No OpenGL.
+"""Rasteriser of MuJoCo primitives: the nearest surface per pixel and its nearness. No OpenGL.
 
 Each pixel holds a *nearness* w that every surface tries to raise; w is chosen so that flat faces
 are affine in the pixel's column and row:

@@ -1,4 +1,4 @@
-"""Boxes, balls, tubes and capsules into a picture: each raises the nearness of the pixels it fills.
+"""Draws boxes, balls, tubes and capsules: each raises the nearness of the pixels it covers.
 
 A convex solid is entered at w = min over its front surfaces and left at w = max over its back
 surfaces. Inside the columns that bound it (`depth_view.py`) short loops without branches, in

@@ -1,4 +1,4 @@
-"""Where a geom stands in a picture: the view in its frame, and the pixels that it may touch.
+"""A geom's place in an image: the view in its frame, and the pixels it may cover.
 
 Its box (itself, or the oriented box around a round solid) bounds the columns of every row: each
 silhouette edge of the box and the eye span a half-plane of pixels, which holds without clipping

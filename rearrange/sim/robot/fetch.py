@@ -1,4 +1,4 @@
-"""Fetch, the robot: numbers with their sources, and its bodies as part of an MjSpec.
+"""Fetch, the robot: parameters with their sources, and its bodies as part of an MjSpec.
 
     floor -- base (x, y, yaw) -- shoulder_pan -- shoulder_lift -- upperarm_roll -- elbow_flex
           -- forearm_roll -- wrist_flex -- wrist_roll -- gripper (suction nozzle at its tip)

@@ -1,1 +1,1 @@
-"""How things look to people: meshes and textures over the plain shapes that the simulation has."""
+"""Visuals for people: meshes and textures over the plain shapes of the simulation."""

@@ -1,4 +1,4 @@
-"""Furniture as it looks: within the boxes that the simulation has, legs, cushions, fronts, handles.
+"""Visuals of furniture: legs, cushions, fronts and handles within the simulation's boxes.
 
 A box becomes a rounded one of what its colour says it is made of; pieces that are known by their
 name get more. Books, leaves and knobs are for the eye only.

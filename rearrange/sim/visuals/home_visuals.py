@@ -1,4 +1,4 @@
-"""Dresses a home for pictures: the simulation's bodies stay, what is seen on them is richer.
+"""Builds the visuals of a home: the simulation's bodies stay, their appearance gets richer.
 
     sim.model, layout, objects --> Wardrobe of parts --> Clothes for the Painter
 

@@ -1,4 +1,4 @@
-"""Counter, drawers and the fridge's doors as they look."""
+"""Visuals of the counter, its drawers and the fridge's doors."""
 
 from __future__ import annotations
 

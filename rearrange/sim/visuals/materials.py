@@ -1,4 +1,4 @@
-"""What furniture is made of, by the colour that it has in the simulation."""
+"""Materials of furniture, chosen by its colour in the simulation."""
 
 from __future__ import annotations
 

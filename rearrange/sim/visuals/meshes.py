@@ -1,4 +1,4 @@
-"""Meshes made by code: boxes with soft edges, turned shapes, tubes, leaves.
+"""Procedural meshes: boxes with rounded edges, surfaces of revolution, tubes, leaves.
 
 Lengths in m. Places in textures (uv) are in repeats of the texture unless said.
 """

@@ -1,4 +1,4 @@
-"""What lies about, as it looks: YCB's things by name; any other stays a plain shape.
+"""Visuals of objects: YCB objects by name; any other stays a plain shape.
 
 The look keeps to the size of the shape that the simulation moves; a mug's handle and a banana's
 bend stand out of it by 3 cm.

@@ -1,4 +1,4 @@
-"""What is drawn on labels: crackers, a tomato, a fish, ... around a place, a radius large."""
+"""Pictograms for labels: crackers, a tomato, a fish, ..., with a given centre and radius."""
 
 from __future__ import annotations
 

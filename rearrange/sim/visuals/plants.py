@@ -1,4 +1,4 @@
-"""Leaves, in the place of green boxes, and a pot below them."""
+"""Visuals of plants: leaves instead of green boxes, and a pot below them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures on things: labels of cans and boxes, wood, cloth, stone; all drawn here, by code.
+"""Procedural textures: labels of cans and boxes, wood, cloth, stone.
 
 Each gives [h, w, 3] uint8. What tiles is drawn so that its edges meet. Labels are nobody's brand.
 """

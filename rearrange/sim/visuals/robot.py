@@ -1,4 +1,4 @@
-"""Fetch's own meshes, from the package gymnasium-robotics (MIT), on the bodies of our model.
+"""Fetch's own meshes, from the package gymnasium-robotics (MIT), on our model's bodies.
 
 Which mesh goes where, and its colour, is that package's `envs/assets/fetch/robot.xml`; wheels and
 bellows, which it leaves out, stand as in Fetch's URDF (fetch_description). The suction tip is ours.

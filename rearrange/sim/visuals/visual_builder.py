@@ -1,4 +1,4 @@
-"""Collects parts and textures while a home is dressed."""
+"""Collects the parts and textures of a home's visuals."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Episodes: made on the spot, written, read and checked."""
+"""Episodes: generating, writing, reading and checking them."""

@@ -1,4 +1,4 @@
-"""An episode in the making: targets with their goals, clutter around them, the robot's start.
+"""A draft episode: targets with goals, clutter around them, the robot's start.
 
 What cannot be had raises `DraftRejected`; the generator then draws again.
 """

@@ -1,4 +1,4 @@
-"""Episode files, gzip JSON, and the sets that come with the project.
+"""Episode files, gzip JSON, and the sets shipped with the project.
 
     write_episodes(path, episodes)    whole or not at all, the same bytes every time
     read_episodes(path)               every field checked; anything wrong is one UserError line

@@ -1,4 +1,4 @@
-"""Episodes made on the spot: episode = f(task, split, seed, index), whatever came before.
+"""Generated episodes: episode = f(task, split, seed, index), independent of earlier ones.
 
 Nor does it matter where this runs. Which objects go where follows HAB's generator (hab-spec 2.5),
 where the robot starts its skill tasks (hab-spec 4.3 to 4.6). Every episode is checked: objects at

@@ -1,4 +1,4 @@
-"""Where objects stand and where the robot starts: sampled, then checked in the simulated world.
+"""Samples object placements and robot starts, and checks them in simulation.
 
 receptacle -> reachable spots -> kinds and spots of targets, goals, clutter
 goal or object -> free floor near it -> robot there with its arm at rest: touches nothing?

@@ -1,4 +1,4 @@
-"""An episode as JSON: HAB's RearrangeEpisode, and what HAB's schema has no place for.
+"""An episode as JSON: HAB's RearrangeEpisode, and what HAB's schema cannot express.
 
 HAB's fields (habitat-lab, rearrange_dataset.py; hab-spec 2.6 of our notes) describe the home in
 Habitat's world, y up:  x_h = x,  y_h = z,  z_h = -y.  Poses are row-major 4 x 4 matrices with

@@ -1,1 +1,1 @@
-"""What is asked in an episode, what a step is worth, and when it is done."""
+"""Rules of the tasks: goals, rewards, and termination."""

@@ -1,4 +1,4 @@
-"""What a task is made of, in one object, and the tasks there are."""
+"""TaskDefinition: all parts of a task in one object, and the registry of tasks."""
 
 from __future__ import annotations
 

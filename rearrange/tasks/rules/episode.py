@@ -1,4 +1,4 @@
-"""One episode as data: what the world looks like at the start and what is asked."""
+"""One episode as data: the initial state of the world, and the goal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The long tasks: several objects, each to its goal, then stop (hab-spec section 3).
+"""The long tasks: bring several objects to their goals, then stop (hab-spec section 3).
 
 The reward leads through the targets one by one, in order: to the object, with it to its goal.
 Once all are placed it pays nothing more (the released code wraps around and pays for ever).

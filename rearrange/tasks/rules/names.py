@@ -1,4 +1,4 @@
-"""Names of tasks and their Gymnasium ids, as the registry has them at this moment."""
+"""Task names and their Gymnasium ids, live from the registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Navigate: come near the target and face it, then call stop (hab-spec 4.3).
+"""Navigate: drive to the target, face it, then call stop (hab-spec 4.3).
 
 One episode in six starts with the object in the gripper; the way then leads to its goal. The
 gripper keeps its state. Two things differ from Habitat-lab on purpose: penalties for force and

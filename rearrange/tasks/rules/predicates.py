@@ -1,4 +1,4 @@
-"""What is true in the world: HAB's PDDL predicates as pure functions (hab-spec 3.3)."""
+"""HAB's PDDL predicates as pure functions of the simulation (hab-spec 3.3)."""
 
 from __future__ import annotations
 

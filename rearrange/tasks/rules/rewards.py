@@ -1,4 +1,4 @@
-"""What rewards are made of."""
+"""Building blocks of rewards."""
 
 from __future__ import annotations
 

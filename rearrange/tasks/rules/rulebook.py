@@ -1,4 +1,4 @@
-"""The rules of a task, by its name."""
+"""The rules of a task, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part that all tasks share: time and force limits, broken holds, and what a step is worth.
+"""Shared by all tasks: time and force limits, broken holds, and the reward of a step.
 
     reward = slack - force penalty - other penalties + the task's own progress + success reward
 
@@ -69,7 +69,7 @@ def check_task(name: str, task: Any) -> Task:
     that of `Task`.
     """
     if not isinstance(task, Task):
-        raise UserError(f"the rules of task '{name}' must give a Task, got {type(task).__name__}")
+        raise UserError(f"the rules of task '{name}' must return a Task, got {type(task).__name__}")
     kind = type(task)
     for method in ("start", "progress", "is_goal_reached"):
         if getattr(kind, method) is getattr(Task, method):
@@ -136,8 +136,8 @@ class Task:
         gained: Any = self.progress(sim)
         if not isinstance(gained, tuple) or len(gained) != 2:
             raise UserError(
-                f"{type(self).__name__}.progress must give a reward and the mishap that ends the "
-                f"episode or None, got {gained!r}"
+                f"{type(self).__name__}.progress must return a reward and the failure that ends "
+                f"the episode, or None, got {gained!r}"
             )
         return gained
 

@@ -1,1 +1,1 @@
-"""Rollouts from one vector environment of this process: `mode=batched`."""
+"""Rollouts from one vector environment in this process: `mode=batched`."""

@@ -1,4 +1,4 @@
-"""BatchedPool: N environments of one vector environment, which all take each step together.
+"""BatchedPool: the N environments of one vector environment, which step together.
 
     pool.send(those that do not wait)    slots.action is set
     pool.receive()                       one step of all --> the slots --> ids of those with news

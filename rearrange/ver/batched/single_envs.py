@@ -1,4 +1,4 @@
-"""Single environments as a vector environment in which those that have ended stand still."""
+"""Single environments as a vector environment in which finished ones do not move."""
 
 from __future__ import annotations
 

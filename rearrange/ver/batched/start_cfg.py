@@ -1,4 +1,4 @@
-"""How a training's start modes spread episodes, with workers and in mode batched.
+"""BatchedCfg, and the `EpisodeTracker` of each start mode.
 
 start_mode   first episodes                                after that
 off          whole                                         at once, whenever one ends

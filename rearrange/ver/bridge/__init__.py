@@ -1,1 +1,1 @@
-"""Environments in another Python: how its workers are started, and what runs in them."""
+"""Environments in another Python: how its workers start, and what they run."""

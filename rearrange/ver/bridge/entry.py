@@ -1,4 +1,4 @@
-"""The program that another Python is started with, by this file's path.
+"""The program that another Python runs, by this file's path.
 
     stdin  <-  {"task": "describe", "try" or "work", "package": folder of ours, "fds": ..., ...}
     fds["result"]  ->  one line of JSON, of the first two tasks

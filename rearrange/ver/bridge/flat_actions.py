@@ -1,4 +1,4 @@
-"""Dict and Tuple spaces of actions as one vector, and the vector's way back.
+"""Dict and Tuple action spaces as one vector, and the conversion back.
 
 {"arm": Box(7), "grip": Discrete(2)}   ->  Box(8)              the last number is rounded
 {"turn": Discrete(3), "use": Discrete(2)}  ->  MultiDiscrete(3, 2)
@@ -52,7 +52,7 @@ def flat_actions(space: Space) -> tuple[Space, Callable[[Any], Any]]:
         return space, lambda action: action
     specs = [_leaf_spec(leaf) for leaf in _leaves(space)]
     if not specs:
-        raise UserError("the action space must hold something, got an empty Dict")
+        raise UserError("the action space must not be empty, got an empty Dict")
     if all(spec.kind == "discrete" for spec in specs):
         choices = np.concatenate([spec.num_choices for spec in specs]).astype(np.int64)
         start = np.concatenate([spec.start for spec in specs]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What the two Pythons tell each other, as JSON: nothing is pickled, their versions may differ.
+"""Messages between the two Pythons, as JSON: no pickle, so their versions may differ.
 
 spaces  layout of the slots  WorkerCfg
 """

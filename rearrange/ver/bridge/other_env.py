@@ -1,4 +1,4 @@
-"""Environments of Gymnasium, or of gym from 0.21 on, with Gymnasium's methods.
+"""Environments of Gymnasium, or of gym from 0.21 on, with Gymnasium's interface.
 
     habitat:HabitatPick-v0    imports habitat.gym, which registers the id with gym
     package.module:Id         imports the module, which registers it with either
@@ -74,7 +74,7 @@ def make_other(index: int, env_id: str, kwargs: dict[str, Any], python: str) -> 
         _import(_REGISTERED_BY.get(module, module), f"env '{env_id}'", python)
     libraries = [found for word in _LIBRARIES if (found := _library(word)) is not None]
     if not libraries:
-        raise UserError(f"{python} lacks gymnasium, and gym too: install what '{env_id}' needs")
+        raise UserError(f"{python} has neither gymnasium nor gym: install what '{env_id}' needs")
     for library in libraries:
         try:
             spec = library.spec(name)

@@ -1,4 +1,4 @@
-"""Another Python: where it is, what it has, and the environments it can make.
+"""Another Python: its path, its packages, and the environments it can make.
 
     OtherEnvs(find_python("~/envs/habitat"), "habitat:HabitatPick-v0", {})
 
@@ -46,7 +46,7 @@ def find_python(word: str) -> Path:
             f"one, got '{word}': there is no {python}"
         )
     if not os.access(python, os.X_OK):
-        raise UserError(f"workers.python must be a program, got '{word}': {python} is none")
+        raise UserError(f"workers.python must be a program, got '{word}': {python} is not one")
     return python
 
 

@@ -1,4 +1,4 @@
-"""What the other Python does once it has numpy: describe itself, try an environment, or work."""
+"""The other Python's side once it has numpy: describe itself, try an environment, or work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of another Python: how one is started, and a handle like multiprocessing's.
+"""Processes of another Python: starting one, and a handle like multiprocessing's.
 
 What it is told lies in memory that is its standard input, so that nobody waits for a reader. It
 gets a group of its own: whatever it started in turn ends with it. (A session of its own would be

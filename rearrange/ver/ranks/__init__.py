@@ -1,1 +1,1 @@
-"""Ranks: what processes that learn together exchange, and when they stop waiting."""
+"""Ranks: communication between processes that learn together, and preemption."""

@@ -1,4 +1,4 @@
-"""Ranks: processes that learn one policy together, started by torchrun.
+"""Ranks: processes that jointly learn one policy, started by torchrun.
 
     rank 0                    rank 1
     its own environments      its own environments       collecting: only counters in a store
@@ -323,7 +323,9 @@ def _agree_on_name(store: Store, rank_info: RankInfo, timeout_s: float) -> str:
             if store.check([key]):  # also an old word, whose rank is gone
                 store.set(f"rearrange/answer/{store.get(key).decode()}", word)
         if time.monotonic() > end:
-            raise RuntimeError(f"not all {rank_info.world_size} ranks came within {timeout_s:g} s")
+            raise RuntimeError(
+                f"not all {rank_info.world_size} ranks arrived within {timeout_s:g} s"
+            )
         time.sleep(0.02)
     return word
 

@@ -1,4 +1,4 @@
-"""When stragglers stop collecting, and what takes the place of the steps they did not take.
+"""Preemption: when stragglers stop collecting, and what fills up their rollouts.
 
     rule       stops a rank that still collects
     optimal    after Time(S) + margin, S being the best of S / (Time(S) + LT)      VER, equation 1

@@ -1,4 +1,4 @@
-"""Actor: who decides while rollouts are collected, and with which weights.
+"""Actor: the policy that acts while rollouts are collected, and its version of the weights.
 
     policy that learns -- refresh --> policy that acts -- act --> PolicyStep
 

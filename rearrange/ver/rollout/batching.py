@@ -1,4 +1,4 @@
-"""How many requests a batch of the policy has, and how long a larger one is waited for.
+"""The size of inference batches, and how long to wait for a larger one.
 
     too few requests wait --> wait for others, until it costs more than it saves --> a batch
 

@@ -1,4 +1,4 @@
-"""Collector: asks the policy for actions as environments become ready, and stores every step.
+"""Collector: queries the policy as environments become ready, and stores every step.
 
     receive ids --> complete their open rows --> pending --> policy.act on all that wait --> send
 
@@ -218,7 +218,9 @@ class Collector:
                 if self._on_nonfinite == "stop":
                     raise NonFinite(what)
                 if report.num_nonfinite > storage.num_steps:
-                    raise NonFinite(f"nothing else comes any more, for the last time from {what}")
+                    raise NonFinite(
+                        f"no finite numbers arrive any more, most recently not from {what}"
+                    )
                 log.warning("%s; the unfinished sequence is dropped", what)
                 self._drop_sequence(e, storage, report)
                 begins.append(e)

@@ -1,4 +1,4 @@
-"""What the collector tells of a rollout beside its steps, and why it gave none.
+"""The collector's report on a rollout, and the exceptions that end one.
 
 E environments.
 """

@@ -1,4 +1,4 @@
-"""A rollout's report as metrics: where the environments' time went, speed, shares and faults."""
+"""A rollout's report as metrics: time per phase, speed, shares and faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RolloutRows: steps as columns, wherever they come from.
+"""RolloutRows: steps as columns, whatever their source.
 
     observation/NAME, prev_action, is_first, state, action, log_prob, value   torch, on the device
     env_id, episode_id, step_id, ..., reward, advantage, ..., is_stale        numpy

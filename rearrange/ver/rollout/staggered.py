@@ -1,4 +1,4 @@
-"""Staggered resets: the episodes of N environments in step are spread over the task's horizon.
+"""Staggered resets: spreads the episodes of N lockstep environments over the task's horizon.
 
     groups     0    1    2  ...                                    N_B = ceil(H / K), S = K
     at t = 0   0    S   2S  ... (N_B - 1) S  steps into the horizon

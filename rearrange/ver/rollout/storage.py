@@ -1,4 +1,4 @@
-"""RolloutStorage: the steps of one rollout, in the order in which they were decided.
+"""RolloutStorage: the steps of one rollout, in the order of their decisions.
 
     row of step t in environment e:
       at inference   observation, prev_action, is_first, state, action, log_prob, value

@@ -1,4 +1,4 @@
-"""How collecting and learning take turns: generators of full rollouts, learned from between yields.
+"""Interleaving of collecting and learning: generators of full rollouts; learn between yields.
 
     in turn       collect | learn | collect | learn          ver, nover, ddppo
     overlapped    collect | learn                            htsrl: the policy that collects is one

@@ -1,4 +1,4 @@
-"""What passes between the trainer and a policy.
+"""The data exchanged between trainer and policy.
 
     collector  -- observation, memory -->  Policy.act       --> PolicyStep
     learner    -- Minibatch ------------>  Policy.evaluate  --> Evaluation

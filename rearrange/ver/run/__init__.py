@@ -1,1 +1,1 @@
-"""A training that lasts: checkpoints, snapshots, metrics, progress."""
+"""Long-lived runs: checkpoints, snapshots, metrics, progress."""

@@ -1,4 +1,4 @@
-"""Checkpoints: tensors and a manifest, whole or not there, and never unpickled.
+"""Checkpoints: tensors and a manifest, written atomically and never unpickled.
 
     checkpoints/000000524288-5f0c9a31.safetensors   tensors; the name ends in their checksum
     checkpoints/000000524288.json                   manifest: names the file above, its size and
@@ -163,11 +163,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
         reason = f"{tensors_path.name} cannot be read ({error.strerror})"
         raise _unusable(path, reason) from error
     if hashlib.sha256(content).hexdigest() != fields["sha256"]:
-        raise _unusable(path, f"{tensors_path.name} does not have its checksum")
+        raise _unusable(path, f"{tensors_path.name} does not match its checksum")
     try:
         tensors = load(content)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise _unusable(path, f"{tensors_path.name} is no safetensors file") from error
+        raise _unusable(path, f"{tensors_path.name} is not a safetensors file") from error
     return Checkpoint(fields["step"], tensors, fields["contents"], path)
 
 
@@ -217,7 +217,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise UserError(f"a checkpoint is given by its manifest, 000000524288.json; got {path}")
     try:
         if not path.is_file():
-            raise _unusable(path, "its manifest is missing or no file")
+            raise _unusable(path, "its manifest is missing or not a file")
         if path.stat().st_size > MANIFEST_LIMIT:
             raise _unusable(path, f"its manifest is larger than {MANIFEST_LIMIT >> 20} MiB")
         fields = strict_json(read_whole_file(path, MANIFEST_LIMIT).decode())
@@ -226,7 +226,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     except UserError:
         raise
     except ValueError as error:  # also of the decoding
-        raise _unusable(path, f"its manifest is no JSON ({error})") from error
+        raise _unusable(path, f"its manifest is not JSON ({error})") from error
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise _unusable(path, "its manifest is not one of a checkpoint")
     version = fields.get("format_version")
@@ -236,13 +236,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     kinds = {"step": int, "file": str, "size": int, "sha256": str, "contents": dict}
     for key, kind in (kinds | {"checksum": str}).items():
         if type(fields.get(key)) is not kind:  # not isinstance: true is an int to Python
-            raise _unusable(path, f"its manifest has no proper '{key}'")
+            raise _unusable(path, f"its manifest has no valid '{key}'")
     try:
         checksum = _checksum({key: value for key, value in fields.items() if key != "checksum"})
     except RecursionError as error:
         raise _unusable(path, "its manifest is nested too deeply") from error
     if checksum != fields["checksum"]:
-        raise _unusable(path, "its manifest does not have its checksum")
+        raise _unusable(path, "its manifest does not match its checksum")
     file = TENSORS_NAME.fullmatch(fields["file"])  # a plain name: it cannot lead elsewhere
     if file is None or not int(file[1]) == int(name[1]) == fields["step"]:
         raise _unusable(path, "its manifest belongs to another step")

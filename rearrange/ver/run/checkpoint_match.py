@@ -1,4 +1,4 @@
-"""Whether a checkpoint belongs to what is about to load it, and what the first difference is."""
+"""Compares a checkpoint with what is about to load it, and names the first difference."""
 
 import json
 from collections.abc import Mapping

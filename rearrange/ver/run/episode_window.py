@@ -1,4 +1,4 @@
-"""The finished episodes that a training's metrics are of.
+"""The window of finished episodes behind a training's metrics.
 
     environment 0   e e e e e [e e e]
     environment 1         e    [e e e]     the newest of each, as many of one as of another

@@ -1,4 +1,4 @@
-"""What a training tells: metrics.jsonl, TensorBoard and summary.json.
+"""The logs of a training: metrics.jsonl, TensorBoard and summary.json.
 
     metrics.jsonl   a line an update: {"step": ..., "time_s": ..., "episode/return": ..., ...}
     tensorboard/    the same numbers for TensorBoard
@@ -249,12 +249,12 @@ def _parsed(text: bytes) -> dict[str, Any]:
         raise ValueError(f"it has more than {MAX_LINE >> 10} kB")
     line = strict_json(text.decode())
     if not isinstance(line, dict) or type(line.get("step")) is not int:
-        raise ValueError("it is no object with a 'step'")
+        raise ValueError("it is not an object with a 'step'")
     if type(line.get("time_s")) not in (int, float):
         raise ValueError("it has no 'time_s'")
     for name, value in line.items():
         if value is not None and type(value) not in (int, float):
-            raise ValueError(f"'{name}' is no number")
+            raise ValueError(f"'{name}' is not a number")
     return line
 
 

@@ -1,4 +1,4 @@
-"""Where a training stands, on stderr.
+"""Progress of a training, on stderr.
 
 On a terminal it is tqdm's bar; elsewhere (a log file, a cluster's scheduler) a plain line every
 half minute, without control characters. Nothing more is said once nobody can read it: a terminal

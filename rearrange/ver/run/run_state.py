@@ -1,4 +1,4 @@
-"""What a training is at a boundary between rollouts, as a checkpoint and back.
+"""The state of a training between two rollouts, saved to and restored from a checkpoint.
 
 policy/...  optimizer/...  and so on                              weights and moments, by the names
                                                                   that the algorithm gives them
@@ -84,7 +84,7 @@ def check_names(algorithm: Algorithm) -> None:
     wrong = [name for name in names if name in _TAKEN or "/" in name or names.count(name) > 1]
     if wrong:
         raise ValueError(
-            f"optimizers, modules and values of an algorithm need names of their own other than "
+            f"optimizers, modules and values of an algorithm need unique names other than "
             f"{', '.join(sorted(_TAKEN))}; got {wrong[0]!r}"
         )
 

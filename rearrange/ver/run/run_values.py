@@ -1,4 +1,4 @@
-"""What a checkpoint's manifest says of a training, checked before any of it is put back.
+"""The training values in a checkpoint's manifest, checked before any is restored.
 
 A manifest has a checksum, but anybody can give a wrong one a right checksum.
 """

@@ -1,4 +1,4 @@
-"""What a checkpoint holds of the environments and of the steps under way.
+"""The part of a checkpoint about environments and steps under way.
 
 Pools of this process, serial or batched, are saved exactly: an episode is its seed and its actions,
 so that it can be played again up to where it was; its last answer, the memories, the steps under

@@ -1,4 +1,4 @@
-"""TensorBoard: the numbers of metrics.jsonl once more, the settings that led to them, and films.
+"""TensorBoard: the numbers of metrics.jsonl, the settings, and videos.
 
     tensorboard/   SCALARS   every metric
                    HPARAMS   settings, nested ones with a dot

@@ -1,4 +1,4 @@
-"""What training continues from beside the weights: the optimiser's moments and the random numbers.
+"""Training state beside the weights: the optimiser's moments and the random generators.
 
 Each comes as tensors and JSON values, for a checkpoint, and is restored to the last bit: a training
 that was stopped and one that was not then take the same steps.

@@ -1,4 +1,4 @@
-"""How good the policy is in episodes that it does not learn from, now and then.
+"""Periodic evaluation on episodes that are not used for learning.
 
     every so many steps:  checkpoint --> measure --> {"validation/success": ...}, a film
                                                          |

@@ -1,4 +1,4 @@
-"""Algorithm: what makes new weights of rollouts, in four verbs that the trainer calls.
+"""Algorithm: turns rollouts into new weights, with four methods that the trainer calls.
 
     act              what the environments that wait are told to do      [E] at a time, any thread
     store            what one of them answered goes into the rollout     a step at a time

@@ -1,4 +1,4 @@
-"""The entropy bonus' coefficient alpha, learned so that the policy keeps a wanted entropy.
+"""The entropy bonus coefficient alpha, learned to keep the policy at a target entropy.
 
     loss = alpha (H - H_target),  alpha = exp(log_alpha) within [minimum, maximum]
 

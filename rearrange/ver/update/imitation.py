@@ -1,4 +1,4 @@
-"""Imitation: an update that teaches a policy what the environment says would have been done.
+"""Imitation: teaches a policy the actions that the environment labels as right.
 
     storage -> returns -> epochs x [packed minibatches -> squared error to the labels -> step]
        |                              |

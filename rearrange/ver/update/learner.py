@@ -1,4 +1,4 @@
-"""Learner: the loop that algorithms by minibatches share.
+"""Learner: the minibatch loop shared by algorithms.
 
     passes x [packed minibatches -> loss -> gradient, of all ranks -> optimiser step] -> statistics
 

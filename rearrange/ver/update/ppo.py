@@ -1,4 +1,4 @@
-"""The losses: PPO's clipped objective on weighted steps, and V-trace for data that lags behind.
+"""The losses: PPO's clipped objective on weighted steps, and V-trace for off-policy data.
 
     ratio_b  = exp(log pi(a_b) - log pi_old(a_b))
     policy_b = -min(ratio_b A_b, clip(ratio_b, 1 - eps, 1 + eps) A_b)

@@ -1,4 +1,4 @@
-"""PPO: epochs over a rollout by the clipped objective, with an entropy that is kept.
+"""PPO: epochs over a rollout with the clipped objective and an entropy target.
 
 VER paper, section 2.2 and table A1; the losses are in `ppo.py`, the minibatches in `packing.py`.
 S steps of a rollout.

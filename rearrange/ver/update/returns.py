@@ -1,4 +1,4 @@
-"""Generalised advantage estimation, and the weights against uneven sampling.
+"""Generalised advantage estimation, and importance weights for uneven sampling.
 
     delta_t = r_t + gamma V(o_{t+1}) (1 - terminated_t) - V(o_t)
     A_t     = delta_t + gamma lambda (1 - ended_t) A_{t+1}

@@ -1,4 +1,4 @@
-"""Rewards divided by the spread of the discounted return, so that values are of order one.
+"""Divides rewards by the spread of the discounted return, so that values are of order one.
 
     G_t = gamma G_{t-1} + r_t, from 0 at each episode's start, one for each environment
     scaled reward = r_t / std(G)

@@ -1,4 +1,4 @@
-"""RolloutMemory: the last rollouts, to be learned from again, and their files.
+"""RolloutMemory: recent rollouts to learn from again, and their files.
 
     checkpoints/memory/5f0c9a31....safetensors   one rollout, written at the first checkpoint that
                                                  it is in and never again; named by its checksum
@@ -126,19 +126,19 @@ def _read(folder: Path, record: dict[str, Any], device: torch.device) -> StoredR
 
     name = _NAME.fullmatch(record["file"])  # a plain name: it cannot lead elsewhere
     if name is None:
-        raise ValueError(f"{record['file']!r} is no name of a remembered rollout")
+        raise ValueError(f"{record['file']!r} is not the name of a stored rollout")
     path = folder / record["file"]
     content = read_whole_file(path, record["size"])
     if hashlib.sha256(content).hexdigest() != name[1]:
-        raise UserError(f"{path} does not have its checksum")
+        raise UserError(f"{path} does not match its checksum")
     try:
         tensors = load(content)
     except SafetensorError as error:
-        raise UserError(f"{path} is no safetensors file") from error
+        raise UserError(f"{path} is not a safetensors file") from error
     lengths = tensors.pop(_LENGTHS).numpy()
     rows = RolloutRows(tensors, device)
     if lengths.sum() != len(rows) or lengths.min() < 1:
-        raise UserError(f"{path}: its sequences do not make up its {len(rows)} steps")
+        raise UserError(f"{path}: its sequences do not add up to its {len(rows)} steps")
     return StoredRollout(rows, lengths, dict(record))
 
 

@@ -1,4 +1,4 @@
-"""Factors of the learning rate over a training run.
+"""Learning-rate schedules over a training run.
 
 Progress is steps done / total steps. The last rollout may overshoot the total, so what lies outside
 0..1 counts as the nearer end.

@@ -1,4 +1,4 @@
-"""The process that steps environments: action in, observation out, both through StepSlots.
+"""The process that steps environments: actions in, observations out, both through StepSlots.
 
     collector                              worker
     slots.action[e]; send e   -- pipe -->  env.step

@@ -1,4 +1,4 @@
-"""An environment's first reset and step, in the training's own process, before any worker starts.
+"""Tries an environment's first reset and step in this process, before any worker starts.
 
 It gives the spaces, compiles what is compiled on first use, once and not by each worker, and shows
 an environment that cannot work at all while there is still nothing to lose.
@@ -39,7 +39,9 @@ def try_environment(make_env: MakeEnv, seed: int) -> tuple[ObservationSpec, Acti
         except (UserError, MemoryError):
             raise
         except DependencyNotInstalled as error:  # a window without pygame, say
-            raise UserError(f"the environment needs what is not installed: {error}") from error
+            raise UserError(
+                f"the environment needs a package that is not installed: {error}"
+            ) from error
         except (Exception, SystemExit) as error:
             what = described(error)
             raise EnvironmentFailure(f"the environment's first {doing} raised {what}") from error

@@ -1,4 +1,4 @@
-"""Imported by the fork server alone, which ends when the process that it serves is gone.
+"""Imported only by the fork server, which ends when the process it serves is gone.
 
 It then removes the folder of its socket: a process that was killed could not.
 """

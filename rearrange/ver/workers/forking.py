@@ -1,4 +1,4 @@
-"""How worker processes come to be, and how they end: forked from a server that is started once.
+"""How worker processes start and end: forked from a server that is started once.
 
     this process -- socket --> fork server (imports once) -- fork --> worker, worker, ...
 

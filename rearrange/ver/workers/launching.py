@@ -1,4 +1,4 @@
-"""What a pool of workers needs of those who start their processes, and the usual way: forking.
+"""The interface for starting worker processes, and the default: forking.
 
     launcher.allocate(layout)             the slots, in memory that the processes will share
     launcher.launch(work, ...)            a process that does `run_environment_worker`

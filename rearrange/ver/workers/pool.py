@@ -1,4 +1,4 @@
-"""Who steps the environments: worker processes, or this process in serial mode.
+"""Steps the environments: in worker processes, or in this process in serial mode.
 
     pool.send([3, 7])          slots.action is set; these environments go
     pool.receive(timeout)      ids of environments whose slots hold something new

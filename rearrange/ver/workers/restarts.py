@@ -1,4 +1,4 @@
-"""What a pool of workers remembers of those that broke: a budget, and seeds that cannot be started.
+"""A pool's memory of failures: the restart budget, and seeds that cannot be started.
 
 A restart costs one of the budget, and one comes back after a while: an environment that dies once
 an hour may go on for weeks, one that dies in every step ends the training in seconds.

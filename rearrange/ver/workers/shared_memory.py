@@ -1,4 +1,4 @@
-"""StepSlots: one row an environment, in memory that all processes share.
+"""StepSlots: one row per environment, in memory that all processes share.
 
     array              rows      written by          read by       free again
     observation/*      E         environment worker  collector     when an action is sent

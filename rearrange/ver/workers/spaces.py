@@ -1,4 +1,4 @@
-"""Spaces of Gymnasium, or of the old gym, as named arrays.
+"""Spaces of Gymnasium or the old gym, as named arrays.
 
 Observations are dicts of arrays: a Dict space keeps its keys, any other space becomes the one key
 `observation`. Discrete parts are one-hot. Actions are always [A]; the policy chooses Box actions in
@@ -100,7 +100,7 @@ def observation_spec(space: Space) -> ObservationSpec:
             else:
                 specs[name] = _array_spec(part)
         if not specs:
-            raise UserError("the observation space must hold something, got an empty Dict")
+            raise UserError("the observation space must not be empty, got an empty Dict")
         return specs
     return {"observation": _array_spec(space)}
 

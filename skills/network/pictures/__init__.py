@@ -1,1 +1,1 @@
-"""The pictures in the network: encoders of what the head camera sees."""
+"""Image encoders for the head camera."""

@@ -1,4 +1,4 @@
-"""3x3 convolutions in the form that costs least on small maps.
+"""3x3 convolutions in the form that is cheapest on small feature maps.
 
 On a 2x2 map a 3x3 convolution joins every position with every other one: it is one matrix,
 

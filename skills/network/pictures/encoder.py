@@ -1,4 +1,4 @@
-"""From a depth picture to a feature vector: ResNet18 at half width with pieces of ConvNeXt.
+"""From a depth image to a feature vector: ResNet18 at half width with parts of ConvNeXt.
 
     picture [B, H, W, C]
       -> 4x4 stride 4 patches (the stem), GroupNorm

@@ -1,4 +1,4 @@
-"""The depth encoder without its modules, for acting: the same numbers in two thirds of the time.
+"""The depth encoder without modules, for inference: the same numbers in two thirds of the time.
 
     DepthEncoder -- weights in the stages' type, once --> functions, one after another --> features
 

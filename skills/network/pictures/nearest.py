@@ -1,4 +1,4 @@
-"""The nearest surface in each cell of a depth picture: a short way for it around the encoder.
+"""The nearest surface in each cell of a depth image: a shortcut around the encoder.
 
     picture [B, H, W, C] --> nearest pixel of each of n x n cells --> nearness --> [B, C n n]
 

@@ -40,7 +40,10 @@ def test_each_skill_is_trained_with_each_seed_in_a_folder_of_its_own(tmp_path):
         (["envs=CartPol-v1"], "did you mean CartPole-v1"),
         (["skills=pick", "seed=1"], "launch sets seed itself"),
         (["skills=pick", "seds=1"], "train-skill has no setting 'seds': did you mean 'seed'?"),
-        (["skills=pick", "scheme=ranks"], "launch runs its trainings on Ray, not by scheme=ranks"),
+        (
+            ["skills=pick", "scheme=ranks"],
+            "launch runs its trainings on Ray, not with scheme=ranks",
+        ),
         (["envs=a:CartPole-v1,b:CartPole-v1"], "No module named 'a'"),
     ],
 )

@@ -63,7 +63,7 @@ def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path, 
     with lock_folder(run_dir):
         line = fails(capsys, *arguments, "resume=auto")
     assert f"{run_dir} is in use by process {os.getpid()}, since" in line
-    assert "is not empty: resume=auto goes on" in fails(capsys, *arguments)
+    assert "is not empty: resume=auto continues" in fails(capsys, *arguments)
     other = [word.replace("CartPole-v1", "Acrobot-v1") for word in arguments]
     assert "'CartPole-v1', here it is 'Acrobot-v1'" in fails(capsys, *other, "resume=auto")
     line = fails(capsys, *arguments, "resume=auto", "policy.lstm_hidden=32")
@@ -301,7 +301,7 @@ def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
         capsys, *other, f"run_dir={tmp_path / 'other'}"
     )
     wider = [f"run_dir={tmp_path / 'wider'}", f"warm_start={run_dir}", "policy.lstm_hidden=24"]
-    assert "holds another network" in fails(capsys, *arguments, *wider)
+    assert "has another network" in fails(capsys, *arguments, *wider)
     fixed = ["method=imitation", "action_space=stationary", f"run_dir={tmp_path / 'fixed'}"]
     assert "needs action_space=full" in fails(capsys, *arguments, *fixed)
     assert not (tmp_path / "fixed").exists() and not (tmp_path / "wider").exists()

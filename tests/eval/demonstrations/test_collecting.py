@@ -49,7 +49,7 @@ def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
 def test_a_folder_of_other_things_is_left_alone(tmp_path, capsys):
     (tmp_path / "mine").write_text("mine")
     assert main([*COMMAND, f"output={tmp_path}"]) == 2
-    assert "holds other things" in capsys.readouterr().err
+    assert "has other contents" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

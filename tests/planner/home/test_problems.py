@@ -169,7 +169,10 @@ def test_one_object_cannot_be_at_two_goals():
         ({"bowl": "cupboard"}, "container of bowl: cupboard is unknown; known"),
         ({"robot_at": "moon"}, "robot_at: moon is unknown"),
         ({"cab": "ajar"}, "must be one of open, closed, between, got ajar"),
-        ({"final_states": {"fridge": "between"}}, "can be wanted open or closed, got between"),
+        (
+            {"final_states": {"fridge": "between"}},
+            "can only be requested open or closed, got between",
+        ),
     ],
 )
 def test_wrong_data_is_one_line(change, message):

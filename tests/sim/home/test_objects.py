@@ -246,7 +246,7 @@ def test_each_kind_stands_where_it_is_put(sim, make_scene, on_table, run, wake):
 
 
 def test_a_kind_of_ones_own_lies_about_like_any_other(monkeypatch):
-    monkeypatch.setattr(KINDS, "_things", dict(KINDS._entries))
+    monkeypatch.setattr(KINDS, "_entries", dict(KINDS._entries))
     KINDS.add("brick", ObjectKind("brick", "box", (0.12, 0.06, 0.035), 3.1, (0.6, 0.2, 0.1)))
     apartment = layout_ids("train")[0]
     brick = ObjectPlacement("brick", (4.5, 3.5, 0.035), (1.0, 0.0, 0.0, 0.0))
@@ -255,5 +255,5 @@ def test_a_kind_of_ones_own_lies_about_like_any_other(monkeypatch):
     body = sim.model.geom_bodyid[sim.object_geom(0)]
     assert sim.model.body_mass[body] == pytest.approx(3.1)
     assert tuple(sim.model.geom_size[sim.object_geom(0)]) == pytest.approx((0.12, 0.06, 0.035))
-    with pytest.raises(UserError, match="the object kind 'brick' is there already"):
+    with pytest.raises(UserError, match="the object kind 'brick' exists already"):
         KINDS.add("brick", KINDS["025_mug"])

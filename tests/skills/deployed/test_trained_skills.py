@@ -75,7 +75,9 @@ def test_what_cannot_be_exported_is_one_line(run_dir, tmp_path, capsys):
     path = tmp_path / "pick.safetensors"
     arguments = ["export-skill", f"output={path}"]
     assert "max_megabytes=0.01" in fails(capsys, *arguments, f"run={run_dir}", "max_megabytes=0.01")
-    assert "no folder" in fails(capsys, *arguments, f"run={tmp_path / 'nothing'}")
+    assert "neither a training run's folder" in fails(
+        capsys, *arguments, f"run={tmp_path / 'nothing'}"
+    )
     assert "no checkpoint" in fails(capsys, *arguments, f"run={tmp_path}")
     assert "must end in" in fails(capsys, "export-skill", f"run={run_dir}", "output=pick.zip")
     assert not path.exists()
@@ -95,7 +97,7 @@ def test_the_mean_of_trainings_is_that_of_each_weight(make_skill, run_dir, tmp_p
     capsys.readouterr()
     write_skill(make_skill("place"), tmp_path / "place.safetensors")
     arguments = ["export-skill", f"run={run_dir}", f"average=[{tmp_path / 'place.safetensors'}]"]
-    assert "of another skill or network" in fails(
+    assert "for another skill or network" in fails(
         capsys, *arguments, f"output={tmp_path / 'x'}.safetensors"
     )
     assert not (tmp_path / "x.safetensors").exists()

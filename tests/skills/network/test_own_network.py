@@ -27,7 +27,7 @@ class Calm(SkillPolicy):
 def module(tmp_path, monkeypatch):
     (tmp_path / "somebodys_network.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(NETWORKS, "_things", dict(NETWORKS._entries))
+    monkeypatch.setattr(NETWORKS, "_entries", dict(NETWORKS._entries))
     yield "somebodys_network"
     sys.modules.pop("somebodys_network", None)
 

@@ -41,7 +41,7 @@ class WithoutSuper(Whole):
 @pytest.fixture
 def add(monkeypatch):
     """Adds a task of these rules for one test."""
-    monkeypatch.setattr(TASKS, "_things", dict(TASKS._entries))
+    monkeypatch.setattr(TASKS, "_entries", dict(TASKS._entries))
 
     def add_task(rules, episodes=PICK):
         TASKS.add(
@@ -59,7 +59,7 @@ def add(monkeypatch):
     [
         (WithoutGoal, "WithoutGoal, the rules of task 'mine', has no method is_goal_reached"),
         (WithoutSuper, "WithoutSuper.__init__ must call that of Task"),
-        (dict.fromkeys, "the rules of task 'mine' must give a Task, got dict"),
+        (dict.fromkeys, "the rules of task 'mine' must return a Task, got dict"),
         ("colorsys:Whole", "colorsys has no 'Whole'"),
     ],
 )
@@ -80,7 +80,7 @@ def test_an_unknown_sensor_is_named_with_the_nearest_one():
 
 
 def test_progress_gives_two_things():
-    with pytest.raises(UserError, match="Whole.progress must give a reward and the mishap"):
+    with pytest.raises(UserError, match="Whole.progress must return a reward and the failure"):
         Whole("mine")._progress(None)
 
 
@@ -95,12 +95,12 @@ def test_a_program_gives_whole_actions(monkeypatch):
         yield np.zeros(8, np.float32)
 
     skill = replace(SKILLS["pick"], program=short)
-    monkeypatch.setattr(SKILLS, "_things", SKILLS._entries | {"pick": skill})
+    monkeypatch.setattr(SKILLS, "_entries", SKILLS._entries | {"pick": skill})
     env = make_env("pick", "val", depth=False)
     observation, info = env.reset(options={"index": 0})
     agent = make_agent("oracle", env)
     agent.reset(observation, info)
-    with pytest.raises(UserError, match=r"program of pick must give \(11,\) numbers, got \(8,\)"):
+    with pytest.raises(UserError, match=r"program of pick must return \(11,\) numbers, got \(8,\)"):
         agent.act(observation, info)
 
 

@@ -111,7 +111,7 @@ def test_blocks_that_do_not_fit_are_refused(settings, what):
 
 
 def test_who_learns_otherwise_has_no_blocks(monkeypatch):
-    monkeypatch.setattr(ALGORITHMS, "_things", dict(ALGORITHMS._entries))
+    monkeypatch.setattr(ALGORITHMS, "_entries", dict(ALGORITHMS._entries))
     two = {"sapg": {"num_blocks": 2}, "num_envs": 4, "total_steps": 512}
     mine = "examples.my_algorithm.a2c:A2C"
     with pytest.raises(UserError, match="goes with algorithm=ppo"):

@@ -109,8 +109,8 @@ def test_ours_are_algorithms_with_names():
     ("arguments", "said"),
     [
         (["algorithm=a2c"], "unknown algorithm 'a2c'"),
-        (["algorithm=imitation"], "say method=imitation of train-skill"),
-        (["algorithm_kwargs.lr=1"], "ppo has settings of its own"),
+        (["algorithm=imitation"], "use method=imitation of train-skill"),
+        (["algorithm_kwargs.lr=1"], "ppo has its own settings"),
         (["algorithm=nowhere:A2C"], "nowhere"),
     ],
 )

@@ -218,7 +218,7 @@ def flip(path):
     "damage, word",
     [
         (lambda path: path.unlink(), "there is no file"),
-        (flip, "does not have its checksum"),
+        (flip, "does not match its checksum"),
         (lambda path: path.write_bytes(path.read_bytes() + b"more"), "it has more"),
     ],
 )
