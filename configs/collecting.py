@@ -13,7 +13,8 @@ class CollectCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
     format: str = "lerobot"  # noqa: A003
-    """lerobot: LeRobot's data sets, v3.0; minari: Farama's; hdf5: one plain file."""
+    """lerobot: LeRobot's data sets, v3.0; lerobot-v2.1: as its releases up to 0.3.3 read them;
+    minari: Farama's; hdf5: one plain file."""
     split: str = "train"
     """Which apartments: train, val or test."""
     num_episodes: int = 100
@@ -33,7 +34,7 @@ class CollectCfg(AgentSettings):
     """What the command line says (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     def __post_init__(self) -> None:
-        known = ("lerobot", "minari", "hdf5")
+        known = ("lerobot", "lerobot-v2.1", "minari", "hdf5")
         _check(self.format in known, f"format must be one of {', '.join(known)}, got {self.format}")
         for name, low in (
             ("num_episodes", 1),

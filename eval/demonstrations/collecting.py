@@ -24,9 +24,14 @@ from typing import Any
 
 from rearrange.configs.collecting import CollectCfg
 from rearrange.errors import UserError
-from rearrange.eval.demonstrations.formats import FORMATS, check_packages
+from rearrange.eval.demonstrations.formats import (
+    EPISODES,
+    FORMATS,
+    SUMMARY,
+    check_packages,
+    read_summary,
+)
 from rearrange.eval.demonstrations.recorder import RecordingEnv, facts_of
-from rearrange.eval.demonstrations.summary import EPISODES, SUMMARY, read_summary
 from rearrange.eval.episode_store import EpisodeStore, settings_of
 from rearrange.eval.missing_episodes import Notify, versions
 from rearrange.eval.progress import Progress

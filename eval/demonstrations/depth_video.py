@@ -19,12 +19,17 @@ _TIME_BASE = Fraction(1, 15360)
 _X265 = "lossless=1:bframes=0:pools=none:frame-threads=1:log-level=error"
 
 
-def write_video(codes: np.ndarray, path: Path) -> None:
-    """Codes [T, H, W] uint16 -> mp4. Lossless: `read_video` gives them back."""
+def write_video(codes: np.ndarray, path: Path, is_full_range: bool = False) -> None:
+    """Codes [T, H, W] uint16 -> mp4. Lossless: `read_video` gives them back.
+
+    Args:
+        is_full_range: says that 0 is black and 4095 white, for who knows pictures of 8 bits only.
+    """
     import av
 
     height, width = codes.shape[1:]
-    options = {"x265-params": _X265, "preset": "ultrafast"}
+    parameters = f"{_X265}:range=full" if is_full_range else _X265
+    options = {"x265-params": parameters, "preset": "ultrafast"}
     with av.open(str(path), "w", format="mp4") as file:
         stream: Any = file.add_stream("libx265", rate=FPS, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, PIXELS

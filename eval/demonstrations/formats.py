@@ -1,16 +1,25 @@
-"""The file formats of demonstrations, by name."""
+"""The file formats of demonstrations, by name, and the summary of a finished dataset.
+
+summary.json    the last file written, in every format
+"""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rearrange.errors import UserError
 from rearrange.eval.demonstrations.demonstration import Demonstration
 from rearrange.eval.demonstrations.hdf5 import Hdf5Format, MinariFormat
 from rearrange.eval.demonstrations.lerobot import LeRobotFormat
+from rearrange.eval.demonstrations.lerobot_v21 import LeRobot21Format
+from rearrange.system.checked_json import quoted, strict_json
+from rearrange.system.files import read_whole_file
+
+EPISODES, SUMMARY = "episodes.json.gz", "summary.json"
+SUMMARY_LIMIT = 2**20  # bytes; ours have 2 kB
 
 
 class Format(Protocol):
@@ -30,6 +39,7 @@ class Format(Protocol):
 
 FORMATS: dict[str, Format] = {
     "lerobot": LeRobotFormat(),
+    "lerobot-v2.1": LeRobot21Format(),
     "minari": MinariFormat(),
     "hdf5": Hdf5Format(),
 }
@@ -43,3 +53,17 @@ def check_packages(name: str) -> None:
         raise UserError(
             f"format={name} needs {' and '.join(missing)}: pip install 'rearrange[collect]'"
         )
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What a finished data set says of itself. Raises UserError for any other folder."""
+    path = folder / SUMMARY
+    if not path.is_file():
+        raise UserError(f"{folder} must be a finished dataset of `rearrange collect`: no {SUMMARY}")
+    try:
+        summary = strict_json(read_whole_file(path, SUMMARY_LIMIT).decode())
+        if summary["format"] not in FORMATS:
+            raise ValueError(summary["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged: {quoted(str(error))}") from error
+    return summary

@@ -4,7 +4,7 @@ what is in them say `lerobot_assembly` and `lerobot_frames`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from rearrange.eval.demonstrations.lerobot_assembly import (
     Assembly,
     video_of,
 )
-from rearrange.eval.demonstrations.lerobot_stats import depth_stats, listed, vector_stats
+from rearrange.eval.demonstrations.lerobot_stats import Stats, depth_stats, listed, vector_stats
 from rearrange.system.outputs import atomic_path
 
 
@@ -37,22 +37,7 @@ class LeRobotFormat:
 
     def write_piece(self, demonstration: Demonstration, path: Path) -> None:
         """One episode's table, and its video beside it: the table last."""
-        import pyarrow.parquet as pq
-
-        columns, names = frames.columns_of(demonstration)
-        features = frames.features_of(columns, names)
-        stats = {key: vector_stats(columns[key]) for key in frames.MEASURED if key in columns}
-        if demonstration.depth is not None:
-            codes = demonstration.depth[:-1]
-            features[frames.CAMERA] = frames.camera_feature(*codes.shape[1:])
-            stats[frames.CAMERA] = depth_stats(codes)
-            with atomic_path(video_of(path)) as temporary:
-                write_video(codes, temporary)
-        note = {"facts": demonstration.facts, "features": features, "stats": listed(stats)}
-        table = _table(columns | {STEPS: np.array(demonstration.steps, object)})
-        table = table.replace_schema_metadata({NOTE: json.dumps(note).encode()})
-        with atomic_path(path) as temporary:
-            pq.write_table(table, temporary)
+        write_piece(demonstration, path, frames.camera_feature, depth_stats)
 
     def assemble(self, pieces: Sequence[Path], folder: Path) -> None:
         """Makes the data set of the pieces, in their order."""
@@ -74,7 +59,7 @@ class LeRobotFormat:
                 chunk_index=row["data/chunk_index"], file_index=row["data/file_index"]
             )
             table = pq.read_table(path, filters=[("episode_index", "=", row["episode_index"])])
-            columns = {key: _values(table, key) for key in table.column_names}
+            columns = {key: values(table, key) for key in table.column_names}
             depth = None
             if frames.CAMERA in features:
                 path = folder / VIDEO.format(
@@ -92,6 +77,38 @@ class LeRobotFormat:
             yield frames.demonstration_of(columns, names, steps, depth, json.loads(row["facts"]))
 
 
+def write_piece(
+    demonstration: Demonstration,
+    path: Path,
+    camera_feature: Callable[[int, int], dict[str, Any]],
+    camera_stats: Callable[[np.ndarray], Stats],
+    is_full_range: bool = False,
+) -> None:
+    """An episode's table with its note, and its video beside it: the table last.
+
+    Args:
+        camera_feature, camera_stats: what a version of the format tells of the camera.
+        is_full_range: see `write_video`.
+    """
+    import pyarrow.parquet as pq
+
+    columns, names = frames.columns_of(demonstration)
+    features = frames.features_of(columns, names)
+    stats = {key: vector_stats(columns[key]) for key in frames.MEASURED if key in columns}
+    if demonstration.depth is not None:
+        codes = demonstration.depth[:-1]
+        height, width = codes.shape[1:]
+        features[frames.CAMERA] = camera_feature(height, width)
+        stats[frames.CAMERA] = camera_stats(codes)
+        with atomic_path(video_of(path)) as temporary:
+            write_video(codes, temporary, is_full_range)
+    note = {"facts": demonstration.facts, "features": features, "stats": listed(stats)}
+    table = _table(columns | {STEPS: np.array(demonstration.steps, object)})
+    table = table.replace_schema_metadata({NOTE: json.dumps(note).encode()})
+    with atomic_path(path) as temporary:
+        pq.write_table(table, temporary)
+
+
 def _table(columns: dict[str, np.ndarray]) -> Any:
     """Vectors as lists of fixed size, texts as texts."""
     import pyarrow as pa
@@ -107,7 +124,7 @@ def _table(columns: dict[str, np.ndarray]) -> Any:
     return pa.table(arrays)
 
 
-def _values(table: Any, name: str) -> np.ndarray:
+def values(table: Any, name: str) -> np.ndarray:
     """The counterpart of `_table`, of a column."""
     column = table.column(name).combine_chunks()
     if hasattr(column.type, "list_size"):

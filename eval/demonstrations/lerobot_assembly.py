@@ -60,7 +60,8 @@ class Assembly:
             self._place(name, 0).parent.mkdir(parents=True, exist_ok=True)
         writer, number, size = None, -1, 0
         for piece in self._pieces:
-            table, note = self._numbered(pq.read_table(piece))
+            table = pq.read_table(piece)
+            table, note = numbered(table, self._tasks, len(self._rows), self._num_frames)
             if writer is None or size + table.nbytes > DATA_MB * 2**20:
                 if writer is not None:
                     writer.close()
@@ -77,24 +78,6 @@ class Assembly:
         self._write_tasks()
         self._write_json("meta/stats.json", self._all_stats())
         self._write_json("meta/info.json", self._info())
-
-    def _numbered(self, table: Any) -> tuple[Any, dict[str, Any]]:
-        """A piece's table as it will be, and its note."""
-        note = json.loads(table.schema.metadata[NOTE])
-        steps = table.column(STEPS).to_pylist()
-        tasks = [self._tasks.setdefault(step, len(self._tasks)) for step in steps]
-        note["tasks"] = list(dict.fromkeys(steps))
-        size, first = len(table), self._num_frames
-        numbers = {
-            "episode_index": np.full(size, len(self._rows)),
-            "index": np.arange(first, first + size),
-            "task_index": np.array(tasks),
-        }
-        table = table.drop_columns([STEPS]).replace_schema_metadata(None)
-        for name, values in numbers.items():
-            table = table.append_column(name, [values])
-        note["stats"] |= listed({name: vector_stats(numbers[name]) for name in numbers})
-        return table, note
 
     def _note_episode(self, note: dict[str, Any], length: int, number: int) -> None:
         facts, first = note["facts"], self._num_frames
@@ -198,6 +181,32 @@ class Assembly:
     def _write_json(self, name: str, value: Any) -> None:
         text = json.dumps(value, indent=4, allow_nan=False)
         (self._folder / name).write_text(text + "\n", encoding="utf-8")
+
+
+def numbered(
+    table: Any, tasks: dict[str, int], episode: int, first: int
+) -> tuple[Any, dict[str, Any]]:
+    """A piece's table as it will be, and its note.
+
+    Args:
+        tasks: sentences and their numbers so far; gets those of this piece.
+        episode: its number.
+        first: its first frame's number in the data set.
+    """
+    note = json.loads(table.schema.metadata[NOTE])
+    steps = table.column(STEPS).to_pylist()
+    size = len(table)
+    numbers = {
+        "episode_index": np.full(size, episode),
+        "index": np.arange(first, first + size),
+        "task_index": np.array([tasks.setdefault(step, len(tasks)) for step in steps]),
+    }
+    note["tasks"] = list(dict.fromkeys(steps))
+    table = table.drop_columns([STEPS]).replace_schema_metadata(None)
+    for name, values in numbers.items():
+        table = table.append_column(name, [values])
+    note["stats"] |= listed({name: vector_stats(numbers[name]) for name in numbers})
+    return table, note
 
 
 def video_of(piece: Path) -> Path:

@@ -50,6 +50,15 @@ def depth_stats(codes: np.ndarray) -> Stats:
     return stats | {"count": np.array([len(codes)])}
 
 
+def grey_stats(codes: np.ndarray) -> Stats:
+    """Of the same as pictures of three equal channels in [0, 1]: arrays [3, 1, 1]."""
+    stats = depth_stats(codes)
+    return {
+        name: value if name == "count" else np.repeat(value / DEPTH_RANGE, 3, axis=0)
+        for name, value in stats.items()
+    }
+
+
 def joined_stats(parts: Sequence[Stats]) -> Stats:
     """Of several episodes together. Exact, but for the quantiles: means of the episodes'."""
     counts = np.array([int(part["count"][0]) for part in parts])

@@ -16,9 +16,8 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.eval.demonstrations.demonstration import DEPTH, Demonstration
-from rearrange.eval.demonstrations.formats import FORMATS, check_packages
+from rearrange.eval.demonstrations.formats import EPISODES, FORMATS, check_packages, read_summary
 from rearrange.eval.demonstrations.recorder import RecordingEnv
-from rearrange.eval.demonstrations.summary import EPISODES, read_summary
 from rearrange.tasks.episodes.files import read_episodes
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.episode import EpisodeSpec

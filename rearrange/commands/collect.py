@@ -9,8 +9,8 @@ from tqdm import tqdm
 
 from rearrange.configs.collecting import CollectCfg, VerifyCfg
 from rearrange.eval.demonstrations.collecting import collect
+from rearrange.eval.demonstrations.formats import read_summary
 from rearrange.eval.demonstrations.replay import replay
-from rearrange.eval.demonstrations.summary import read_summary
 from rearrange.eval.missing_episodes import print_line
 from rearrange.eval.runner import check_names, runner_cfg
 

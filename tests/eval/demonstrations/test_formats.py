@@ -64,7 +64,7 @@ def test_what_was_written_is_read_again(name, two, tmp_path):
     again = [*FORMATS[name].read(written(name, two, tmp_path))]
     for before, now in zip(two, again, strict=True):
         # A row of LeRobot's is a step: no row has what the last action led to.
-        rows = len(before) + (name != "lerobot")
+        rows = len(before) + (not name.startswith("lerobot"))
         assert {k: v[:rows].tolist() for k, v in before.observations.items()} == {
             k: v.tolist() for k, v in now.observations.items()
         }
@@ -115,6 +115,44 @@ def test_a_lerobot_folder_is_as_its_info_says(two, tmp_path):
         first = round(30 * row[f"{key}/from_timestamp"])
         for number in range(row["length"]):
             assert np.array_equal(shown[first + number], one.depth[number])
+
+
+def test_a_lerobot_v21_folder_is_as_its_schema_says(two, tmp_path):
+    """What LeRobot 0.3.3 looks for, file by file, and its pictures as it decodes them."""
+    import av
+    import pyarrow.parquet as pq
+
+    made, key = written("lerobot-v2.1", two, tmp_path), "observation.images.head_depth"
+    info = json.loads((made / "meta/info.json").read_text())
+    assert info["codebase_version"] == "v2.1"
+    counts = {"episodes": 2, "frames": 9, "videos": 2, "chunks": 1, "tasks": 3}
+    assert {name: info[f"total_{name}"] for name in counts} == counts
+    lines = {
+        name: [json.loads(line) for line in (made / f"meta/{name}.jsonl").read_text().splitlines()]
+        for name in ("tasks", "episodes", "episodes_stats")
+    }
+    sentences = {row["task_index"]: row["task"] for row in lines["tasks"]}
+    for number, one in enumerate(two):
+        where = {"episode_chunk": 0, "episode_index": number}
+        table = pq.read_table(made / info["data_path"].format(**where)).to_pydict()
+        assert {*table} | {key} == {*info["features"]}
+        assert [sentences[index] for index in table["task_index"]] == one.steps
+        assert table["index"] == [5 * number + i for i in range(len(one))]
+        row, stats = lines["episodes"][number], lines["episodes_stats"][number]
+        assert (row["episode_index"], row["length"]) == (number, len(one))
+        assert row["tasks"] == [*dict.fromkeys(one.steps)]
+        path = made / info["video_path"].format(**where, video_key=key)
+        assert path.parent.relative_to(made).as_posix() == f"videos/chunk-000/{key}"
+        with av.open(str(path)) as video:
+            shown = np.stack([f.to_ndarray(format="rgb24") for f in video.decode(video=0)])
+        assert list(shown.shape[1:]) == info["features"][key]["shape"]
+        expected = one.depth[:-1, :, :, None] / 4095
+        assert np.abs(shown / 255 - expected).max() < 2.1 / 255  # of 8 bits
+        kept = stats["stats"][key]
+        assert np.array(kept["mean"]).shape == (3, 1, 1) and kept["count"] == [len(one)]
+        assert np.allclose(kept["mean"], expected.mean()) and np.allclose(
+            kept["max"], expected.max()
+        )
 
 
 def test_a_code_of_depth_comes_back_and_is_near():
