@@ -102,8 +102,8 @@ class RunRecords:
         """The log of metrics, which has to be entered before anything is told."""
         if self._ranks.is_first:
             settings = asdict(self._cfg) | self._identity
-            total = self._cfg.total_steps
-            self._log = RunLog(self._run_dir, total, is_quiet, self.steps, settings, label)
+            total, logger = self._cfg.total_steps, self._cfg.logger
+            self._log = RunLog(self._run_dir, total, is_quiet, self.steps, settings, label, logger)
         return self._log
 
     def tell(

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from rearrange.ver.batched.start_cfg import BatchedCfg, StaggeredStartCfg
 from rearrange.ver.ranks.preemption import PreemptionCfg
 from rearrange.ver.rollout.collector import CollectorCfg
+from rearrange.ver.run.weights_and_biases import check_logger
 from rearrange.ver.sapg.blocks import SapgCfg
 from rearrange.ver.update.entropy import EntropyCfg
 from rearrange.ver.update.ppo import PPOCfg
@@ -115,6 +116,9 @@ class TrainerCfg:
     """So many more, spread evenly over total_steps, stay; 0: none."""
     resume: str = "no"
     """no, or auto: go on from the newest valid checkpoint in run_dir, if there is one."""
+    logger: str = "tensorboard"
+    """Who shows metrics, settings and films while it trains: tensorboard, or wandb (pip install
+    wandb; WANDB_MODE=offline keeps it on this machine). metrics.jsonl has the numbers anyway."""
     info_keys: list[str] = field(default_factory=lambda: ["success"])
     """Numbers of an episode's last info to average, `a/b` for nested ones."""
 
@@ -164,6 +168,7 @@ class TrainerCfg:
         if self.overlap and MODES[self.mode].turns == "free":
             raise ValueError("overlap=true means nothing in mode async, which always overlaps")
 
+        check_logger(self.logger)
         self.sapg.check(self.num_envs, self.num_steps)
         _check_staggered(self)
         _check_batched(self)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.commands.training.training_env import TrainingEnv
+from rearrange.ver.run.weights_and_biases import ID_FILE
 
 
 def table(summary: dict[str, Any], run_dir: Path) -> str:
@@ -41,7 +42,11 @@ def what_next(training_env: TrainingEnv, summary: dict[str, Any], run_dir: Path)
         for what in ("how good", "keep it"):
             commands[what].append(f"env={training_env.env_id}")
     lines = [f"{what:<10}rearrange {shlex.join(arguments)}" for what, arguments in commands.items()]
-    lines.append(f"{'live':<10}tensorboard --logdir {shlex.quote(str(run_dir / 'tensorboard'))}")
+    if (run_dir / ID_FILE).exists():
+        live = f"wandb sync {shlex.quote(str(run_dir / 'wandb'))}/offline-run-* (if it was offline)"
+    else:
+        live = f"tensorboard --logdir {shlex.quote(str(run_dir / 'tensorboard'))}"
+    lines.append(f"{'live':<10}{live}")
     return "\n".join(["", *lines])
 
 

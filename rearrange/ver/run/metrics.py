@@ -1,7 +1,7 @@
 """The logs of a training: metrics.jsonl, TensorBoard and summary.json.
 
     metrics.jsonl   a line an update: {"step": ..., "time_s": ..., "episode/return": ..., ...}
-    tensorboard/    the same numbers for TensorBoard
+    tensorboard/    the same numbers for TensorBoard; logger=wandb: to W&B instead
     summary.json    at the end
 
 Metrics are named group/name. What is not finite is written as null: JSON has no NaN. `time_s` is
@@ -27,6 +27,7 @@ from rearrange.system.files import read_whole_file, write_whole_file
 from rearrange.ver.run.episode_window import EpisodeWindow, finite_or_none
 from rearrange.ver.run.progress import Progress
 from rearrange.ver.run.tensorboard import Film, TensorBoard
+from rearrange.ver.run.weights_and_biases import WeightsAndBiases
 
 METRICS_FILE = "metrics.jsonl"
 MAX_METRICS = 2**28  # bytes; a hundred thousand updates
@@ -49,10 +50,12 @@ class RunLog:
         is_quiet: show no progress.
         start_step: the step the training goes on from; lines of metrics beyond it are dropped,
             because that part is trained again.
-        settings: nested; TensorBoard shows them beside what came of them.
+        settings: nested; TensorBoard and W&B show them beside what came of them.
         label: what the progress begins with, such as "stage 2 of 3".
+        logger: who shows the numbers: tensorboard or wandb.
 
     Raises:
+        UserError: if W&B begins no run.
         OSError: here and in `update`, if the files cannot be written. metrics.jsonl then ends with
             a whole line.
     """
@@ -65,6 +68,7 @@ class RunLog:
         start_step: int = 0,
         settings: Mapping[str, Any] | None = None,
         label: str = "",
+        logger: str = "tensorboard",
     ) -> None:
         run_dir.mkdir(parents=True, exist_ok=True)
         self.path = run_dir / METRICS_FILE
@@ -75,9 +79,12 @@ class RunLog:
         )
         self._progress = Progress(total_steps, start_step, is_quiet, label=label)
         self._validation: dict[str, float | None] = {}
-        # TensorBoard then hides what an earlier process wrote beyond the step we go on from.
-        purge_step = start_step + 1 if start_step else None
-        self._board = TensorBoard(run_dir / "tensorboard", purge_step)
+        if logger == "wandb":
+            self._board = WeightsAndBiases(run_dir)
+        else:
+            # TensorBoard then hides what an earlier process wrote beyond the step we go on from.
+            purge_step = start_step + 1 if start_step else None
+            self._board = TensorBoard(run_dir / "tensorboard", purge_step)
         self._board.show_settings(settings or {})
 
     @property
@@ -95,7 +102,7 @@ class RunLog:
         self._progress.show(step, self._validation | values)
 
     def show_film(self, film: Film, step: int) -> None:
-        """For TensorBoard alone."""
+        """For TensorBoard or W&B alone."""
         self._board.show_film(film, step)
 
     def close(self) -> None:
