@@ -133,12 +133,12 @@ def test_a_setting_that_is_given_twice_is_named_with_both_words(capsys, argument
     [
         (
             ["evaluate", "checkpoint=a"],
-            "checkpoint is for agent=learned; agent=oracle understands ",
+            "checkpoint is for agent=learned; agent=oracle accepts ",
         ),
         (["record", "sample=true"], "sample is for agent=tp_srl, "),
-        (["evaluate", "agent=random", "max_failures=3"], "understands no setting of agents"),
+        (["evaluate", "agent=random", "max_failures=3"], "accepts no setting of agents"),
         (["evaluate", "agent=learned", "task=pick", "looks=none"], "looks is for agent=oracle, "),
-        (["view", "skills=a"], "agent=you understands no setting of agents"),
+        (["view", "skills=a"], "agent=you accepts no setting of agents"),
     ],
 )
 def test_a_setting_that_the_agent_would_ignore_is_refused(capsys, tmp_path, arguments, message):

@@ -52,11 +52,11 @@ def variant_of(agent: str) -> Variant | None:
 
 
 def accepted_settings_of(agent: str) -> tuple[str, ...]:
-    """The settings that an agent goes by, as its class says; of one of somebody else's none.
+    """An agent class's `accepted_settings`; a user-defined agent without that attribute has none.
 
     Raises UserError for an unknown agent.
     """
-    return getattr(AGENTS.find(agent), "understood", ())
+    return getattr(AGENTS.find(agent), "accepted_settings", ())
 
 
 def chaining_agents() -> list[str]:
