@@ -187,7 +187,7 @@ class DepthEncoder(nn.Module):
         self._inference = InferenceEncoder(self)
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "_straight": None}  # a copy has weights of its own
+        return {**self.__dict__, "_inference": None}  # a copy has weights of its own
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._inference = None
