@@ -37,3 +37,17 @@ class ExportHomesCfg:
         for name, low in (("num_episodes", 1), ("seed", 0)):
             value = getattr(self, name)
             _check(value >= low, f"{name} must be at least {low}, got {value}")
+
+
+@dataclass(kw_only=True)
+class ImportEpisodesCfg:
+    file: str = MISSING
+    """Habitat's: RearrangeDataset-v0, ending in .json.gz."""
+    output: str | None = None
+    """The file of ours to write, ending in .json.gz; none: only say what has a counterpart."""
+
+    def __post_init__(self) -> None:
+        for name in ("file", "output"):
+            value = getattr(self, name)
+            is_right = value is None or value.endswith(".json.gz")
+            _check(is_right, f"{name} must end in .json.gz, got {value}")

@@ -13,7 +13,7 @@ from rearrange.configs.benches import (
     DoctorCfg,
 )
 from rearrange.configs.collecting import CollectCfg, VerifyCfg
-from rearrange.configs.exchange import ExportHomesCfg
+from rearrange.configs.exchange import ExportHomesCfg, ImportEpisodesCfg
 from rearrange.configs.schema import (
     CompareCfg,
     EpisodesCfg,
@@ -41,6 +41,7 @@ _CONFIGS: dict[str, type] = {
     "episodes": EpisodesCfg,
     "homes": HomesCfg,
     "export-homes": ExportHomesCfg,
+    "import-episodes": ImportEpisodesCfg,
     "export-skill": ExportSkillCfg,
     "train-skills": TrainSkillsCfg,
     "launch": LaunchCfg,

@@ -97,6 +97,17 @@ VERBS: dict[str, Verb] = {
         "Needs no Habitat. habitat-lab finds everything under its own paths when it is started in\n"
         "the folder: docs/how_to/use_habitat.md.",
     ),
+    "import-episodes": Verb(
+        "rearrange.commands.exchange.import_episodes",
+        "read Habitat's episode files, and say what has no counterpart",
+        (
+            "import-episodes file=tidy_house_10k_1k.json.gz",
+            "import-episodes file=rearrange_easy.json.gz output=outputs/theirs.json.gz",
+        ),
+        "Homes, objects, receptacles, joints and tasks are found by their names. What was\n"
+        "exported comes back exactly; of others, places are drawn anew in the home of the same\n"
+        "name. Exit code 1 if no episode has a counterpart.",
+    ),
     "train-skill": Verb(
         "rearrange.commands.training.train",
         "teach the robot a skill of the home",

@@ -20,6 +20,7 @@ from rearrange.errors import UserError
 from rearrange.sim.kernel_cache import remove_damaged
 from rearrange.system.machine import PROGRAM_BYTES, WORKER_BYTES, free_memory, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_output
+from rearrange.ver.bridge import habitat
 from rearrange.ver.bridge.other_python import describe, find_python
 
 GIB = 2**30
@@ -79,8 +80,11 @@ def run(cfg: DoctorCfg) -> int:
         _kernel_cache(),
         _disk(),
     ]
+    other = None
     if cfg.python is not None:
-        findings.append(_other_python(cfg.python, cfg.timeout_s))
+        finding, other = _other_python(cfg.python, cfg.timeout_s)
+        findings.append(finding)
+    findings.append(_habitat(other))
     for finding in findings:
         print(f"{finding.mark:>3}  {finding.name:<18} {finding.value}")
     to_fix = [finding for finding in findings if not finding.is_good and finding.fix]
@@ -223,18 +227,36 @@ def _kernel_cache() -> Finding:
     return Finding("kernel cache", "cannot be written", is_good=False, is_needed=False, fix=fix)
 
 
-def _other_python(word: str, timeout_s: float) -> Finding:
-    """Whether environment workers can run there, and what environments may find."""
+def _other_python(word: str, timeout_s: float) -> tuple[Finding, dict[str, str] | None]:
+    """Whether environment workers can run there, what environments may find, and its versions."""
     name = "workers.python"
     try:
         versions = describe(find_python(word), timeout_s)
     except UserError as error:
-        return Finding(name, f"does not work: {error}", is_good=False, fix="see its line")
+        value = f"does not work: {error}"
+        return Finding(name, value, is_good=False, fix="see its line"), None
     value = ", ".join(f"{package} {version}" for package, version in versions.items())
     if {"gym", "gymnasium"} & set(versions):
-        return Finding(name, value)
+        return Finding(name, value), versions
     fix = "install there what the environment needs: gymnasium, or an old gym"
-    return Finding(name, f"{value}, no gymnasium and no gym", False, False, fix)
+    return Finding(name, f"{value}, no gymnasium and no gym", False, False, fix), versions
+
+
+def _habitat(other: dict[str, str] | None) -> Finding:
+    """Whether Habitat's environments can be trained in; `export-homes` needs nothing of it.
+
+    Args:
+        other: versions of the Python that was named; None: look in this one.
+    """
+    versions = habitat.versions_here() if other is None else other
+    found = [f"{name} {v}" for name, v in versions.items() if name.startswith("habitat-")]
+    where = "this Python" if other is None else "workers.python"
+    missing = habitat.lacking(versions)
+    if missing is None:
+        return Finding("Habitat", f"{', '.join(found)} in {where}")
+    value = f"{', '.join(found) or 'nothing of it'} in {where}"
+    fix = f"doctor python=FOLDER and train workers.python=FOLDER of a Python with {missing}"
+    return Finding("Habitat", value, is_good=False, is_needed=False, fix=fix)
 
 
 def _disk() -> Finding:

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.habitat.axes import TO_Z_UP_RPY, half_to_habitat, to_habitat
+from rearrange.habitat.axes import TO_Z_UP_RPY, half_to_habitat, receptacle_box, to_habitat
 from rearrange.habitat.contact import FRICTION, brake_impulse
-from rearrange.habitat.receptacles import receptacle_box
 from rearrange.habitat.urdf import Joint, Link, Robot, Shape
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout

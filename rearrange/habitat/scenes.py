@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from rearrange.habitat.articulated import COUNTER, FRIDGE
-from rearrange.habitat.axes import to_habitat, yaw_to_habitat
+from rearrange.habitat.axes import to_habitat, user_defined, yaw_to_habitat
 from rearrange.habitat.contact import FRICTION, GRAVITY
-from rearrange.habitat.receptacles import user_defined
 from rearrange.habitat.solids import Solid, box
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
@@ -71,7 +70,6 @@ def stage_config(name: str) -> dict[str, Any]:
         "margin": 0.0,
         "friction_coefficient": FRICTION,
         "restitution_coefficient": 0.0,
-        "requires_lighting": False,
     }
 
 

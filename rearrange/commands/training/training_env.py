@@ -13,6 +13,7 @@ from rearrange.system.checked_json import strict_json
 from rearrange.system.files import write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
 from rearrange.tasks.gym_factory import find_id
+from rearrange.ver.bridge import habitat
 from rearrange.ver.bridge.other_python import OtherEnvs, find_python
 from rearrange.ver.run.metrics import CHECKPOINTS_FOLDER, METRICS_FILE, SUMMARY_FILE
 from rearrange.ver.workers.pool import PoolCfg
@@ -51,8 +52,16 @@ def training_env_of(settings: AnyRunCfg) -> TrainingEnv:
 
 
 def remote_environments(env_id: str, kwargs: dict[str, Any], workers: PoolCfg) -> OtherEnvs | None:
-    """Those of the Python that `workers` names. Raises UserError if it is not there."""
+    """Those of the Python that `workers` names.
+
+    Raises UserError if it is not there, or none is named for an environment that needs one.
+    """
     if workers.python is None:
+        if env_id.startswith(habitat.PREFIX):  # its gym is too old for ours
+            raise UserError(
+                f"env '{env_id}' runs in a Python of its own: workers.python=FOLDER of one with "
+                f"{habitat.lacking({})}"
+            )
         return None
     return OtherEnvs(find_python(workers.python), env_id, kwargs, workers.start_timeout_s)
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import UserError, described
+from rearrange.ver.bridge import habitat
 from rearrange.ver.bridge.flat_actions import flat_actions
 
 _LIBRARIES = ("gymnasium", "gym")  # who is asked first for an id
@@ -113,6 +114,9 @@ def _import(module: str, what: str, python: str) -> None:
         importlib.import_module(module)
     except Exception as error:  # a module of somebody else may raise anything
         why = described(error)
+        missing = habitat.lacking(habitat.versions_here())
+        if module == _REGISTERED_BY["habitat"] and missing is not None:
+            raise UserError(f"{python} lacks {missing} for {what}") from error
         raise UserError(
             f"{python} cannot import '{module}' for {what} ({why}): install it there, or name its "
             "folder in PYTHONPATH"

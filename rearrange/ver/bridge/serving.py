@@ -17,12 +17,13 @@ import numpy as np
 from rearrange.errors import UserError, described
 from rearrange.system.processes import end_with_parent
 from rearrange.system.stop_signals import TO_ALL
+from rearrange.ver.bridge import habitat
 from rearrange.ver.bridge.messages import Json, cfg_from_json, layout_from_json, spaces_to_json
 from rearrange.ver.bridge.other_env import make_other
 from rearrange.ver.workers.environment_worker import run_environment_worker
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
-_OF_INTEREST = ("numpy", "gym", "gymnasium", "habitat-lab", "habitat-sim")
+_OF_INTEREST = ("numpy", "gym", "gymnasium")
 
 
 def serve(settings: Json) -> Json:
@@ -41,7 +42,7 @@ def _describe() -> Json:
     for package in _OF_INTEREST:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-    return {"versions": found}
+    return {"versions": found | habitat.versions_here()}
 
 
 def _try(settings: Json) -> Json:
