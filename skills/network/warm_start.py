@@ -5,7 +5,9 @@
     columns of the layer that takes the vectors:     [ as they were | in base frame ]
                                                                       zeros
 
-What is seen costs time to compute, so what can be learned without it is learned first.
+What is seen costs time to compute, so what can be learned without it is learned first. Several
+policies on shared layers (`rearrange.ver.sapg`) all begin as the one that has learned: the columns
+of the vector that tells them apart, which stand last, are zeros too.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from rearrange.skills.network.base_frame import BASE_FRAME_SIZE
 from rearrange.skills.network.embedding import Embedding
 
 VECTOR_LAYER = "embedding.vector_layer.0.weight"
+BLOCK_VECTORS, LOG_STD = "embedding.block_vectors", "actor.log_std"
 
 
 def with_new_inputs(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """Weights for a policy that has pictures or scans which that of `known` lacks.
+    """Weights for a policy that has pictures, scans or blocks which that of `known` lacks.
 
     Args:
         known: weights of the policy that has learned.
@@ -32,6 +35,7 @@ def with_new_inputs(
     Returns `known` itself if nothing is lacking, or if it is not a policy with fewer senses.
     """
     known = _with_vectors(known, own, embedding)
+    known = _with_blocks(known, own, embedding)
     senses = {
         "embedding.encoder.": embedding.picture_size,
         "embedding.scan_layer.": embedding.scan_size,
@@ -73,3 +77,22 @@ def _with_vectors(
     if num_new <= 0 or num_new != BASE_FRAME_SIZE * len(embedding.in_hand_frame):
         return known
     return known | {VECTOR_LAYER: torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)}
+
+
+def _with_blocks(
+    known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """One policy as each of several."""
+    if BLOCK_VECTORS not in own or BLOCK_VECTORS in known:
+        return known
+    weights = known | {BLOCK_VECTORS: own[BLOCK_VECTORS]}
+    num_new = own[BLOCK_VECTORS].shape[1]
+    for name, given in known.items():
+        wanted = own.get(name)
+        if wanted is None or wanted.ndim != 2:
+            continue
+        if name == LOG_STD and given.ndim == 1:
+            weights[name] = given.repeat(len(wanted), 1)
+        elif given.ndim == 2 and given.shape[1] < wanted.shape[1] == embedding.size:
+            weights[name] = torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)
+    return weights

@@ -98,3 +98,27 @@ def test_levelled_vectors_are_ignored_at_first():
     other.value.sum().backward()
     layer = grown.embedding.vector_layer[0].weight
     assert layer.shape[1] == 10 + 6 and layer.grad[:, 10:].abs().sum() > 0.0
+
+
+@pytest.mark.parametrize("after", [GOAL, GOAL | SCAN], ids=["as before", "with a scan"])
+@pytest.mark.parametrize("hidden_sizes", [[16], []])
+def test_each_of_several_policies_acts_at_first_as_the_one_that_has_learned(after, hidden_sizes):
+    torch.manual_seed(0)
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    cfg = PolicyCfg(vector_size=8, scan_size=12, lstm_hidden=13, hidden_sizes=hidden_sizes)
+    old = build_policy(observation_spec(spaces.Dict(GOAL)), action, cfg)
+    with torch.no_grad():
+        old.actor.log_std[:] = torch.tensor([-1.0, 0.0, 0.5])
+    several = replace(cfg, num_blocks=3, block_size=5)
+    grown = build_policy(observation_spec(spaces.Dict(after)), action, several)
+    grown.load_state_dict(with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding))
+    seen = {"goal": torch.rand(4, 5), "scan": torch.rand(4, 40)}
+    state, previous = torch.rand(4, old.state_size), torch.rand(4, 3)
+    inputs = previous, torch.tensor([True, False, False, False]), state
+    one = old.act({"goal": seen["goal"]}, *inputs, deterministic=True)
+    blocks = {"sapg_block": torch.tensor([[0], [1], [2], [2]], dtype=torch.uint8)}
+    for told in ({}, blocks):  # without a word the first one acts
+        other = grown.act({name: seen[name] for name in after} | told, *inputs, deterministic=True)
+        torch.testing.assert_close(other.action, one.action)
+        torch.testing.assert_close(other.value, one.value)
+        torch.testing.assert_close(other.log_prob, one.log_prob)  # as wide, too
