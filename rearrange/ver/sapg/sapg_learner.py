@@ -72,7 +72,9 @@ class SAPG(PPO):
             return Pass(storage, sequences)
         self._told = {
             "sapg/follower_steps": float(len(rows)),
-            "sapg/ratio_mean": float(judged.ratio.mean()),
+            # of as many steps of the leader's own, the share that weights of this spread are worth
+            # (Kong 1992): (sum rho)^2 / (F sum rho^2), 1 where followers act as the leader
+            "sapg/effective_share": float(judged.ratio.mean() ** 2 / judged.ratio.square().mean()),
             "sapg/ratio_at_most": float((judged.ratio >= self.sapg.max_ratio).float().mean()),
         }
         behind = len(storage) + np.arange(len(rows))
