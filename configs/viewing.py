@@ -10,6 +10,9 @@ from rearrange.configs.schema import AgentSettings, TaskCfg
 class ViewCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`; another one can be chosen on the page."""
+    run: str | None = None
+    """Instead of all that says which episodes: the output_dir of an evaluation. Shows its episodes
+    again, failures first."""
     agent: str = "you"
     """`you` drives with keys and mouse; any other agent of `rearrange list` drives by itself.
     Agents can take over on the page, and hand back."""
@@ -19,8 +22,15 @@ class ViewCfg(AgentSettings):
     """The first episode to be shown."""
     seed: int = 0
     """Seed of the episodes."""
+    episodes: str | None = None
+    """Take the episodes from this file, by their place there, instead of by split and seed."""
     time_limit: bool = False
     """Whether the task's own time limit ends an episode. The clock starts with the first key."""
+    format: str = "lerobot"  # noqa: A003
+    """Of demonstrations that are kept: lerobot, lerobot-v2.1, minari or hdf5, as in `collect`."""
+    output: str | None = None
+    """The data set that demonstrations go to; none:
+    outputs/demonstrations/TASK-you-SPLIT-FORMAT-v0."""
     port: int = 8000
     """Port of the page on this machine (127.0.0.1); 0 takes a free one."""
     renderer: str = "auto"
@@ -33,4 +43,6 @@ class ViewCfg(AgentSettings):
         _check(self.index >= 0, f"index must not be negative, got {self.index}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
         _check(0 <= self.port <= 65535, f"port must lie in [0, 65535], got {self.port}")
+        known = ("lerobot", "lerobot-v2.1", "minari", "hdf5")
+        _check(self.format in known, f"format must be one of {', '.join(known)}, got {self.format}")
         _check(0.2 <= self.detail <= 1.0, f"detail must lie in [0.2, 1], got {self.detail}")

@@ -32,10 +32,16 @@ VERBS: dict[str, Verb] = {
     "view": Verb(
         "rearrange.commands.view",
         "play, watch and look into episodes in a browser",
-        ("view task=pick index=0", "view task=tidy_house agent=oracle port=8080"),
+        (
+            "view task=pick index=0",
+            "view task=tidy_house agent=oracle port=8080",
+            "view task=pick split=train output=outputs/demonstrations/mine",
+            "view run=outputs/evaluate/tidy_house-tp_srl-val",
+        ),
         "The page says what to do and which keys do what: W A S D drive, the arrows, R and F move\n"
-        "the hand, space is suction. Agents can take over and hand back. It is served on this\n"
-        "machine only. To see it elsewhere: ssh -L 8000:localhost:8000 HOST.",
+        "the hand, space is suction, K keeps what was driven as a demonstration. Agents can take\n"
+        "over and hand back. It is served on this machine only. To see it elsewhere:\n"
+        "ssh -L 8000:localhost:8000 HOST.",
     ),
     "collect": Verb(
         "rearrange.commands.collect",

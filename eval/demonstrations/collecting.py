@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -125,7 +125,9 @@ def collect(
         whole = CollectingRunner(runner=runner, format=cfg.format, folder=str(pieces))
         run_facts = _run_missing(cfg, whole, store, lock, tell)
         tell(f"making the data set of {cfg.num_episodes} episodes")
-        _assemble(folder, whole, cfg.num_episodes)
+        numbers = range(cfg.num_episodes)
+        specs = [whole.spec(number) for number in numbers]
+        assemble(folder, cfg.format, [whole.piece(number) for number in numbers], specs)
         records = [store.records[index] for index in range(cfg.num_episodes)]
         store.write()
         summary = _summary(cfg, runner, records) | run_facts | {"acting": store.acting}
@@ -195,17 +197,24 @@ def _check_lock(lock: FolderLock) -> None:
         raise UserError(f"{lost}: collecting stops") from lost
 
 
-def _assemble(folder: Path, runner: CollectingRunner, num_episodes: int) -> None:
-    """The data set beside the place where it belongs, then in its place, what opens it last."""
-    form, making = FORMATS[runner.format], folder / _MAKING
+def assemble(folder: Path, name: str, pieces: Sequence[Path], episodes: Sequence[Any]) -> None:
+    """Makes the data set of pieces beside the place where it belongs, then puts it there.
+
+    Args:
+        name: of the format.
+        episodes: those of the pieces, in their order.
+
+    Raises UserError if it cannot be written.
+    """
+    form, making = FORMATS[name], folder / _MAKING
     shutil.rmtree(making, ignore_errors=True)
     try:
         making.mkdir()
-        form.assemble([runner.piece(index) for index in range(num_episodes)], making)
-        write_episodes(folder / EPISODES, [runner.spec(index) for index in range(num_episodes)])
-        for name in form.made:
-            if (making / name).exists():
-                _replace(making / name, folder / name)
+        form.assemble(pieces, making)
+        write_episodes(folder / EPISODES, episodes)
+        for made in form.made:  # what opens it last
+            if (making / made).exists():
+                _replace(making / made, folder / made)
     except OSError as error:
         raise write_error(folder, error) from error
     finally:

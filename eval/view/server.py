@@ -1,6 +1,6 @@
 """A page on this machine that shows pictures as they come and sends back what a person does there.
 
-    GET /               the page; /view.js and /view.css belong to it
+    GET /               the page; /view.js, /plots.js and /view.css belong to it
     GET /setup          JSON: what there is to choose from, and the keys
     GET /next?after=N   the newest moment, as soon as its number is above N: four bytes, the length
                         of the JSON that follows (little endian), the JSON, a JPEG picture
@@ -34,6 +34,7 @@ PATIENCE_S = 10.0  # so long a request for the next moment waits, then it gets t
 PAGE = Path(__file__).parent / "page"
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
+    "/plots.js": ("plots.js", "text/javascript; charset=utf-8"),
     "/view.js": ("view.js", "text/javascript; charset=utf-8"),
     "/view.css": ("view.css", "text/css; charset=utf-8"),
 }

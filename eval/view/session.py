@@ -11,24 +11,26 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from rearrange.configs.viewing import ViewCfg
 from rearrange.errors import UserError
-from rearrange.eval.film.film import describe_failure, object_in_work
-from rearrange.eval.view.instructions import Instruction, instruct, way_to_go
-from rearrange.eval.view.keys import COMMANDS, DRIVING, MOUSE, Key, Person, is_driving
+from rearrange.eval.film.film import describe_failure
+from rearrange.eval.view.instructions import Instruction, instruct
+from rearrange.eval.view.keys import Person, is_driving
 from rearrange.eval.view.messages import Said
-from rearrange.eval.view.painting import Moment, OrbitCamera, map_bounds
+from rearrange.eval.view.moments import SPEEDS, about_world, focus_of
+from rearrange.eval.view.painting import Moment, OrbitCamera
+from rearrange.eval.view.replay import Evaluation
 from rearrange.eval.view.stage import YOU, Stage, drivers_for
-from rearrange.planner.home.descriptions import Descriptions, names_of
+from rearrange.eval.view.terms import History, reward_terms
 from rearrange.sim.homes.layout import SPLITS
 from rearrange.tasks.rules.definition import TASKS
 
 CONTROL_DT = 1.0 / 30.0  # s
 MOST_STEPS = 10  # at a time: a machine too slow for real time shows slow motion, not jumps
 PAUSE_S = 3.0  # before an agent's next episode
-SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Session:
@@ -36,17 +38,20 @@ class Session:
 
     Args:
         server: whose page it is: a `ViewServer`, or what has its `take` and `held_keys`.
+        evaluation: whose episodes are shown again; `cfg` is then that of it.
     """
 
-    def __init__(self, cfg: ViewCfg, server: Any) -> None:
+    def __init__(self, cfg: ViewCfg, server: Any, evaluation: Evaluation | None = None) -> None:
         self.lock = threading.RLock()
         self.camera = OrbitCamera()
         self.stage = Stage(cfg, lambda: server.held_keys)
-        self.index = cfg.index
+        self.index = cfg.index if evaluation is None else evaluation.order[0]
         self.steps, self.speed = 0, 1.0
         self.is_paused = self.is_started = self.is_over = False
         self.result, self.message = "", ""
-        self._server, self._other = server, "oracle"
+        self._server, self._evaluation = server, evaluation
+        self._other = "oracle" if cfg.agent == YOU else cfg.agent
+        self._history = History()
         self._version = self._scene = 0
         self._reward, self._ended = 0.0, 0.0
         self._instruction = Instruction("")
@@ -67,7 +72,7 @@ class Session:
             late = due > MOST_STEPS or not self.is_moving
             clock = time.monotonic() if late else clock + due * CONTROL_DT / self.speed
             if self._is_next_due():
-                self.begin(self.index + 1)
+                self.begin(self._following())
             time.sleep(max(0.001, clock + CONTROL_DT / self.speed - time.monotonic()))
 
     @property
@@ -94,6 +99,8 @@ class Session:
             reward, self.is_over = stage.carry_out(action)
             self.steps += 1
             self._reward += reward
+            terms = reward_terms(reward, stage.env, stage.info)
+            self._history.add(self.steps, stage.env.sim.force_instant, terms)
             self._instruction = instruct(stage.env.sim, stage.env.episode)
             self._version += 1
             if self.is_over:
@@ -101,13 +108,14 @@ class Session:
                 episode = stage.env.episode
                 failure = describe_failure(episode, stage.agent, stage.info)
                 self.result = "success" if stage.info["success"] else failure
+                self.message = self._verdict()
 
     def begin(self, index: int) -> None:
         """An episode from its start; whoever drives stays."""
         self._say(loading="The home is being furnished ...")
         try:
             self.stage.choose(self._task, self._split, self._limit)
-            self.stage.begin(index)
+            self.stage.begin(index, self.lock)
         except UserError as error:
             if self.stage.driven is None:
                 raise  # there is nothing else to show
@@ -115,6 +123,7 @@ class Session:
             return
         with self.lock:
             self.index, self.steps, self._reward = index, 0, 0.0
+            self._history.clear()
             self.is_over, self.result, self.message = False, "", ""
             self.is_started = self.stage.driver != YOU
             self._instruction = instruct(self.stage.env.sim, self.stage.env.episode)
@@ -146,7 +155,13 @@ class Session:
             self.stage.agent.press(key)
             if is_driving((key,)):
                 self._start()
-        asked = {"p": "pause", ".": "step", "Backspace": "again", "Enter": "next", "k": "save"}
+        asked = {
+            "p": "pause",
+            ".": "step",
+            "Backspace": "again",
+            "Enter": "next",
+            "k": "save",
+        }
         if key in asked:
             self.hear(Said(frozenset(), ask=asked[key]))
         elif key == "o":
@@ -164,9 +179,11 @@ class Session:
         elif ask == "start":
             self._start()
         elif ask in ("again", "next"):
-            self.begin(self.index + (ask == "next"))
+            self.begin(self._following() if ask == "next" else self.index)
         elif ask == "drive":
             self._drive(str(value))
+        elif ask == "save":
+            self._keep()
         elif ask == "speed":
             if value not in SPEEDS:
                 raise UserError(f"speed must be one of {', '.join(f'{s:g}' for s in SPEEDS)}")
@@ -197,14 +214,47 @@ class Session:
             return
         self._say(loading=f"{driver} takes over ..." if driver != YOU else "")
         try:
-            with self.lock:
-                self.stage.hand_over(driver)
-                self._scene += 1
+            self.stage.hand_over(driver, self.lock)
+            self._scene += 1
         finally:
             self._say()
         if driver != YOU:
             self._other = driver
             self._start()
+
+    def _keep(self) -> None:
+        """What was driven so far, as a demonstration."""
+        from rearrange.eval.view.saving import (
+            default_folder,
+            keep,
+        )  # packages that few need
+
+        stage, cfg = self.stage, self.stage.cfg
+        if stage.driven is None:
+            return
+        self._say(loading="Playing it back and keeping it ...")
+        try:
+            folder = default_folder(cfg.task.name, cfg.split, cfg.format)
+            if cfg.output is not None:
+                folder = Path(cfg.output).expanduser()
+            kept = keep(stage.driven, stage.env, folder, cfg.format)
+        except UserError as error:
+            self._say(message=str(error))
+            return
+        many = "one" if kept.number == 1 else f"{kept.number}"
+        self._say(message=f"Kept, {kept.steps} steps: {folder} has {many} by now.")
+
+    def _following(self) -> int:
+        """The episode after this one."""
+        return self.index + 1 if self._evaluation is None else self._evaluation.after(self.index)
+
+    def _verdict(self) -> str:
+        """Of an evaluated episode: whether it ended as it did then."""
+        stage, evaluation = self.stage, self._evaluation
+        assert stage.driven is not None
+        if evaluation is None or stage.driven.drivers != [evaluation.cfg.agent]:
+            return ""
+        return evaluation.verdict(self.index, self.result, self.steps)
 
     def _start(self) -> None:
         if not self.is_started:
@@ -225,25 +275,11 @@ class Session:
     def look(self) -> Moment:
         """The newest moment; call it under `lock`."""
         env = self.stage.env if self._scene else None
-        state = self._about_session()
-        focus = None
+        state, focus = self._about_session(), None
         if env is not None:
-            described = Descriptions(names_of(env.episode))
-            agent, instruction = self.stage.agent, self._instruction
-            focus = instruction.focus
-            if self.stage.driver != YOU:
-                focus = object_in_work(env.episode, agent.status)
-            state |= {
-                "instruction": instruction.text,
-                "parts": instruction.lines,
-                "status": described.status(agent.status),
-                "plan": [described.plan_line(line) for line in agent.plan_lines],
-                "stages": dict(self.stage.info.get("stages", {})),
-                "is_holding": bool(env.sim.is_holding),
-                "to_go": way_to_go(env.sim, env.episode, instruction.focus),
-                "hand": [round(float(value), 4) for value in env.sim.ee_pos_b],
-                "home": self._home(env),
-            }
+            focus = focus_of(self.stage, self._instruction)
+            state |= about_world(self.stage, self._instruction)
+            state["history"] = self._history.rows()
         return Moment(self._version, self._scene, env, focus, state)
 
     def _about_session(self) -> dict[str, Any]:
@@ -265,37 +301,3 @@ class Session:
             "message": self.message,
             "loading": self._loading,
         }
-
-    def _home(self, env: Any) -> dict[str, Any]:
-        """For the map: bounds, robot, and what the episode is about, m and rad, world."""
-        sim, episode = env.sim, env.episode
-        focus = self._instruction.focus
-        targets = [t for t in episode.targets if TASKS[episode.task].is_planned]
-        if not targets and episode.marker is None:
-            targets = [episode.targets[episode.target_index]]
-        has_goal = TASKS[episode.task].is_planned or episode.start_holding
-        things = [sim.object_pos_w(t.object)[:2].round(3).tolist() for t in targets]
-        goals = [[round(v, 3) for v in t.goal[:2]] for t in targets if has_goal]
-        if episode.marker is not None:
-            goals = [sim.marker_pos_w(episode.marker)[:2].round(3).tolist()]
-        return {
-            "bounds": [round(float(value), 3) for value in map_bounds(sim)],
-            "robot": [round(value, 3) for value in sim.base_pose],
-            "things": things,
-            "goals": goals,
-            "focus": next((i for i, t in enumerate(targets) if t.object == focus), None),
-        }
-
-
-def setup() -> dict[str, Any]:
-    """What the page offers, whatever is played."""
-
-    def rows(keys: tuple[Key, ...]) -> list[list[str]]:
-        return [[key.shown, key.meaning] for key in keys]
-
-    return {
-        "tasks": {name: task.title for name, task in sorted(TASKS.items())},
-        "splits": list(SPLITS),
-        "speeds": list(SPEEDS),
-        "keys": {"driving": rows(DRIVING), "commands": rows(COMMANDS), "mouse": MOUSE},
-    }

@@ -7,15 +7,23 @@ goes on in an environment that has them, bit for bit as it was.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rearrange.configs.schema import AgentSettings, TaskCfg
 from rearrange.configs.viewing import ViewCfg
-from rearrange.eval.runner import check_accepted, check_name, make_env_and_agent, runner_cfg
+from rearrange.eval.runner import (
+    EpisodeRunnerCfg,
+    check_accepted,
+    check_name,
+    make_env_and_agent,
+    reset_options,
+    runner_cfg,
+)
 from rearrange.eval.view.keys import Person
 from rearrange.planner.agents.agent import AGENTS
+from rearrange.system.outputs import expand
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -33,8 +41,17 @@ class Driven:
     """[11] each."""
     motor_leads: list[float] = field(default_factory=list)
     """rad that motors' targets might run ahead; 0: any."""
+    statuses: list[str] = field(default_factory=list)
+    """What the driver said it was at."""
     drivers: list[str] = field(default_factory=list)
     """Who acted, each once, in order."""
+
+
+class _Made(NamedTuple):
+    env: Any
+    agent: Any
+    made_for: tuple[Any, ...]
+    """Driver, task, split, and whether time is limited."""
 
 
 class Stage:
@@ -67,26 +84,39 @@ class Stage:
         part = TaskCfg(name=task, title=found.title, stage_skills=stages)
         self.cfg = replace(self.cfg, task=part, split=split, time_limit=limit)
 
-    def begin(self, index: int) -> None:
-        """The episode of that index, from its start. Raises UserError."""
-        self._make(self.driver)
-        self.observation, self.info = self.env.reset(options={"index": index})
-        self.agent.reset(self.observation, self.info)
-        self.driven = Driven(self.env.episode)
+    def begin(self, index: int, lock: Any) -> None:
+        """The episode of that index, from its start. Raises UserError.
 
-    def hand_over(self, driver: str) -> None:
-        """Somebody else goes on from here. Raises UserError, and then all stays as it was."""
-        state = self.env.get_state()
-        kept = self.env, self.agent, self._made_for, self.driver
-        try:
-            self._make(driver)
-            if self.env is not kept[0]:
-                self.env.set_state(state)
-                self.observation = self.env.observe()
+        Slow things come before `lock` is taken: who looks meanwhile sees the world of before.
+        """
+        made, cfg = self._make(self.driver), self.cfg
+        episodes = EpisodeRunnerCfg(
+            task=cfg.task.name, agent=YOU, split=cfg.split, seed=cfg.seed,
+            episodes=expand(cfg.episodes),
+        )  # fmt: skip
+        options = reset_options(episodes, index)
+        with lock:
+            self._take(made)
+            self.observation, self.info = self.env.reset(options=options)
             self.agent.reset(self.observation, self.info)
-        except BaseException:
-            self.env, self.agent, self._made_for, self.driver = kept
-            raise
+            self.driven = Driven(self.env.episode)
+
+    def hand_over(self, driver: str, lock: Any) -> None:
+        """Somebody else goes on from here. Raises UserError, and then all stays as it was."""
+        made, before = self._make(driver), self.env
+        with lock:
+            state = before.get_state()
+            kept = _Made(self.env, self.agent, self._made_for)
+            try:
+                self._take(made)
+                if self.env is not before:
+                    self.env.set_state(state)
+                    self.env.sim.motor_lead = self.env.init_kwargs["motor_lead"]  # each its own
+                    self.observation = self.env.observe()
+                self.agent.reset(self.observation, self.info)
+            except BaseException:
+                self._take(kept)
+                raise
 
     def act(self) -> np.ndarray:
         """What the driver does next: an action [11] in [-1, 1]."""
@@ -99,33 +129,39 @@ class Stage:
         assert driven is not None
         driven.actions.append(action)
         driven.motor_leads.append(self.env.sim.motor_lead or 0.0)
+        driven.statuses.append(self.agent.status)
         if self.driver not in driven.drivers:
             driven.drivers.append(self.driver)
         self.observation, reward, terminated, truncated, self.info = self.env.step(action)
         return float(reward), bool(terminated or truncated)
 
-    def _make(self, driver: str) -> None:
+    def _make(self, driver: str) -> _Made:
         """Environment and agent for a driver; those that are there if they will do."""
         cfg = self._settings(driver)
         made_for = (driver, cfg.task.name, cfg.split, cfg.time_limit)
         if made_for == self._made_for:
-            return
+            return _Made(self.env, self.agent, made_for)
         options: dict[str, Any] = {"depth": True}
         if not cfg.time_limit:
             options["max_episode_steps"] = ENDLESS
-        env: Any = self.env
-        agent: Any = None
         check_driver(cfg)
-        if driver == YOU:
-            if self._made_for[1:] != made_for[1:]:  # who watches sees what the last driver saw
-                env = make_env(
-                    task=cfg.task.name, split=cfg.split, seed=cfg.seed, homes=cfg.homes, **options
-                )
-            agent = Person(env.unwrapped.sim, self._held_keys)
-        else:
+        if driver != YOU:
             env, agent = make_env_and_agent(runner_cfg(cfg), **options)
-        self.env, self.agent = env.unwrapped, agent
-        self._made_for, self.driver = made_for, driver
+            return _Made(env.unwrapped, agent, made_for)
+        env: Any = self.env
+        if self._made_for[1:] != made_for[1:]:  # else a person sees what the last driver saw
+            env = make_env(
+                task=cfg.task.name,
+                split=cfg.split,
+                seed=cfg.seed,
+                homes=cfg.homes,
+                **options,
+            )
+        return _Made(env, Person(env.sim, self._held_keys), made_for)
+
+    def _take(self, made: _Made) -> None:
+        self.env, self.agent, self._made_for = made
+        self.driver = made.made_for[0]
 
     def _settings(self, driver: str) -> ViewCfg:
         """The settings of a driver: given ones for the agent that was given."""

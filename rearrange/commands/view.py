@@ -2,20 +2,28 @@
 
 from rearrange.configs.viewing import ViewCfg
 from rearrange.eval.runner import check_split
+from rearrange.eval.view.moments import setup
 from rearrange.eval.view.painting import Painter
+from rearrange.eval.view.replay import Evaluation, read_evaluation
 from rearrange.eval.view.server import ViewServer
-from rearrange.eval.view.session import Session, setup
+from rearrange.eval.view.session import Session
 from rearrange.eval.view.stage import check_driver
 
 
 def run(cfg: ViewCfg) -> int:
     """Serves until Ctrl-C."""
+    evaluation: Evaluation | None = None
+    if cfg.run is not None:
+        evaluation = read_evaluation(cfg)
+        cfg = evaluation.cfg
+        for change in evaluation.changes:
+            print(f"{change} since this evaluation: episodes may go otherwise", flush=True)
     check_split(cfg.split, cfg.homes)
     check_driver(cfg)
-    server = ViewServer(cfg.port, setup())
+    server = ViewServer(cfg.port, setup(evaluation))
     painter: Painter | None = None
     try:
-        session = Session(cfg, server)
+        session = Session(cfg, server, evaluation)
         print(f"open http://localhost:{server.port}/ in a browser; Ctrl-C ends", flush=True)
         painter = Painter(
             server, session.camera, session.lock, session.look, cfg.renderer, cfg.detail

@@ -4,7 +4,7 @@
 const at = id => document.getElementById(id);
 const canvas = at("view"), pen = canvas.getContext("2d");
 const held = new Set();
-let state = {}, scene = -1, path = [], floor = null;
+let state = {}, scene = -1, path = [], floor = null, terms = [];
 const RESEND_MS = 300;  // held keys count as released after a second of silence
 const MOST_PATH = 2000;
 
@@ -108,7 +108,13 @@ function choose(id, value, names) {
 }
 
 function show() {
-  if (state.scene !== scene) { scene = state.scene; path = []; loadMap(); }
+  if (state.scene !== scene) {
+    scene = state.scene;
+    path = [];
+    loadMap();
+    [...at("evaluated").children].forEach(row =>
+      row.classList.toggle("now", row.dataset.index === String(state.index)));
+  }
   const isYou = state.driver === "you";
   text("instruction", state.instruction || "rearrange");
   text("message", state.message || "");
@@ -141,6 +147,11 @@ function show() {
     return item;
   }));
   drawMap();
+  if (state.sensors) drawSensors(state.sensors);
+  if (state.history) {
+    remember(state.history);
+    drawPlots(terms);
+  }
 }
 
 const sentence = words => words[0].toUpperCase() + words.slice(1);
@@ -219,7 +230,17 @@ async function start() {
   at("speed").replaceChildren(...setup.speeds.map(value => new Option(`${value}x`, value)));
   at("help").append(table("drive", setup.keys.driving), table("episode", setup.keys.commands),
                     table("mouse", setup.keys.mouse));
-  for (const id of ["pause", "step", "again", "next"])
+  terms = setup.terms;
+  at("evaluated").hidden = !setup.evaluated.length;
+  at("evaluated").append(...setup.evaluated.map(([index, result, progress, isGood]) => {
+    const row = document.createElement("li");
+    row.textContent = `${index}: ${result}` + (progress ? ` (${progress})` : "");
+    row.className = isGood ? "good" : "";
+    row.dataset.index = index;
+    row.addEventListener("click", () => ask("episode", index));
+    return row;
+  }));
+  for (const id of ["pause", "step", "again", "next", "save"])
     at(id).addEventListener("click", () => { ask(id); at(id).blur(); });
   for (const [id, value] of [["task", e => e.value], ["split", e => e.value],
                              ["speed", e => Number(e.value)], ["limit", e => e.checked],

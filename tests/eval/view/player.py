@@ -6,6 +6,7 @@ It looks, holds keys for a moment, lets go and looks again, so that a slow machi
 from math import atan2, hypot
 from typing import NamedTuple
 
+EPISODE = 9  # of Pick in val: the can is on a table
 DRIVE, TURN, HAND, SLOW = 0.6, 1.0, 0.25, 0.25  # m/s, rad/s, m/s; shift's share of them
 REACH = 0.72  # m from the base to what is picked up
 HOVER = 0.15  # m above it

@@ -1,51 +1,15 @@
 """Playing without a browser: the clock, the keys, who drives, and what is said of it."""
 
 import numpy as np
-import pytest
-from player import Player
+from player import EPISODE, Player
 
-from rearrange.configs.schema import TaskCfg
-from rearrange.configs.viewing import ViewCfg
 from rearrange.eval.view.keys import DRIVING, Person
 from rearrange.eval.view.messages import Said
-from rearrange.eval.view.session import Session, setup
-
-EPISODE = 9  # the can is on a table
-
-
-class Page:
-    """Keys that are held, and nothing else."""
-
-    held_keys: frozenset[str] = frozenset()
-
-    def take(self):
-        return []
+from rearrange.eval.view.moments import setup
 
 
 def said(**more):
     return Said(frozenset(), **more)
-
-
-@pytest.fixture(scope="module")
-def made():
-    page = Page()
-    cfg = ViewCfg(task=TaskCfg(name="pick", title="Pick"), index=EPISODE)
-    return Session(cfg, page), page
-
-
-@pytest.fixture
-def session(made):
-    session, page = made
-    page.held_keys = frozenset()
-    session.is_paused = False
-    session.stage.driver = "you"
-    session.begin(EPISODE)
-    return session
-
-
-@pytest.fixture
-def page(made):
-    return made[1]
 
 
 def test_the_clock_starts_with_the_first_key_that_moves_the_robot(session, page):

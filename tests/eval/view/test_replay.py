@@ -1,0 +1,71 @@
+"""An evaluation is seen again: failures first, and as it was."""
+
+import json
+
+import pytest
+from evaluated import FAILURE, SUCCESS, real_record, write_evaluation
+
+from rearrange.configs.viewing import ViewCfg
+from rearrange.errors import UserError
+from rearrange.eval.view.moments import setup
+from rearrange.eval.view.replay import read_evaluation
+from rearrange.eval.view.session import Session
+
+
+@pytest.fixture(scope="module")
+def record():
+    return real_record()
+
+
+@pytest.fixture
+def folder(record, tmp_path):
+    return write_evaluation(tmp_path, record)
+
+
+def show(folder, **more):
+    evaluation = read_evaluation(ViewCfg(run=str(folder), **more))
+    page = type("Page", (), {"held_keys": frozenset(), "take": lambda self: []})()
+    session = Session(evaluation.cfg, page, evaluation)
+    session.begin(session.index)
+    return session, evaluation
+
+
+def test_failures_come_first_and_go_as_they_went(folder, record):
+    assert not record.success
+    session, evaluation = show(folder)
+    assert evaluation.order == (FAILURE, SUCCESS) and evaluation.changes == ()
+    assert [row[0] for row in setup(evaluation)["evaluated"]] == [FAILURE, SUCCESS]
+    assert session.look().state["index"] == FAILURE
+    assert session.stage.driver == "random" and session.is_moving
+    session.advance(400)
+    state = session.look().state
+    assert state["result"] == record.result() and state["steps"] == record.steps
+    assert state["message"] == "As it was evaluated, to the step."
+    session._press("Enter")
+    assert session.look().state["index"] == SUCCESS
+    session._press("Enter")
+    assert session.look().state["index"] == FAILURE  # around
+
+
+def test_what_went_otherwise_is_said(folder, record):
+    path = folder / "episodes.jsonl"
+    lines = path.read_text().splitlines()
+    values = json.loads(lines[1]) | {"steps": record.steps + 7}
+    path.write_text("\n".join([lines[0], json.dumps(values)]) + "\n")
+    settings = json.loads((folder / "settings.json").read_text())
+    settings["settings"]["code"] = "another"
+    settings["settings"]["versions"]["mujoco"] = "1.0"
+    (folder / "settings.json").write_text(json.dumps(settings))
+    session, evaluation = show(folder)
+    assert evaluation.changes[0] == "the program has changed"
+    assert evaluation.changes[1].startswith("mujoco was 1.0, now ")
+    session.advance(400)
+    assert f"after {record.steps + 7} steps" in session.look().state["message"]
+
+
+def test_what_the_run_says_itself_and_what_is_none_are_one_line(folder, tmp_path):
+    for more in ({"split": "train"}, {"agent": "oracle"}, {"seed": 3}, {"looks": "none"}):
+        with pytest.raises(UserError, match=f"{next(iter(more))} does not go with run="):
+            show(folder, **more)
+    with pytest.raises(UserError, match="must be the output_dir of an evaluation"):
+        show(tmp_path / "nothing")
