@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--enable-precise-memory-info"]
 START_S = 300.0  # kernels may have to be compiled
 
 
@@ -53,9 +54,7 @@ def browser_page(port):
 
     errors = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"]
-        )
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
         try:
             page = browser.new_page(viewport={"width": 1300, "height": 950})
             page.on("pageerror", lambda error: errors.append(str(error)))

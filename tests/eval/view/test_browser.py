@@ -4,7 +4,6 @@ import time
 
 import pytest
 from browser import browser_page, find_browser, program
-from evaluated import FAILURE, SUCCESS, real_record, write_evaluation
 from player import EPISODE, Player
 
 MOST_S = 60.0  # of the robot's clock
@@ -94,21 +93,3 @@ def test_sensors_and_plots_are_drawn(page):
         .getImageData(0, 0, 420, 110).data).size > 3"""
     assert page.evaluate(drawn, "force") and page.evaluate(drawn, "rewards")
     assert "progress" in page.inner_text("#rewards + .legend")
-
-
-def test_an_evaluation_is_replayed_failures_first(tmp_path):
-    find_browser()
-    record = real_record()
-    write_evaluation(tmp_path, record)
-    with program(f"run={tmp_path}", "detail=0.3") as (_, port), browser_page(port) as page:
-        rows = page.locator("#evaluated li")
-        assert [rows.nth(i).get_attribute("data-index") for i in range(2)] == [
-            str(FAILURE),
-            str(SUCCESS),
-        ]
-        assert record.result() in rows.first.inner_text()
-        page.select_option("#speed", "8")
-        page.wait_for_function("state.result !== ''", timeout=120_000)
-        assert page.inner_text("#message") == "As it was evaluated, to the step."
-        rows.nth(1).click()
-        page.wait_for_function(f"state.index === {SUCCESS} && !state.loading")
