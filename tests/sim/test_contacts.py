@@ -9,7 +9,7 @@ import pytest
 from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.home.objects import KINDS
 from rearrange.sim.homes.layout import make_layout
-from rearrange.tasks.limit_watch import LimitWatch
+from rearrange.tasks.limit_monitor import LimitMonitor
 
 STILL = np.zeros(7)
 ARM_IN = (-1.5, -1.1, 0.0, 2.2, 0.0, 1.3, 0.0)  # folded at the robot's side
@@ -60,7 +60,7 @@ def test_the_floor_gives_way_by_less_than_20_mm_to_what_falls(sim, make_scene, r
     """At up to 4.8 m/s, 40 mm in a substep of 1/120 s; it sank in by 28 mm once."""
     sim.reset(make_scene(("002_master_chef_can", (5.0, 2.0, height))))
     wake()
-    with LimitWatch(sim) as watch:
+    with LimitMonitor(sim) as watch:
         run(30)
     assert sim.object_pos_w(0)[2] < 0.15  # it is down
     assert 0.002 < watch.depth < 0.020
