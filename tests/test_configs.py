@@ -20,6 +20,7 @@ NEEDED = {
     "export-skill": ["run=runs/pick", "output=pick.safetensors"],
     "export-homes": ["output=outputs/habitat"],
     "homes": ["check"],
+    "import-episodes": ["file=a.json.gz"],
     "launch": ["skills=pick"],
     "plot": ["runs/a"],
     "compare": ["out/a", "out/b"],

@@ -96,13 +96,17 @@ class Embedding(nn.Module):
             self.block_vectors = nn.Parameter(drawn / math.sqrt(cfg.block_size))
             self.size += cfg.block_size
 
-    def block_of(self, observation: dict[str, Tensor], count: int) -> Tensor | None:
-        """Which of the policies each of B steps is of, [B] int64; None where there is one alone."""
+    def block_of(self, observation: dict[str, Tensor], rows: Tensor) -> Tensor | None:
+        """Which of the policies each of B steps is of, [B] int64; None where there is one alone.
+
+        Args:
+            rows: [B, ...]. Not their number: `len` would fix the batch of an exported model.
+        """
         if self.block_vectors is None:
             return None
         if BLOCK in observation:
             return observation[BLOCK][:, 0].long()
-        return torch.full((count,), LEADER, device=self.block_vectors.device)
+        return torch.full((rows.shape[0],), LEADER, device=self.block_vectors.device)
 
     def forward(
         self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor
@@ -123,7 +127,7 @@ class Embedding(nn.Module):
             # where, not times: what stands there before an episode's first step may be anything
             prev_action = torch.where(is_first.unsqueeze(-1), 0.0, prev_action)
             parts.append(self.prev_action_layer(prev_action))
-        block = self.block_of(observation, len(is_first))
+        block = self.block_of(observation, is_first)
         if self.block_vectors is not None and block is not None:
             parts.append(self.block_vectors[block])
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]

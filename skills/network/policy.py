@@ -115,7 +115,7 @@ class SkillPolicy(nn.Module):
     ) -> PolicyStep:
         """One step of every environment: a sampled action, or the most likely one."""
         features, state = self._step(observation, prev_action, is_first, state)
-        block = self.embedding.block_of(observation, len(is_first))
+        block = self.embedding.block_of(observation, is_first)
         distribution: Distribution = self.actor(features[0], block)
         action = distribution.mode() if deterministic else distribution.sample()
         return PolicyStep(
@@ -171,7 +171,7 @@ class SkillPolicy(nn.Module):
                 self._trunks(), start.split(self.state_sizes, dim=-1), strict=True
             )
         ]
-        block = self.embedding.block_of(minibatch.observation, len(x))
+        block = self.embedding.block_of(minibatch.observation, x)
         return self.actor(features[0], block), self.critic(features[-1]).squeeze(-1)
 
     def _trunks(self) -> Iterable[Trunk]:

@@ -36,7 +36,7 @@ class Watched(SkillPolicy):
         expected = copy.deepcopy(self).value(*inputs)
         weight = self.embedding.encoder.linear.weight
         self.seen.append((
-            self.embedding.encoder._straight is not None,
+            self.embedding.encoder._inference is not None,
             (step.value - expected).abs().max().item(),
             weight.double().sum().item(),
         ))  # fmt: skip

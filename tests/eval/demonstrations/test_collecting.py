@@ -55,7 +55,7 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path, capsys):
 
 def test_a_missing_package_and_what_an_agent_cannot_do_are_one_line(tmp_path, capsys, monkeypatch):
     for arguments, line in (
-        (["format=zarr"], "format must be one of lerobot, minari, hdf5"),
+        (["format=zarr"], "format must be one of lerobot, lerobot-v2.1, minari, hdf5"),
         (["agent=teacher", "task=tidy_house"], "agent=teacher is for task="),
     ):
         assert main(["collect", *arguments, f"output={tmp_path / 'new'}"]) == 2
