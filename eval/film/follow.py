@@ -2,7 +2,7 @@
 
 Walls in between are cut down to a stump by the Painter; furniture fades here.
 
-Legend: N parts of clothes.
+Legend: N parts of visuals.
 """
 
 from __future__ import annotations

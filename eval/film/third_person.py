@@ -1,6 +1,6 @@
 """The robot and its surroundings from outside: what is to be moved glows, where to stands a ghost.
 
-The painter, the clothes of the home and the marks of one episode; whose camera it is does not
+The painter, the visuals of the home and the marks of one episode; whose camera it is does not
 matter.
 """
 

@@ -17,7 +17,7 @@ MAX_KEYS = 16  # at a time
 MAX_TEXT = 300  # characters of an answer
 FARTHEST = 1e4  # pixels, metres: no screen is larger
 REQUESTS = (
-    "again", "drive", "episode", "follow", "limit", "next", "pause", "save", "speed", "split",
+    "again", "drive", "episode", "limit", "next", "pause", "save", "speed", "split",
     "start", "step", "task",
 )  # fmt: skip
 

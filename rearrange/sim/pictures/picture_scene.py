@@ -1,7 +1,7 @@
 """What a picture shows: the geoms as arrays, without those that would hide the room, and free
 cameras.
 
-Legend: G geoms, marks included; N parts of clothes; O owners, geoms and then parts.
+Legend: G geoms, marks included; N parts of visuals; O owners, geoms and then parts.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def collect_shapes(
     Args:
         hidden: indices of geoms to leave out.
         cut_height: m; upright parts of the house end there, others above it are left out.
-        clothes: put on what they replace, as it stands now.
+        visuals: put on what they replace, as it stands now.
     """
     count, extra = model.ngeom, len(marks)
     shapes = Shapes(
@@ -152,7 +152,7 @@ def hide_between(
 ) -> list[int]:
     """Leave out tall boxes of the house (indices `house`) between `eye` and about `lookat`; which.
 
-    With clothes on, a stump of each stays, as of a wall in a doll's house.
+    With visuals on, a stump of each stays, as of a wall in a doll's house.
     """
     hidden = []
     axis = (lookat - eye) / max(float(np.linalg.norm(lookat - eye)), 1e-9)

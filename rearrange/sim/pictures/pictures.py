@@ -46,7 +46,7 @@ class Painter:
         hide_geoms: names or indices of geoms to leave out.
         see_through: leave out tall parts of the house between a FreeCamera and its `lookat`.
         geomgroups: the geom groups to draw.
-        clothes: meshes and textures in place of plain geoms.
+        visuals: meshes and textures in place of plain geoms.
 
     Raises:
         UserError: an unknown backend, one that does not work here, or an unknown geom.

@@ -1,6 +1,6 @@
 """Builds the visuals of a home: the simulation's bodies stay, their appearance gets richer.
 
-    sim.model, layout, objects --> Wardrobe of parts --> Clothes for the Painter
+    sim.model, layout, objects --> VisualBuilder of parts --> Visuals for the Painter
 
 Built anew for every episode (a fraction of a second); the model that is stepped is only read.
 """
@@ -30,7 +30,7 @@ GHOST = (0.25, 0.95, 0.50)
 
 @dataclass
 class HomeVisuals:
-    """A home's clothes, and which parts belong to what."""
+    """A home's visuals, and which parts belong to what."""
 
     visuals: Visuals
     objects: dict[int, list[int]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class HomeVisuals:
 
 
 def build_visuals(sim: Any, goals: dict[int, Any] | None = None) -> HomeVisuals:
-    """Clothes for the home that a simulation is in.
+    """Visuals of the home that a simulation is in.
 
     Args:
         goals: object -> place of its centre (m, world) where a translucent copy is to stand; or

@@ -114,7 +114,7 @@ def test_without_the_meshes_the_robot_is_plain_and_one_line_says_so(sim, monkeyp
     assert not np.isin(geoms, bare.visuals.replaced).any()
 
 
-def test_clothes_may_be_nothing(sim):
+def test_visuals_may_be_nothing(sim):
     plain = Painter(sim.model, 32, 24).render(sim.data, FreeCamera((5, 4, 1)))
     bare = Painter(sim.model, 32, 24, visuals=Visuals(Solids((), ()), ()))
     assert np.array_equal(plain, bare.render(sim.data, FreeCamera((5, 4, 1))))
