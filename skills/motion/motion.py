@@ -36,6 +36,8 @@ _EXTEND = 0.4  # rad, weighted, of one branch of a tree
 # What a radian of each joint moves: the shoulder the whole arm, the last roll nothing.
 _WEIGHTS = np.array([1.0, 1.0, 0.7, 0.8, 0.4, 0.5, 0.2])
 _MAX_ESCAPE_SAMPLES = 400
+_MORE_TREES = 4  # after the first, while a motion takes more than
+_DETOUR = 1.3  # times what the direct one would
 
 
 def plan_arm(
@@ -170,6 +172,17 @@ def _plan(start, goal, kind, pos, rot, size, held, margin, max_iterations, seed)
         if len(middle) == 0:
             return failed, False
         middle = _shortcut(middle, kind, pos, rot, size, held, margin)
+        # Trees that grow at random find detours; others may find less of one.
+        direct = np.max(np.abs(end - begin))
+        for _ in range(_MORE_TREES):
+            if _duration(middle) < _DETOUR * direct:
+                break
+            other = _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations)
+            if len(other) == 0:
+                continue
+            other = _shortcut(other, kind, pos, rot, size, held, margin)
+            if _duration(other) < _duration(middle):
+                middle = other
     first = 1 if np.max(np.abs(begin - start)) > 0.0 else 0
     last = 1 if np.max(np.abs(end - goal)) > 0.0 else 0
     path = np.empty((first + len(middle) + last, 7))
@@ -316,6 +329,15 @@ def _join(trees, parents, from_begin, from_end):
     for i in range(1, len(second)):
         path[len(first) - 1 + i] = trees[1, second[i]]
     return path
+
+
+@njit(cache=True, nogil=True)
+def _duration(path):
+    """Radians of the slowest joint along a path: what its time is proportional to."""
+    total = 0.0
+    for i in range(1, len(path)):
+        total += np.max(np.abs(path[i] - path[i - 1]))
+    return total
 
 
 @njit(cache=True, nogil=True)

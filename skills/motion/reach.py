@@ -43,7 +43,10 @@ BACK_OFFS = (
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
 AHEAD = (0.0, 0.1, 0.2, 0.35, 0.5, -0.1, -0.2, -0.3)  # m along the present heading
 MAX_CANDIDATES = 1500
+NEAREST = 500  # candidates that are all tried; the others are spread over the rest
 ENOUGH = 20  # postures that hold, of which the quickest is taken
+MAX_GROUPS = 4  # of so many postures, while no plan is
+QUICK = 160  # control steps or less
 APART = 0.12  # m between the places of which the quickest is taken
 MAX_PLANS = 4
 STEPS_PER_METRE, STEPS_PER_RADIAN, STEPS_PER_ARM_RADIAN = 33.0, 18.0, 80.0
@@ -131,8 +134,13 @@ def plan_reach(
                     steps = STEPS_PER_METRE * (way + hand.penalty) + _turning(here, x, y, yaw)
                     candidates.append((steps, len(candidates), x, y, yaw, hand))
     candidates.sort(key=lambda c: c[:2])
+    if len(candidates) > MAX_CANDIDATES:
+        # Where the nearest places all fail, as beside a fridge, those farther away have their turn.
+        rest = np.linspace(NEAREST, len(candidates) - 1, MAX_CANDIDATES - NEAREST).astype(int)
+        candidates = candidates[:NEAREST] + [candidates[i] for i in rest]
     held, now = body.held_spheres(), body.sim.arm_target
-    found, tried, walls = [], 0, body.sim.layout.walls
+    found, tried, groups, walls = [], 0, 0, body.sim.layout.walls
+    best, best_steps = None, math.inf
     for steps, number, x, y, yaw, hand in candidates:
         if tried >= MAX_CANDIDATES:
             break
@@ -145,14 +153,16 @@ def plan_reach(
             continue
         arm = STEPS_PER_ARM_RADIAN * float(np.abs(postures[0] - now).max())
         found.append((max(steps, arm) + 0.3 * min(steps, arm), number, base, hand, postures))
-        if len(found) % ENOUGH == 0:
-            reach = _quickest(body, plan, found[-ENOUGH:], world, touchable, held, carry)
-            if reach is not None:
-                return reach
-            if len(found) >= 2 * ENOUGH:
-                return None
-    rest = found[len(found) - len(found) % ENOUGH :]
-    return _quickest(body, plan, rest, world, touchable, held, carry)
+        if len(found) == ENOUGH:
+            reach, taken = _quickest(body, plan, found, world, touchable, held, carry)
+            if taken < best_steps:
+                best, best_steps = reach, taken
+            promised = min(f[0] for f in found)
+            found, groups = [], groups + 1
+            if best_steps < max(QUICK, 1.5 * promised) or groups >= MAX_GROUPS:
+                return best
+    reach, taken = _quickest(body, plan, found, world, touchable, held, carry)
+    return reach if taken < best_steps else best
 
 
 def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
@@ -197,8 +207,13 @@ def _turning(here, x: float, y: float, yaw: float) -> float:
     return STEPS_PER_RADIAN * turn
 
 
-def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | None:
-    """Of the most promising postures, the plan of the fewest control steps, journey included."""
+def _quickest(
+    body, plan, found, world, touchable, held, carry
+) -> tuple[ReachPlan | None, float]:
+    """Of the most promising postures, the plan of the fewest control steps, journey included.
+
+    And how many steps that is, inf without a plan.
+    """
     best, best_steps, plans = None, math.inf, 0
     bases: list[tuple[float, float]] = []
     for _, _, base, hand, postures in sorted(found, key=lambda f: f[:2]):
@@ -227,7 +242,7 @@ def _quickest(body, plan, found, world, touchable, held, carry) -> ReachPlan | N
         plans += 1
         if plans >= MAX_PLANS:
             break
-    return best
+    return best, best_steps
 
 
 def find_postures(base, hand, touchable, held, pre_offset, pre_distance, now) -> np.ndarray | None:
