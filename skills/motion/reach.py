@@ -207,9 +207,7 @@ def _turning(here, x: float, y: float, yaw: float) -> float:
     return STEPS_PER_RADIAN * turn
 
 
-def _quickest(
-    body, plan, found, world, touchable, held, carry
-) -> tuple[ReachPlan | None, float]:
+def _quickest(body, plan, found, world, touchable, held, carry) -> tuple[ReachPlan | None, float]:
     """Of the most promising postures, the plan of the fewest control steps, journey included.
 
     And how many steps that is, inf without a plan.

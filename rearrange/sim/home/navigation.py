@@ -121,8 +121,20 @@ class FloorPlan:
 
     def free_cells_near(self, x: float, y: float, r_min: float, r_max: float) -> np.ndarray:
         """Centres [n, 2] of the largest island's cells between two distances (m) of a point."""
-        squared = ((self.free_centres - (x, y)) ** 2).sum(axis=1)
-        return self.free_centres[(squared >= r_min**2) & (squared <= r_max**2)]
+        if self.largest < 0:
+            return np.empty((0, 2))
+        # Only cells of a square around the point are looked at: homes have up to 50,000.
+        (xmin, ymin), (ny, nx) = self.bounds[:2], self.shape
+        reach = r_max + self.cell
+        left = min(max(int((x - reach - xmin) / self.cell), 0), nx)
+        below = min(max(int((y - reach - ymin) / self.cell), 0), ny)
+        right = min(max(int((x + reach - xmin) / self.cell) + 1, 0), nx)
+        above = min(max(int((y + reach - ymin) / self.cell) + 1, 0), ny)
+        iy, ix = np.nonzero(self.labels[below:above, left:right] == self.largest)
+        x_cell, y_cell = xmin + (ix + left + 0.5) * self.cell, ymin + (iy + below + 0.5) * self.cell
+        squared = (x_cell - x) ** 2 + (y_cell - y) ** 2
+        is_near = (squared >= r_min**2) & (squared <= r_max**2)
+        return np.stack([x_cell[is_near], y_cell[is_near]], axis=1)
 
     def snap(self, x: float, y: float) -> np.ndarray:
         """The point itself [2] if it is free, else the centre of the nearest free cell."""

@@ -74,6 +74,14 @@ def test_cells_near_a_point_lie_in_the_ring():
     assert all(plan.island(*cell) == plan.largest for cell in cells)
 
 
+@pytest.mark.parametrize("point", [(4.0, 3.0), (0.05, 0.05), (8.95, 6.9), (-1.0, 3.0), (20.0, 3.0)])
+def test_cells_near_a_point_are_all_of_the_island_that_lie_there(point: tuple[float, float]):
+    plan = apartment(2)
+    away = np.linalg.norm(plan.free_centres - point, axis=1)
+    expected = plan.free_centres[(away >= 0.4) & (away <= 1.7)]
+    np.testing.assert_array_equal(plan.free_cells_near(*point, 0.4, 1.7), expected)
+
+
 def test_distance_around_a_wall_is_two_straight_lines():
     plan = FloorPlan((0, 0, 4, 4), np.array([WALL]), radius=0.3)
     a, b = np.array([1.0, 1.0]), np.array([3.0, 1.0])
