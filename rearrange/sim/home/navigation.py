@@ -120,16 +120,18 @@ class FloorPlan:
         return point.copy()
 
     def free_cells_near(self, x: float, y: float, r_min: float, r_max: float) -> np.ndarray:
-        """Centres [n, 2] of the largest island's cells between two distances (m) of a point."""
+        """Centres [n, 2] of the largest island's cells between two distances (m) of a point.
+
+        `r_max` may be inf.
+        """
         if self.largest < 0:
             return np.empty((0, 2))
         # Only cells of a square around the point are looked at: homes have up to 50,000.
         (xmin, ymin), (ny, nx) = self.bounds[:2], self.shape
         reach = r_max + self.cell
-        left = min(max(int((x - reach - xmin) / self.cell), 0), nx)
-        below = min(max(int((y - reach - ymin) / self.cell), 0), ny)
-        right = min(max(int((x + reach - xmin) / self.cell) + 1, 0), nx)
-        above = min(max(int((y + reach - ymin) / self.cell) + 1, 0), ny)
+        corners = np.array([[x - reach, y - reach], [x + reach + self.cell, y + reach + self.cell]])
+        cells = np.clip((corners - (xmin, ymin)) / self.cell, 0, (nx, ny)).astype(int)
+        (left, below), (right, above) = cells.tolist()
         iy, ix = np.nonzero(self.labels[below:above, left:right] == self.largest)
         x_cell, y_cell = xmin + (ix + left + 0.5) * self.cell, ymin + (iy + below + 0.5) * self.cell
         squared = (x_cell - x) ** 2 + (y_cell - y) ** 2

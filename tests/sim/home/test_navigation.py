@@ -75,11 +75,14 @@ def test_cells_near_a_point_lie_in_the_ring():
 
 
 @pytest.mark.parametrize("point", [(4.0, 3.0), (0.05, 0.05), (8.95, 6.9), (-1.0, 3.0), (20.0, 3.0)])
-def test_cells_near_a_point_are_all_of_the_island_that_lie_there(point: tuple[float, float]):
+@pytest.mark.parametrize("r_max", [1.7, np.inf])
+def test_cells_near_a_point_are_all_of_the_island_that_lie_there(
+    point: tuple[float, float], r_max: float
+):
     plan = apartment(2)
     away = np.linalg.norm(plan.free_centres - point, axis=1)
-    expected = plan.free_centres[(away >= 0.4) & (away <= 1.7)]
-    np.testing.assert_array_equal(plan.free_cells_near(*point, 0.4, 1.7), expected)
+    expected = plan.free_centres[(away >= 0.4) & (away <= r_max)]
+    np.testing.assert_array_equal(plan.free_cells_near(*point, 0.4, r_max), expected)
 
 
 def test_distance_around_a_wall_is_two_straight_lines():
