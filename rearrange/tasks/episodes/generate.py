@@ -79,6 +79,8 @@ STARTS = ("task", "chain", "varied", "reach")
 STOPS = (1.1, SUCCESS_DISTANCE)  # m from its goal, where Navigate ends
 AJAR_SHARE = 0.1  # of those of opening the fridge: rare in a plan, and slow
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
+CONTAINER_SHARE = 0.2  # of navigation that begins or ends at something in the fridge, or a drawer
+CARRY_SHARE = 0.75  # of navigation with something in hand, begins where that lay
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 REACH_SHARE = 0.5  # of episodes that begin there
 
@@ -195,12 +197,14 @@ def _set_table(task, split, seed, index, layout_id, rng, is_easy=False) -> Episo
 
 
 def _easy_draft(
-    layout_id: str, rng: np.random.Generator, from_fridge: float = 0.0, into_fridge: float = 0.0
-) -> Draft:
+    layout_id: str, rng: np.random.Generator,
+    from_fridge: float = 0.0, into_fridge: float = 0.0, from_drawer: float = 0.0,
+) -> Draft:  # fmt: skip
     """One object, any receptacle to any, containers open.
 
     Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, with a
-    door that was pushed in half of these; the others are drawn as ever.
+    door that was pushed in half of these; of the rest the share `from_drawer` starts in a drawer;
+    the others are drawn as ever.
 
     HAB opens all drawers. Ours are solid and would keep the robot from the counter, so the fridge
     is open and, of the drawers, the one that holds the object; the counter above an open drawer is
@@ -213,6 +217,8 @@ def _easy_draft(
         start = "fridge"
     elif into_fridge and rng.random() < into_fridge:
         start, is_into = ("open", "drawer")[int(start == "drawer")], True
+    elif from_drawer and rng.random() < from_drawer:
+        start = "drawer"
     drawer = (SET_TABLE_DRAWER, "drawer_left_top")[rng.integers(2)]
     opening = {FRIDGE_DOOR: FRIDGE_OPEN}
     if is_chain and (start == "fridge" or is_into) and rng.random() < CHAIN_SHARE:
@@ -240,15 +246,16 @@ def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 def _object_skill(
     task, split, seed, index, layout_id, rng,
     is_far=False, holding_share=0.0, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
-    reach_share=0.0,
+    reach_share=0.0, from_drawer=0.0, carry_share=0.0,
 ) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home.
 
     Args:
         is_far: the robot is to go to the target, or with it to its goal; else it stands near.
         holding_share: of the episodes start with the object in hand.
+        carry_share: of those that also start where a skill has ended, from where that object lay.
     """
-    draft = _easy_draft(layout_id, rng, from_fridge, into_fridge)
+    draft = _easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
     target, plan, walls = draft.targets[0], draft.placer.plan, draft.layout.walls
     is_drawn = 0.0 < holding_share < 1.0
@@ -280,6 +287,8 @@ def _object_skill(
     def leaving() -> tuple[float, float, float] | None:
         """Before something else, where Pick or Place have just ended."""
         other = draft.objects[rng.integers(len(draft.objects))].pos
+        if holding and carry_share and rng.random() < carry_share:
+            other = target.start
         if np.hypot(other[0] - point[0], other[1] - point[1]) < MIN_CARRY:
             return None
         return start_at(plan, rng, other, WORKING)
@@ -365,7 +374,14 @@ _navigate = partial(_object_skill, is_far=True, holding_share=HOLDING_SHARE)
 _place = partial(_object_skill, holding_share=1.0)
 _open_drawer = partial(_articulated_skill, joint=SET_TABLE_DRAWER)
 _open_fridge = partial(_articulated_skill, joint=FRIDGE_DOOR)
-NAVIGATE = _with_chain(_navigate, partial(_navigate, holding_share=0.5, chain_share=CHAIN_SHARE))
+# Set Table carries the bowl away from an open drawer, which hardly any random episode does.
+NAVIGATE = _with_chain(
+    _navigate,
+    partial(
+        _navigate, holding_share=0.5, chain_share=CHAIN_SHARE,
+        from_fridge=CONTAINER_SHARE, from_drawer=CONTAINER_SHARE, carry_share=CARRY_SHARE,
+    ),
+)  # fmt: skip
 PICK = _with_chain(
     _object_skill, partial(_object_skill, from_fridge=CHAIN_SHARE),
     reach=partial(_object_skill, reach_share=REACH_SHARE),

@@ -302,6 +302,17 @@ def test_half_of_navigates_chained_episodes_begin_before_furniture_and_half_carr
     assert near >= 10  # those that begin far away may do so beside something too
 
 
+def test_what_navigate_carries_it_often_has_just_picked_also_from_drawers_and_the_fridge():
+    carrying = [spec for spec in chained("navigate", 48) if spec.start_holding]
+    picked = [
+        spec.targets[0].start_container
+        for spec in carrying
+        if np.hypot(*np.subtract(spec.targets[0].start[:2], spec.scene.base[:2])) < 1.0
+    ]
+    assert len(picked) >= len(carrying) // 5
+    assert any(picked) and not all(picked)  # in something, and on something
+
+
 @pytest.mark.parametrize("task", ["open_drawer", "open_fridge"])
 def test_some_chained_openings_begin_where_navigate_stops(task):
     outside = 0
