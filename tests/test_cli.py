@@ -4,10 +4,10 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,9 +33,9 @@ def fails(capsys, *arguments):
 
 
 def test_help_names_every_verb_and_imports_nothing_heavy():
-    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = run("--help")
-    assert time.perf_counter() - start < 3.0  # 0.3 s by itself; the machine may be busy
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.0  # 0.3 s; torch 2 s
     assert done.returncode == 0 and done.stderr == ""
     assert all(verb in done.stdout for verb in cli.VERBS)
     heavy = "import sys; from rearrange import cli; cli.main(['--help']); "

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -18,11 +17,11 @@ from rearrange.eval import missing_episodes
 from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.eval.workers import WorkerError
 from rearrange.system.stop_signals import StopSignals
+from tests.waits import wait_until
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `cluster` brings it")
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 120.0
 RUN_FACTS = missing_episodes.RUN_FACTS
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
 
@@ -42,10 +41,7 @@ def session():
     else:
         os.environ["PYTHONPATH"] = path
     assert not folder.exists()
-    end = time.monotonic() + LIMIT_S
-    while left := rays_processes(before):
-        assert time.monotonic() < end, left
-        time.sleep(0.1)
+    wait_until(lambda: not rays_processes(before), explain=lambda: rays_processes(before))
 
 
 def rays_processes(before):

@@ -14,6 +14,7 @@ from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.system.checked_json import strict_json
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.metrics import read_metrics
+from tests.waits import wait_until
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `cluster` brings it")
 pytestmark = pytest.mark.slow
@@ -56,13 +57,8 @@ def ranks():
     return found
 
 
-def wait_for(condition, process, output, limit_s=LIMIT_S):
-    begin = time.monotonic()
-    while not condition():
-        seconds = time.monotonic() - begin
-        assert process.poll() is None and seconds < limit_s, output.read_text()
-        time.sleep(0.1)
-    return time.monotonic() - begin
+def wait_for(condition, process, output):
+    wait_until(condition, process, LIMIT_S, output.read_text)
 
 
 def test_a_training_goes_on_after_the_loss_of_a_node(nodes, tmp_path):

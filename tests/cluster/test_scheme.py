@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from rearrange.commands.training import train
 from rearrange.errors import UserError
 from rearrange.ver.ranks.distributed import RankInfo, read_rank_info
 from rearrange.ver.run.checkpoint import load_newest
+from tests.waits import wait_until
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 300.0  # the machine may be busy, and torch is imported again by each rank
@@ -111,12 +111,9 @@ def test_ranks_of_this_machine_save_when_a_scheduler_says_so(tmp_path):
             stdout=output, stderr=output, env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
     try:
-        end = time.monotonic() + LIMIT_S
-        metrics = run_dir / "metrics.jsonl"
-        while not metrics.exists() or not metrics.read_text():
-            said = (tmp_path / "output.txt").read_text()
-            assert process.poll() is None and time.monotonic() < end, said
-            time.sleep(0.1)
+        metrics, output = run_dir / "metrics.jsonl", tmp_path / "output.txt"
+        is_on = lambda: metrics.exists() and metrics.read_text()  # noqa: E731
+        wait_until(is_on, process, LIMIT_S, output.read_text)
         process.send_signal(signal.SIGUSR1)
         assert process.wait(LIMIT_S) == 75
     finally:

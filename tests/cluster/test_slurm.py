@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from rearrange.system.checked_json import strict_json
 from rearrange.ver.run.checkpoint import load_newest
+from tests.waits import wait_until
 
 SCRIPT = Path(__file__).parents[2] / "configs/slurm/train.sbatch"
 LIMIT_S = 30.0
@@ -69,10 +69,7 @@ class Job:
         )  # fmt: skip
 
     def wait_for(self, name, limit_s=LIMIT_S):
-        end = time.monotonic() + limit_s
-        while not (self.talk / name).exists():
-            assert time.monotonic() < end and self.process.poll() is None
-            time.sleep(0.02)
+        wait_until((self.talk / name).exists, self.process, limit_s)
 
     def tell(self, signum):
         """To the batch script alone, as --signal=B: does."""

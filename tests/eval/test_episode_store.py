@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 
 import fake_world
@@ -21,6 +22,7 @@ from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg
 from rearrange.eval.workers import note_acting
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.system.folder_lock import lock_folder
+from tests.waits import wait_until
 
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
 RECORD = EpisodeRecord(
@@ -184,15 +186,17 @@ def test_kills_at_any_moment_change_no_byte(tmp_path):
         file = folder / "episodes.jsonl"
         return file.read_bytes().count(b"\n") if file.exists() else 0
 
+    def has_come_to(run, folder, goal):
+        return run.poll() is not None or num_lines(folder) >= goal
+
     assert start(tmp_path / "whole").wait(600) == 0
     rng = random.Random(0)
     for number in range(4):
         folder, store = tmp_path / str(number), 0
         for turn in range(5):
             run, goal = start(folder), store + rng.randint(0, 8)  # of 60
-            while run.poll() is None and num_lines(folder) < goal:
-                time.sleep(0.01)
-            time.sleep(rng.uniform(0.0, 0.3))
+            wait_until(partial(has_come_to, run, folder, goal), limit_s=600.0)
+            time.sleep(rng.uniform(0.0, 0.3))  # at any moment of the next episode
             run.send_signal(signal.SIGKILL if (number + turn) % 2 else signal.SIGTERM)
             assert run.wait(60) in (-signal.SIGKILL, -signal.SIGTERM, 143)
             assert num_lines(folder) >= store

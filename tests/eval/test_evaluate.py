@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from rearrange.errors import UserError
 from rearrange.eval.evaluate import evaluate
 from rearrange.eval.workers import WorkerError
 from rearrange.system.machine import num_cores
+from tests.waits import wait_until
 
 TASK = TaskCfg(
     name="fake", title="Fake <House>", stage_skills=[["navigate", "pick"], ["navigate", "place"]]
@@ -143,13 +143,6 @@ def test_mistake_in_a_worker_arrives_as_a_mistake(tmp_path):
         evaluate(settings(tmp_path, num_workers=2, split="nowhere"), fake_world.make_env_and_agent)
 
 
-def wait_until(condition):
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def has_processes(session):
     try:
         os.killpg(session, 0)
@@ -193,7 +186,7 @@ def test_interrupted_run_keeps_finished_episodes_and_leaves_no_process(tmp_path,
         start_new_session=True,
         preexec_fn=_hear_interrupts,
     )
-    wait_until((tmp_path / "out/started_4").exists)  # two workers: episodes have ended by then
+    wait_until((tmp_path / "out/started_4").exists, run)  # two workers: episodes have ended by then
     run.send_signal(number)
     out, err = run.communicate(timeout=120)
     assert run.returncode == code

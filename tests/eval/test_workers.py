@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 from rearrange.eval.benchmarks.chaos.run import state_of
+from tests.waits import wait_until
 
 CODE = """
-    import json, multiprocessing, time
+    import json, multiprocessing, signal
     from rearrange.eval.workers import run_episode_worker
 
     if __name__ == "__main__":
@@ -21,7 +21,7 @@ CODE = """
         ours.send_bytes(b"0")
         assert "exception" in json.loads(ours.recv_bytes())  # it has begun to work
         print(worker.pid, flush=True)
-        time.sleep(1e6)
+        signal.pause()
 """
 
 
@@ -36,7 +36,4 @@ def test_a_stopped_worker_does_not_outlive_a_killed_evaluation(tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
-    end = time.monotonic() + 10.0
-    while state_of(worker) not in "XZ" and time.monotonic() < end:
-        time.sleep(0.01)
-    assert state_of(worker) in "XZ"
+    wait_until(lambda: state_of(worker) in "XZ", limit_s=10.0)

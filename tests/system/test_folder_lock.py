@@ -28,11 +28,11 @@ def impatient(monkeypatch):
 def owner(tmp_path):
     """A process that holds the folder."""
     code = """
-        import pathlib, sys, time
+        import pathlib, signal, sys
         from rearrange.system.folder_lock import lock_folder
         with lock_folder(pathlib.Path(sys.argv[1])):
             print("here", flush=True)
-            time.sleep(1e6)
+            signal.pause()
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -20,7 +20,8 @@ from rearrange.eval.benchmarks.chaos.lab import Lab
 from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.skills.network.policy import SkillPolicy, build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
-from rearrange.system.stop_signals import EXIT_CODES
+from rearrange.system import stop_signals
+from rearrange.system.stop_signals import EXIT_CODES, StopSignals
 from rearrange.ver.rollout.collector import CollectorCfg
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.checkpoint import load_newest
@@ -30,6 +31,7 @@ from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg
 from rearrange.ver.workers.pool import PoolCfg, TooManyRestarts
 from rearrange.workloads.faulty import FaultyEnv
+from tests.waits import wait_until
 
 ROLLOUT = 4 * 16
 ENDLESS = 10**7
@@ -70,11 +72,11 @@ def metrics(run_dir):
 
 
 class Helper(threading.Thread):
-    """Does things to the training while this thread runs it; SIGINT at the end."""
+    """Does things to the training while this thread runs it; a signal at the end."""
 
-    def __init__(self, run_dir, *actions):
+    def __init__(self, run_dir, *actions, last=signal.SIGINT):
         super().__init__(daemon=True)
-        self.run_dir, self.actions, self.failure = run_dir, actions, None
+        self.run_dir, self.actions, self.last, self.failure = run_dir, actions, last, None
         self.start()
 
     def run(self):
@@ -83,13 +85,13 @@ class Helper(threading.Thread):
                 action(self)
         except AssertionError as error:
             self.failure = error
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), self.last)
 
     def wait_for(self, condition, limit_s=60.0):
-        end = time.monotonic() + limit_s
-        while not ((lines := metrics(self.run_dir)) and condition(lines[-1])):
-            assert time.monotonic() < end, f"waited for too long; last: {lines[-1:]}"
-            time.sleep(0.01)
+        wait_until(
+            lambda: any(map(condition, metrics(self.run_dir)[-1:])),
+            limit_s=limit_s, explain=lambda: metrics(self.run_dir)[-1:],
+        )  # fmt: skip
 
     def check(self):
         self.join(20.0)
@@ -129,12 +131,7 @@ def assert_saved(run_dir):
 @pytest.mark.parametrize("signum", EXIT_CODES)
 def test_a_signal_saves_and_leaves(tmp_path, signum):
     before = signal.getsignal(signum)
-
-    def send(_):
-        os.kill(os.getpid(), signum)
-        time.sleep(0.3)  # then comes the helper's SIGINT: so soon it is the same request to stop
-
-    helper = Helper(tmp_path, at_step(ROLLOUT), send)
+    helper = Helper(tmp_path, at_step(ROLLOUT), last=signum)
     begin = time.monotonic()
     summary = trainer(tmp_path).run()
     assert summary["stopped_by"] == signal.Signals(signum).name
@@ -143,8 +140,15 @@ def test_a_signal_saves_and_leaves(tmp_path, signum):
     assert_saved(tmp_path)
 
 
-def test_a_second_ctrl_c_does_not_wait_for_the_update(tmp_path):
-    is_learning = threading.Event()
+def test_a_second_ctrl_c_does_not_wait_for_the_update(tmp_path, monkeypatch):
+    monkeypatch.setattr(stop_signals, "_SAME_SIGNAL_S", -1.0)  # none is too soon to be another
+    is_learning, is_heard, request = threading.Event(), threading.Event(), StopSignals.request
+
+    def heard(stop, signum):
+        request(stop, signum)
+        is_heard.set()
+
+    monkeypatch.setattr(StopSignals, "request", heard)
 
     class Policy(SkillPolicy):
         def evaluate(self, minibatch):
@@ -154,7 +158,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_update(tmp_path):
     def send(_):
         assert is_learning.wait(60.0)
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(1.2)  # then comes the helper's, late enough to be another one
+        assert is_heard.wait(60.0)  # then comes the helper's
 
     helper = Helper(tmp_path, send)
     with pytest.raises(KeyboardInterrupt):  # out of an update that would take hours
@@ -265,12 +269,7 @@ def test_a_full_disk_is_survived_until_the_end(tmp_path, caplog):
         run_dir = disk.folder / "run"
         fill = lambda _: disk.fill(os.getpid())  # noqa: E731
 
-        def wait(_):
-            end = time.monotonic() + 60.0
-            while "no checkpoint at step" not in caplog.text:
-                assert time.monotonic() < end
-                time.sleep(0.01)
-
+        wait = lambda _: wait_until(lambda: "no checkpoint at step" in caplog.text)  # noqa: E731
         helper = Helper(run_dir, at_step(3 * ROLLOUT), fill, wait)
         try:
             with pytest.raises(OSError, match="No space left|File too large"):

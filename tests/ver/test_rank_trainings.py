@@ -13,6 +13,7 @@ from forked_ranks import TIMEOUT_S, on_ranks
 from rearrange.errors import UserError
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
+from rearrange.ver import rank_sync
 from rearrange.ver.ranks.distributed import ALONE, RankInfo, Ranks, RanksLost, checksum
 from rearrange.ver.ranks.preemption import Choice, Forecast, PreemptionCfg
 from rearrange.ver.rollout.report import NonFinite
@@ -22,6 +23,7 @@ from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg
 from rearrange.ver.workers.environment_worker import episode_seed
+from tests.waits import wait_until
 
 E, T = 2, 16
 S = E * T
@@ -232,7 +234,8 @@ def test_a_second_training_of_the_same_ranks_counts_from_its_own_beginning(tmp_p
         assert [line["ver/preempt_share"] for line in lines] == [0.0] * 3
 
 
-def test_stragglers_stop_once_the_others_have_finished(tmp_path):
+def test_stragglers_stop_once_the_others_have_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr(rank_sync, "_LOOK_EVERY_S", 0.0)
     preemption = PreemptionCfg(fraction=0.5)
 
     def work(ranks):
@@ -243,9 +246,7 @@ def test_stragglers_stop_once_the_others_have_finished(tmp_path):
         def slow(*args):
             acts.append(training.updates)
             if acts.count(training.updates) > T // 8 and training.updates:
-                while ranks.num_finished() == 2 * training.updates:
-                    time.sleep(0.001)  # rank 0 has not finished
-                time.sleep(0.06)
+                wait_until(lambda: ranks.num_finished() > 2 * training.updates)  # rank 0 has
             return act(*args)
 
         if ranks.rank == 1:

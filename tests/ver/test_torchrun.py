@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.system.checked_json import strict_json
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.metrics import read_metrics
+from tests.waits import wait_until
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600.0  # of each wait; the machine may be busy, and torch is imported again by each rank
@@ -73,12 +73,7 @@ def ranks_of(process):
 
 
 def wait_for(condition, process, folder):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert process.poll() is None and time.monotonic() < end, (
-            folder / "output.txt"
-        ).read_text()
-        time.sleep(0.1)
+    wait_until(condition, process, LIMIT_S, (folder / "output.txt").read_text)
 
 
 def test_ranks_train_survive_a_kill_and_save_when_terminated(tmp_path, launch):

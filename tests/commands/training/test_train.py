@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import gymnasium
 import pytest
@@ -26,6 +25,7 @@ from rearrange.system import folder_lock
 from rearrange.system.folder_lock import FolderLock, lock_folder
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
+from tests.waits import LIMIT_S, wait_until
 
 SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads=1"]
 
@@ -128,12 +128,9 @@ def test_worker_processes_train_too_and_sigterm_saves(tmp_path):
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
     metrics = tmp_path / "metrics.jsonl"
     try:
-        deadline = time.monotonic() + 60.0
-        while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
-            assert time.monotonic() < deadline and running.poll() is None
-            time.sleep(0.05)
+        wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 2, running)
         running.send_signal(signal.SIGTERM)
-        _, errors = running.communicate(timeout=30.0)
+        _, errors = running.communicate(timeout=LIMIT_S)
     finally:
         running.kill()
     assert running.returncode == 143, errors

@@ -25,6 +25,7 @@ from rearrange.ver.bridge.other_python import OtherEnvs, describe, find_python
 from rearrange.ver.workers.environment_worker import WorkerCfg, episode_seed
 from rearrange.ver.workers.pool import PoolCfg, WorkerPool
 from rearrange.ver.workers.shared_memory import SlotLayout
+from tests.waits import wait_until
 
 CFG = WorkerCfg(seed=3, info_keys=("success", "deep/index"), start_mode="off", start_horizon=1)
 REAL = os.environ.get("REARRANGE_OTHER_PYTHON")
@@ -77,14 +78,9 @@ def of_groups(groups):
     return found
 
 
-def are_gone(groups, limit_s=5.0):
-    """Whether nobody of these groups is left: whom a signal ends ends a little later."""
-    end = time.monotonic() + limit_s
-    while of_groups(groups):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
+def wait_until_gone(groups):
+    """Until nobody of these groups is left: whom a signal ends ends a little later."""
+    wait_until(lambda: not of_groups(groups), explain=lambda: of_groups(groups))
 
 
 def step(pool, action, envs=(0, 1)):
@@ -157,7 +153,7 @@ def test_a_script_may_stand_before_the_interpreter(start_pool, bare_python, tmp_
     os.kill(pool.pids[0], signal.SIGKILL)
     while not pool.take_faults():
         pool.receive(0.05)
-    assert are_gone(groups)
+    wait_until_gone(groups)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
@@ -197,11 +193,13 @@ def test_kills_leave_no_process_no_file_and_no_memory(start_pool):
         while not pool.take_faults():
             pool.receive(0.05)
         receive(pool, [0])
-        assert are_gone(groups) and num_open() == opened
+        wait_until_gone(groups)
+        assert num_open() == opened
         groups = set(pool.pids)
     pool.close()
     pool.close()
-    assert are_gone(groups) and num_open() == before
+    wait_until_gone(groups)
+    assert num_open() == before
     del pool.slots
     assert memory not in map(os.readlink, links())
 
@@ -228,10 +226,7 @@ def test_workers_end_with_a_training_that_was_killed_also_while_they_are_stopped
         pid = int(training.stdout.readline())
         assert pid in processes()
         training.kill()
-    end = time.monotonic() + 5.0
-    while os.path.exists(f"/proc/{pid}"):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 @pytest.mark.parametrize(

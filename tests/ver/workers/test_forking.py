@@ -7,12 +7,12 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 
 from rearrange.ver.workers import forking
+from tests.waits import wait_until
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def short_path():
 @pytest.mark.parametrize("is_server_killed", [False, True])
 def test_a_killed_process_leaves_no_folder_for_long(short_path, monkeypatch, is_server_killed):
     code = """
-        import multiprocessing, os, sys, time
+        import multiprocessing, os, signal, sys
         from multiprocessing import forkserver
         from rearrange.ver.workers import forking
         forking.prepare_server()
         multiprocessing.get_context("forkserver").set_forkserver_preload(["rearrange.ver.workers.fork_server"])
         forkserver.ensure_running()
         print(forkserver._forkserver._forkserver_pid, flush=True)
-        time.sleep(1e6)
+        signal.pause()
     """
     environment = os.environ | {"TMPDIR": str(short_path)}
     command = [sys.executable, "-c", textwrap.dedent(code)]
@@ -52,9 +52,7 @@ def test_a_killed_process_leaves_no_folder_for_long(short_path, monkeypatch, is_
         process.stdout.close()
     if is_server_killed:
         forking._remove_stale_folders()
-    end = time.monotonic() + 10.0
-    while folder.exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: not folder.exists(), limit_s=10.0)
     assert list(short_path.iterdir()) == []
 
 
@@ -91,8 +89,8 @@ def test_a_server_that_ended_by_itself_is_followed_by_another(short_path):
         folder = os.path.dirname(forkserver._forkserver._forkserver_address)
         os.close(forkserver._forkserver._forkserver_alive_fd)  # it has nobody to serve
         forkserver._forkserver._forkserver_alive_fd = os.open("/dev/null", os.O_RDONLY)
-        while os.path.exists(folder):
-            time.sleep(0.01)
+        os.waitid(os.P_PID, forkserver._forkserver._forkserver_pid, os.WEXITED | os.WNOWAIT)
+        assert not os.path.exists(folder)
         worker, writer = forking.fork_worker(context, time.sleep, lambda r, s: (0.0,), "one")
         worker.join()
         print(worker.exitcode)
