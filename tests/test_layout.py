@@ -1,6 +1,5 @@
 """Rooms: imports go one way, every file is in the wheel, nothing is imported by its bare name."""
 
-import ast
 import re
 import shutil
 import subprocess
@@ -10,6 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.sources import source
 
 ROOT = Path(__file__).parents[1]
 LINKED = ("skills", "planner", "eval", "configs")  # folders beside the package, linked into it
@@ -74,25 +75,17 @@ def modules():
                 yield ".".join(parts).removesuffix(".__init__"), path
 
 
-def imports(path, at_top_level_only=False):
-    """Names that a file imports; those inside functions too unless told otherwise."""
-    tree = ast.parse(path.read_text())
-    for node in tree.body if at_top_level_only else ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"relative import in {path}"
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def beside():
+    """The same for tests and examples, which are not installed."""
+    for folder in ("tests", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path
 
 
 def entry_points(path, known):
     """Modules that a file names in a text, to be imported by name: "rearrange.tasks.env:Env"."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            name = node.value.partition(":")[0]
-            if name in known and name != "rearrange":
-                yield name
+    names = {text.partition(":")[0] for text in source(path).texts}
+    return names & set(known) - {"rearrange"}
 
 
 def room_of(name):
@@ -109,7 +102,7 @@ def uses():
     paths = dict(modules())
     found = {}
     for name, path in paths.items():
-        named = {*imports(path), *entry_points(path, paths)} & set(paths)
+        named = source(path).imports & set(paths) | entry_points(path, paths)
         found[name] = named - {name, "rearrange"}  # all are below the package itself
     return found
 
@@ -149,23 +142,31 @@ def test_rooms_are_small_and_say_what_they_are_for():
     rooms = {}
     for name, path in modules():
         if path.name == "__init__.py":
-            assert ast.get_docstring(ast.parse(path.read_text())), f"{path} says nothing"
+            assert source(path).docstring, f"{path} says nothing"
         else:
             rooms.setdefault(path.parent, []).append(name)
     assert not {str(room): len(names) for room, names in rooms.items() if len(names) > MOST_MODULES}
     assert {room_of(name) for names in rooms.values() for name in names} <= {*ROOMS}
 
 
+def test_folders_of_tests_are_small_too():
+    """Test modules and what they need, fixtures and fakes, are counted apart."""
+    folders = {}
+    for path in [path for _, path in beside() if path.name != "__init__.py"]:
+        assert source(path).docstring, f"{path} says nothing"
+        folders.setdefault((path.parent, path.name.startswith("test_")), []).append(path.name)
+    assert not {
+        str(folder): names for folder, names in folders.items() if len(names) > MOST_MODULES
+    }
+
+
 def test_modules_and_functions_can_be_read_at_one_go():
     wrong, found = [], set()
-    for name, path in modules():
-        source = path.read_text()
-        if (count := len(source.splitlines())) > MOST_LINES:
+    for name, path in [*modules(), *beside()]:
+        if (count := source(path).num_lines) > MOST_LINES:
             wrong.append(f"{name} has {count} lines: are there two subjects in it?")
-        for node in ast.walk(ast.parse(source)):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            length, own = node.end_lineno - node.lineno + 1, f"{name}.{node.name}"
+        for function, length in source(path).functions:
+            own = f"{name}.{function}"
             if length > LONGEST:
                 found.add(own)
                 if own not in LONG:
@@ -181,7 +182,7 @@ def test_what_a_worker_imports_is_light():
     seen = set()
     while to_see:
         name = to_see.pop()
-        imported = set(imports(paths[name], at_top_level_only=True))
+        imported = source(paths[name]).first_imports
         heavy = {i.split(".")[0] for i in imported} & HEAVY
         assert not heavy, f"{name} imports {heavy} when it is imported"
         seen.add(name)
@@ -190,19 +191,16 @@ def test_what_a_worker_imports_is_light():
 
 
 def test_our_folders_are_never_imported_by_their_bare_names():
-    paths = [path for _, path in modules()] + sorted((ROOT / "tests").rglob("*.py"))
-    for path in paths:
-        for imported in imports(path):
+    for _, path in [*modules(), *beside()]:
+        for imported in source(path).imports:
             assert imported.split(".")[0] not in LINKED, f"{path} imports {imported}"
 
 
 def test_nothing_is_unpickled_or_evaluated_and_no_yaml_is_trusted():
     for name, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                called = ast.unparse(node.func)
-                assert called not in ("eval", "exec", "yaml.load", "os.system"), name
-        assert not {i for i in imports(path) if i.split(".")[0] in ("pickle", "dill", "marshal")}
+        assert not source(path).calls & {"eval", "exec", "yaml.load", "os.system"}, name
+        firsts = {imported.split(".")[0] for imported in source(path).imports}
+        assert not firsts & {"pickle", "dill", "marshal"}, name
 
 
 def test_checkout_holds_no_path_of_one_machine():
