@@ -16,10 +16,10 @@ import contextlib
 import io
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 from rearrange.errors import UserError
 
@@ -103,8 +103,9 @@ def evaluate(**settings: Any) -> EvaluationResult:
         summary, output_dir = evaluate_settings(load("evaluate", overrides_of(settings)), silent)
         with open(output_dir / "episodes.jsonl", encoding="utf-8") as lines:
             episodes = [json.loads(line) for line in lines]
+    success: Mapping[str, Any] = summary["success"]
     return EvaluationResult(
-        success=_estimate(summary["success"]),
+        success=_estimate(success),
         stages={stage["name"]: _estimate(stage) for stage in summary.get("stages", [])},
         episode_return=_estimate(summary.get("episode_return")),
         episodes=episodes,
@@ -150,10 +151,11 @@ def train(**settings: Any) -> Training:
 
 def overrides_of(settings: Mapping[str, Any]) -> list[str]:
     """Settings as the command's overrides. Raises UserError for values that no override can be."""
-    overrides = []
+    overrides: list[str] = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            overrides += [f"{name}.{override}" for override in overrides_of(value)]
+            inner = overrides_of(cast("Mapping[str, Any]", value))
+            overrides += [f"{name}.{override}" for override in inner]
         else:
             overrides.append(f"{name}={_text_of(name, value)}")
     return overrides
@@ -163,7 +165,7 @@ def _text_of(name: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "none" if value is None else str(value).lower()
     if isinstance(value, list | tuple):
-        items = [_text_of(name, item) for item in value]
+        items = [_text_of(name, item) for item in cast("Sequence[Any]", value)]
         if any("," in item for item in items):
             raise UserError(f"{name}: an element of a list must not hold a comma")
         return f"[{','.join(items)}]"
@@ -185,7 +187,7 @@ def _estimate(values: Mapping[str, Any] | None) -> Estimate | None:
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[io.StringIO]:
+def _silence() -> Generator[io.StringIO]:
     """What a command says goes there instead."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):

@@ -134,23 +134,25 @@ def _skills() -> tuple[SkillDefinition, ...]:
     )
 
 
-_PHRASES = {
-    "navigate": Phrases("go to {thing}", "going to {thing}", "it stood before {thing}"),
-    "pick": Phrases("pick up {thing}", "picking up {thing}", "{thing} was in the hand"),
-    "place": Phrases("{what} -> {place}", "placing {thing}", "{thing} was in its place"),
-}
-_PHRASES |= {
-    f"open_{what}": Phrases(
-        f"open the {what}", f"opening the {what}", f"the {what} was open and the arm back"
-    )
-    for what in ("drawer", "fridge")
-}
-_PHRASES |= {
-    f"close_{what}": Phrases(
-        f"close the {what}", f"closing the {what}", f"the {what} was shut and the arm back"
-    )
-    for what in ("drawer", "fridge")
-}
+_PHRASES = (
+    {
+        "navigate": Phrases("go to {thing}", "going to {thing}", "it stood before {thing}"),
+        "pick": Phrases("pick up {thing}", "picking up {thing}", "{thing} was in the hand"),
+        "place": Phrases("{what} -> {place}", "placing {thing}", "{thing} was in its place"),
+    }
+    | {
+        f"open_{what}": Phrases(
+            f"open the {what}", f"opening the {what}", f"the {what} was open and the arm back"
+        )
+        for what in ("drawer", "fridge")
+    }
+    | {
+        f"close_{what}": Phrases(
+            f"close the {what}", f"closing the {what}", f"the {what} was shut and the arm back"
+        )
+        for what in ("drawer", "fridge")
+    }
+)
 
 
 def _home_domain() -> PlannerDomain:

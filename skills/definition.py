@@ -72,7 +72,7 @@ class SkillDefinition:
     learns from; None: there are none, and it is learned by its reward alone."""
     deployment: DeploymentRules | str = DeploymentRules()
     """What ends it in a chain once trained, and what of its output is held back."""
-    operators: Mapping[str, Operator] = field(default_factory=dict)
+    operators: Mapping[str, Operator] = field(default_factory=dict[str, Operator])
     """Actions of the planner's domain that it carries out."""
     predicates: str = ""
     """What it adds to the predicates of the domain of a task that has it, PDDL: "(pressed ?c)"."""

@@ -57,7 +57,8 @@ class LeRobot21Format:
         tasks: dict[str, int] = {}
         episodes: list[dict[str, Any]] = []
         stats: list[dict[str, Any]] = []
-        features, first = {}, 0
+        features: dict[str, Any] = {}
+        first = 0
         for number, piece in enumerate(pieces):
             table, note = numbered(pq.read_table(piece), tasks, number, first)
             target = _place(folder, DATA, number)

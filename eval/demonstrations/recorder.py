@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
@@ -49,7 +49,7 @@ class RecordingEnv(gymnasium.Wrapper):
         self._see(observation)
         return observation, info
 
-    def step(self, action):
+    def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         action = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
         self._say()
         self._leads.append(self.world.sim.motor_lead or 0.0)

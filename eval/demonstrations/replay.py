@@ -73,7 +73,7 @@ def first_difference(stored: Demonstration, again: Demonstration) -> str | None:
     """In words; None if all that is stored came again, bit for bit."""
     if len(stored) != len(again):
         return f"it ends after {len(again)} steps, stored are {len(stored)}"
-    found = []
+    found: list[tuple[int, str]] = []
     for name, steps, before, now in _pairs(stored, again):
         rows = min(len(before), len(now))  # the last observation is not in every format
         before, now = before[:rows], now[:rows].astype(before.dtype)

@@ -29,7 +29,7 @@ class ChainCfg:
     none, own or privileged (`planner.agents.looks`)."""
     max_failures: int | None = None
     """With so many failed skills an episode is given up; None: 1 with looks=none, else 20."""
-    limits: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
     """Skill -> control steps that it may take, instead of the usual ones."""
 
     @property

@@ -45,7 +45,8 @@ class RandomAgent:
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
         """A uniform action; stop is left alone, else every episode would end at once."""
-        action = self._rng.uniform(-1.0, 1.0, self._env.action_space.shape).astype(np.float32)
+        shape: tuple[int, ...] = self._env.action_space.shape
+        action = self._rng.uniform(-1.0, 1.0, shape).astype(np.float32)
         if len(action) == ACTION_SIZE:
             action[STOP] = -1.0
         return action

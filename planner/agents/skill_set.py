@@ -68,7 +68,7 @@ def chaining_agents() -> list[str]:
 class SkillSet:
     """Who carries out what, and what their environment has to be made with."""
 
-    policies: dict[str, LearnedPolicy] = field(default_factory=dict)
+    policies: dict[str, LearnedPolicy] = field(default_factory=lambda: {})
     oracle: frozenset[str] = frozenset()
     skipped: frozenset[str] = frozenset()
     env_options: dict[str, Any] = field(default_factory=lambda: {"depth": False})
@@ -90,7 +90,7 @@ def skill_paths(task: str, agent: str, cfg: ChainCfg) -> dict[str, Path]:
         known = ", ".join(HOME_TASKS)
         raise UserError(f"agent={agent} plans: task must be one of {known}; got {task}")
     others = variant.skipped | set(cfg.oracle_skills)
-    paths = {}
+    paths: dict[str, Path] = {}
     for skill in definition.skills:
         if skill not in others:
             paths[skill] = skill_path(_file_name(skill, variant), cfg.skills)

@@ -19,7 +19,7 @@ from rearrange.planner.home.facts import goal_name
 from rearrange.sim.home.furniture import MARKERS
 from rearrange.skills.definition import SKILLS, Phrases
 from rearrange.tasks.rules.definition import TASKS
-from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.episode import EpisodeSpec, Target
 
 STEP = re.compile(r"(\w+)\(([^()]*)\)")
 FAILED_STEP = re.compile(r"(\w+\([^()]*\)): (.*)", re.DOTALL)
@@ -72,7 +72,7 @@ class Names(NamedTuple):
 
 def names_of(episode: EpisodeSpec) -> dict[str, Names]:
     """The targets that an episode is about, by name; of one skill at most its own."""
-    targets: Sequence = episode.targets
+    targets: Sequence[Target] = episode.targets
     if not TASKS[episode.task].is_planned:
         index = episode.target_index
         targets = targets[index : index + 1] if episode.marker is None else ()
@@ -215,7 +215,7 @@ def plain(kind: str) -> str:
 def furniture(receptacle: str) -> str:
     """What a receptacle is part of: receptacle_aabb_Tbl1_Top1_frl_apartment_table_01 -> table."""
     name = receptacle.removeprefix("receptacle_aabb_")
-    first, own, rest = name.partition("frl_apartment_")
+    _, own, rest = name.partition("frl_apartment_")
     if "drawer" in name:
         return "drawer"
     if not own:
@@ -244,7 +244,8 @@ def _phrases(shown: str) -> Phrases:
 
 def _disambiguated(names: Mapping[str, str]) -> dict[str, str]:
     """Those that stand for several get an ordinal: "first bowl"."""
-    count, seen, found = Counter(names.values()), Counter[str](), {}
+    count, seen = Counter(names.values()), Counter[str]()
+    found: dict[str, str] = {}
     for key, name in names.items():
         found[key] = f"{_ordinal(seen[name])} {name}" if count[name] > 1 else name
         seen[name] += 1

@@ -49,7 +49,7 @@ class HomeFacts:
     """Handle -> open, closed or between."""
     held: str | None = None
     """The target in the hand."""
-    more: set[tuple[str, ...]] = field(default_factory=set)
+    more: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     """Facts of predicates that skills have brought into the domain."""
 
 

@@ -71,7 +71,8 @@ def numbered(steps: Sequence[str]) -> str:
 
 def home_steps(plan: Sequence[GroundAction], names: Mapping[str, str] | None = None) -> list[str]:
     """The steps of a plan of the home: `navigate(apple)`. `names` as in `format_plan`."""
-    names, steps = names or {}, []
+    names = names or {}
+    steps: list[str] = []
     for action in plan:
         skill, arguments = skill_call(action)
         steps.append(f"{skill}({', '.join(names.get(name, name) for name in arguments)})")

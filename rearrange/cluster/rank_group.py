@@ -89,7 +89,7 @@ class RankGroup:
             return
         ready, rest = ray.wait(self._answers, num_returns=len(self._answers), timeout=0)
         try:
-            values = ray.get(ready) if ready else []
+            values: list[Any] = ray.get(ready) if ready else []
         except RayTaskError as error:  # the host's own exception: no such folder
             self._end(MISTAKE, str(error.cause))
             return

@@ -58,7 +58,7 @@ def variables_of(spots: list[Spot]) -> list[dict[str, str]]:
     ranks_on: dict[str, list[int]] = defaultdict(list)
     for rank, spot in enumerate(spots):
         ranks_on[spot.node].append(rank)
-    found = []
+    found: list[dict[str, str]] = []
     for rank, spot in enumerate(spots):
         here = ranks_on[spot.node]
         variables = {

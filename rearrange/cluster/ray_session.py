@@ -14,7 +14,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -28,7 +28,7 @@ LOCAL = "local"  # Ray's word for one of its own
 
 
 @contextmanager
-def connected(address: str | None, num_cpus: float = 0.0) -> Iterator[ModuleType]:
+def connected(address: str | None, num_cpus: float = 0.0) -> Generator[ModuleType]:
     """The module `ray`, connected.
 
     Args:

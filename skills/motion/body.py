@@ -7,6 +7,8 @@ look ahead along the predicted motion finds the way clear.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rearrange.sim.robot import fetch
@@ -35,7 +37,9 @@ class Body:
 
     # --- actions -------------------------------------------------------------------------------
 
-    def action(self, arm: np.ndarray | None = None, base=(0.0, 0.0)) -> np.ndarray:
+    def action(
+        self, arm: np.ndarray | None = None, base: Sequence[float] | np.ndarray = (0.0, 0.0)
+    ) -> np.ndarray:
         """Moves the motor targets towards `arm` [7] rad by at most a step and drives the base."""
         action = np.zeros(ACTION_SIZE, np.float32)
         if arm is not None:

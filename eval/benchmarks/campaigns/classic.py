@@ -132,7 +132,7 @@ def train(one: Run, peer_python: str) -> int:
 
 def write_report(runs: list[Run], folder: Path) -> dict[str, Any]:
     """Writes campaign.json and campaign.md about the runs that are finished."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(one.task for one in runs):
         for way in dict.fromkeys(one.way for one in runs if one.task == name):
             found = [one for one in runs if (one.task, one.way) == (name, way) and one.summary()]
@@ -165,7 +165,7 @@ def row_of(name: str, way: str, runs: list[Run]) -> dict[str, Any]:
 def checks_of(rows: list[dict[str, Any]]) -> dict[str, bool]:
     """Whether every bar is met, and of ver beside ddppo and of ours beside SB3's."""
     by_key = {(row["task"], row["way"]): row for row in rows}
-    checks = {}
+    checks: dict[str, bool] = {}
     for (task, way), row in by_key.items():
         bar, sb3, ddppo = TASKS[task].bar, by_key.get((task, "sb3")), by_key.get((task, "ddppo"))
         if bar is not None:
@@ -190,7 +190,8 @@ def table(results: dict[str, Any]) -> str:
     ]
     for row in results["rows"]:
         seeds = ", ".join(f"{value:.1f}" for value in row["returns"])
-        reached = ", ".join(f"{step}" if step else "never" for step in row["reached"] or [])
+        steps: list[int | None] = row["reached"] or []
+        reached = ", ".join(f"{step}" if step else "never" for step in steps)
         lines.append(
             f"| {row['env']} | {row['way']} | {row['steps']} | {mean_text(row['last'])} | {seeds} "
             f"| {reached} | {mean_text(row['curve'])} | {row['wall_time_s']:.0f} |"

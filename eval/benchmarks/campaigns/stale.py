@@ -80,7 +80,7 @@ def run(output: Path, seeds: list[int], total_steps: int) -> int:
 
 def report(runs: list[Run], output: Path) -> dict[str, Any]:
     """Writes campaign.json and campaign.md about the runs that are finished; what is in them."""
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for way in WAYS:
         found = [one.metrics() for one in runs if one.way == way]
         if found:
@@ -94,7 +94,7 @@ def report(runs: list[Run], output: Path) -> dict[str, Any]:
 
 def checks_of(rows: dict[str, Any]) -> dict[str, bool]:
     """What has to hold, as far as there are runs that could show it."""
-    checks = {}
+    checks: dict[str, bool] = {}
     if "fill" in rows:
         each = rows["fill"]["each"]
         batches = each["smallest_batch"] + each["largest_batch"]

@@ -33,7 +33,7 @@ class Check(NamedTuple):
 class Finding:
     done: str
     expected: str
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list[Check])
 
     @property
     def is_right(self) -> bool:

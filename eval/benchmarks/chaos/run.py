@@ -204,7 +204,7 @@ class Training:
 
 def processes() -> dict[int, tuple[int, int, str]]:
     """Process id -> parent, session, command line, of all that are alive and no zombies."""
-    found = {}
+    found: dict[int, tuple[int, int, str]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -254,7 +254,7 @@ def shared_memory_files() -> set[str]:
 
 def in_use() -> set[str]:
     """Names in SHARED_MEMORY that a living process has mapped."""
-    names = set()
+    names: set[str] = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):

@@ -47,8 +47,8 @@ def killed_while_saving(lab: Lab) -> Finding:
         "resume=auto after each",
         "every time it goes on from the newest whole checkpoint; metrics without gap or doublet",
     )
-    starts, num_halves, overrides = [], 0, ("checkpoint_interval_s=0", "resume=auto")
-    newest = 0
+    starts: list[int] = []
+    newest, num_halves, overrides = 0, 0, ("checkpoint_interval_s=0", "resume=auto")
     for _ in range(times):
         with lab.train(*overrides) as training:
             training.wait_for_step(newest + 3 * ROLLOUT)

@@ -21,7 +21,8 @@ def run(cfg: ImportEpisodesCfg) -> int:
     """
     path, gaps = Path(cfg.file).expanduser(), Gaps()
     output = None if cfg.output is None else prepare_file(Path(cfg.output).expanduser())
-    episodes, count, exact = [], 0, 0
+    episodes: list[EpisodeSpec] = []
+    count = exact = 0
     for episode in tqdm(read_habitat_episodes(path), unit="episode", disable=None, file=sys.stderr):
         count += 1
         exact += episode.ours is not None

@@ -30,7 +30,7 @@ class TaskDefinition:
     """Where it happens: an `Episodes` of `rearrange.tasks.episodes.generate`, own or another's."""
     stream: int | None = None
     """Number of its episodes' stream of random numbers; None: one that follows from the name."""
-    action_slots: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    action_slots: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Action space -> the slots that it has in this task, where these are not all."""
     domain: str | None = None
     """Of `registries.DOMAINS`: the planner's, for what takes several skills; None: it is one."""

@@ -10,6 +10,9 @@ heading it left with).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -60,7 +63,9 @@ class NavigateTask(Task):
         return distance < scale * SUCCESS_DISTANCE and angle < scale * SUCCESS_ANGLE
 
 
-def distance_and_angle(base: tuple[float, float, float], point) -> tuple[float, float]:
+def distance_and_angle(
+    base: tuple[float, float, float], point: Sequence[float] | np.ndarray
+) -> tuple[float, float]:
     """Planar distance [m] from the base to a world point, and heading error [rad] in [0, pi]."""
     x, y, yaw = base
     dx, dy = point[0] - x, point[1] - y

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
@@ -35,7 +38,9 @@ def closed(sim: Simulation, joint: str) -> bool:
     return abs(sim.joint_position(joint)) < CLOSED
 
 
-def robot_at(sim: Simulation, point, threshold: float = ROBOT_AT) -> bool:
+def robot_at(
+    sim: Simulation, point: Sequence[float] | np.ndarray, threshold: float = ROBOT_AT
+) -> bool:
     """Whether the base is within `threshold` of a world point, seen from above."""
     x, y, _ = sim.base_pose
     return math.hypot(point[0] - x, point[1] - y) <= threshold

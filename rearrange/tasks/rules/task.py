@@ -81,10 +81,13 @@ def check_task(name: str, task: Any) -> Task:
 
 def read_success_scale(value: Any) -> float:
     """`success_scale` as a float; UserError otherwise."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not MIN_SUCCESS_SCALE <= value <= 1.0:
+    if not _is_number(value) or not MIN_SUCCESS_SCALE <= value <= 1.0:
         raise UserError(f"success_scale must lie in [{MIN_SUCCESS_SCALE}, 1], got {quoted(value)}")
     return float(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 class Task:
@@ -134,12 +137,14 @@ class Task:
     def _progress(self, sim: Simulation) -> tuple[float, str | None]:
         """`progress`. Raises UserError for what is no pair."""
         gained: Any = self.progress(sim)
-        if not isinstance(gained, tuple) or len(gained) != 2:
+        try:
+            reward, failure = gained
+        except (TypeError, ValueError):
             raise UserError(
                 f"{type(self).__name__}.progress must return a reward and the failure that ends "
                 f"the episode, or None, got {gained!r}"
-            )
-        return gained
+            ) from None
+        return reward, failure
 
     def step(self, sim: Simulation, is_stop: bool) -> Outcome:
         """Judges the control step just done."""
