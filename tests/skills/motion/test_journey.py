@@ -1,6 +1,8 @@
 """Journeys: what was found clear stays clear in MuJoCo, and goes where it was said to go."""
 
+import functools
 import math
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -53,6 +55,22 @@ def find(sim, index):
     return body, goal, yaw, plan_journey(body, plan, goal, yaw, motions, world)
 
 
+@pytest.fixture(scope="module")
+def driven(sim):
+    """driven(index): the predicted poses, the goal pose and what `drive` gives, found out once."""
+
+    @functools.cache
+    def of(index):
+        body, goal, yaw, journey = find(sim, index)
+        predicted = predict(sim.base_pose, journey.way)
+        return SimpleNamespace(
+            predicted=predicted, steps=journey.steps, goal=goal, yaw=yaw,
+            **dict(zip(("poses", "contacts", "failure"), drive(sim, body, journey), strict=True)),
+        )  # fmt: skip
+
+    return of
+
+
 def drive(sim, body, journey):
     """Base poses [T, 3] of the journey carried out, steps with contact, and why it failed."""
     poses, contacts, program = [], 0, run_journey(body, journey)
@@ -71,13 +89,13 @@ def wrapped(angle):
 
 
 @pytest.mark.parametrize("index", CASES)
-def test_a_journey_touches_nothing_and_ends_at_its_goal(sim, index):
-    body, goal, yaw, journey = find(sim, index)
-    poses, contacts, failure = drive(sim, body, journey)
-    assert failure is None
-    assert contacts == 0
-    assert np.hypot(*(poses[-1, :2] - goal)) < 0.04  # 2 cm of the follower, and some rolling on
-    assert abs(wrapped(poses[-1, 2] - yaw)) < 0.1
+def test_a_journey_touches_nothing_and_ends_at_its_goal(driven, index):
+    found = driven(index)
+    *place, yaw = found.poses[-1]
+    assert found.failure is None
+    assert found.contacts == 0
+    assert np.hypot(*(place - found.goal)) < 0.04  # 2 cm of the follower, and some rolling on
+    assert abs(wrapped(yaw - found.yaw)) < 0.1
 
 
 @pytest.mark.parametrize("index", CASES)
@@ -111,17 +129,15 @@ def test_predicted_poses_replayed_in_mujoco_touch_nothing(sim, index):
 
 
 @pytest.mark.parametrize("index", CASES)
-def test_the_base_drives_where_it_was_predicted(sim, index):
+def test_the_base_drives_where_it_was_predicted(driven, index):
     """As curves of place and heading: the real base is up to 0.5 s later, which is a pause and
     not another way. A radian of heading moves the hand 0.6 m."""
-    body, _, _, journey = find(sim, index)
-    predicted = predict(sim.base_pose, journey.way)
-    driven, _, _ = drive(sim, body, journey)
-    for pose in driven[::5]:
-        away = np.hypot(predicted[:, 0] - pose[0], predicted[:, 1] - pose[1])
-        away = np.hypot(away, 0.6 * wrapped(predicted[:, 2] - pose[2]))
+    found = driven(index)
+    for pose in found.poses[::5]:
+        gap = found.predicted - pose
+        away = np.hypot(np.hypot(gap[:, 0], gap[:, 1]), 0.6 * wrapped(gap[:, 2]))
         assert away.min() < 0.10
-    assert abs(len(driven) - journey.steps) < 30
+    assert abs(len(found.poses) - found.steps) < 30
 
 
 def test_the_arm_ends_where_a_ready_motion_ends(sim):

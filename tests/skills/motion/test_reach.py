@@ -1,5 +1,7 @@
 """Reach plans: the postures they promise, judged by MuJoCo's kinematics and contacts."""
 
+import functools
+
 import mujoco
 import numpy as np
 import pytest
@@ -39,6 +41,18 @@ def plan(sim, target):
     return plan_pick(Body(sim), target.object, PITCHES_LEVEL if in_fridge else PITCHES)
 
 
+@pytest.fixture(scope="module")
+def plan_of(sim):
+    """plan_of(index): the plan of an episode of Pick, which is made once; its world is set up."""
+    made = functools.cache(lambda index: plan(sim, start(sim, "pick", index)))
+
+    def of(index):
+        reach = made(index)
+        return start(sim, "pick", index), reach
+
+    return of
+
+
 def pose(sim, base, q):
     """Puts base and arm, without stepping, as MuJoCo has them."""
     model, data = sim.model, sim.data
@@ -48,19 +62,17 @@ def pose(sim, base, q):
 
 
 @pytest.mark.parametrize("index", PICKS.values(), ids=PICKS)
-def test_the_last_posture_puts_the_hand_where_it_was_wanted(sim, index):
-    target = start(sim, "pick", index)
-    reach = plan(sim, target)
+def test_the_last_posture_puts_the_hand_where_it_was_wanted(sim, plan_of, index):
+    _, reach = plan_of(index)
     pose(sim, reach.base, reach.lower_rows[-1])
     assert np.linalg.norm(sim.ee_pos_w - reach.hand.pos) < 0.005
     assert np.dot(sim.ee_rot_w[:, 0], reach.hand.approach) > np.cos(0.06)
 
 
 @pytest.mark.parametrize("index", PICKS.values(), ids=PICKS)
-def test_at_the_last_posture_nothing_but_the_object_is_touched(sim, index):
-    target = start(sim, "pick", index)
+def test_at_the_last_posture_nothing_but_the_object_is_touched(sim, plan_of, index):
+    target, reach = plan_of(index)
     geom = sim.object_geom(target.object)
-    reach = plan(sim, target)
     for row in reach.lower_rows:
         pose(sim, reach.base, row)
         robot = sim.model.body("base_link").id
@@ -83,10 +95,9 @@ def test_the_last_posture_of_placing_brings_the_object_over_its_goal(sim, index)
 
 
 @pytest.mark.parametrize("index", PICKS.values(), ids=PICKS)
-def test_the_base_of_a_plan_stands_on_free_floor_of_the_same_room(sim, index):
-    target = start(sim, "pick", index)
+def test_the_base_of_a_plan_stands_on_free_floor_of_the_same_room(sim, plan_of, index):
+    _, reach = plan_of(index)
     floor, (x, y, _) = sim.floor_plan(), sim.base_pose
-    reach = plan(sim, target)
     for base in (reach.base, reach.ready_base):
         assert floor.is_free(*base[:2])
         assert floor.island(*base[:2]) == floor.island(*floor.snap(x, y))
@@ -101,9 +112,9 @@ def test_the_ready_base_is_straight_behind_the_base(sim):
     assert np.dot(back, ahead) == pytest.approx(np.linalg.norm(back))
 
 
-def test_postures_of_a_plan_are_within_the_joint_limits(sim):
-    target = start(sim, "pick", 4)
-    rows = plan(sim, target).lower_rows
+@pytest.mark.parametrize("index", PICKS.values(), ids=PICKS)
+def test_postures_of_a_plan_are_within_the_joint_limits(plan_of, index):
+    rows = plan_of(index)[1].lower_rows
     assert (rows >= fetch.ARM_LOWER - 1e-6).all() and (rows <= fetch.ARM_UPPER + 1e-6).all()
 
 
@@ -120,10 +131,9 @@ def test_what_is_out_of_reach_has_no_plan(sim):
     assert plan_reach(body, sim.floor_plan(), hands, world, world) is None
 
 
-def test_refining_corrects_for_a_base_that_stopped_elsewhere(sim):
+def test_refining_corrects_for_a_base_that_stopped_elsewhere(sim, plan_of):
     """3 cm and 3 degrees off, the solved posture still puts the hand on the spot."""
-    target = start(sim, "pick", 4)
-    reach = plan(sim, target)
+    _, reach = plan_of(4)
     x, y, yaw = reach.base
     sim.set_robot((x + 0.02, y - 0.02, yaw + 0.05), reach.lower_rows[0])
     rows = refine(Body(sim), reach.hand, reach.lower_rows)
@@ -147,9 +157,8 @@ def test_planning_moves_nothing(sim):
     assert np.array_equal(sim.data.qpos, before)
 
 
-def test_the_same_world_gives_the_same_plan(sim):
-    target = start(sim, "pick", 19)
-    first = plan(sim, target)
+def test_the_same_world_gives_the_same_plan(sim, plan_of):
+    target, first = plan_of(19)
     second = plan(sim, target)
     assert first.base == second.base
     assert np.array_equal(first.lower_rows, second.lower_rows)

@@ -75,25 +75,20 @@ def to_rest(sim):
 
 
 @pytest.mark.parametrize("index", PICKS.values(), ids=PICKS)
-def test_pick_ends_with_the_right_object_in_a_hand_at_rest(sim, index):
-    episode, target = start(sim, "pick", index)
-    assert carry_out(sim, skill_program(Body(sim), episode)) is None
-    assert sim.held_object == target.object
-    assert to_rest(sim) < 0.15
-
-
-@pytest.mark.parametrize("index", PICKS.values(), ids=PICKS)
-def test_pick_leaves_the_other_objects_where_they_were(sim, index):
+def test_pick_brings_the_right_object_to_rest_and_leaves_the_others_where_they_were(sim, index):
     episode, target = start(sim, "pick", index)
     others = [i for i in range(sim.num_objects) if i != target.object]
     before = [sim.object_pos_w(i) for i in others]
-    carry_out(sim, skill_program(Body(sim), episode))
+    assert carry_out(sim, skill_program(Body(sim), episode)) is None
+    assert sim.held_object == target.object
+    assert to_rest(sim) < 0.15
     for i, position in zip(others, before, strict=True):
         assert np.linalg.norm(sim.object_pos_w(i) - position) < 0.1
 
 
 @pytest.mark.parametrize("index", PLACES.values(), ids=PLACES)
-def test_a_placed_object_lies_at_its_goal_and_stays(sim, index):
+def test_a_placed_object_lies_at_its_goal_and_stays_on_something(sim, index):
+    """MuJoCo finds a contact below the object's centre, and none with the robot."""
     episode, target = start(sim, "place", index)
     assert carry_out(sim, skill_program(Body(sim), episode)) is None
     assert sim.held_object is None
@@ -102,14 +97,6 @@ def test_a_placed_object_lies_at_its_goal_and_stays(sim, index):
     assert np.linalg.norm(there - target.goal) < 0.15
     wait(sim, SECOND)
     assert np.linalg.norm(sim.object_pos_w(target.object) - there) < 0.01
-
-
-@pytest.mark.parametrize("index", PLACES.values(), ids=PLACES)
-def test_what_is_placed_is_carried_by_something(sim, index):
-    """MuJoCo finds a contact below the object's centre, and none with the robot."""
-    episode, target = start(sim, "place", index)
-    carry_out(sim, skill_program(Body(sim), episode))
-    wait(sim, SECOND)
     wake(sim, target.object)
     wait(sim, 1)
     geom, robot = sim.object_geom(target.object), sim.model.body("base_link").id
