@@ -19,14 +19,14 @@ class Operator(NamedTuple):
     """An action of the planner's domain as a use of a skill."""
 
     arguments: tuple[int, ...]
-    """Which of the action's arguments the skill gets; the first is what it is about."""
+    """The arguments of the action that the skill gets; the first is its object."""
     shown: str = ""
-    """How a plan shows it; empty: by the skill's name."""
+    """Its name in a printed plan; empty: the skill's name."""
 
 
 class Phrases(NamedTuple):
-    """What people read of a step. In braces: `thing`, what it is about, with its article; `what`,
-    without; `place`, where to."""
+    """How a step is described to people. In braces: `thing`, its object with an article; `what`,
+    without; `place`, its destination."""
 
     do: str
     """"pick up {thing}"."""
@@ -38,58 +38,58 @@ class Phrases(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentRules:
-    """What ends a trained skill in a chain, and what of its output is held back."""
+    """When a trained skill ends in a chain, and which of its outputs are suppressed."""
 
     has_ended: Callable[[Any], bool] = lambda senses: False
-    """Whether it is over by what the robot senses, `skills.deployed.deployment.Senses`."""
+    """Whether it has ended, from `skills.deployed.deployment.Senses`."""
     may_stop: Callable[[Mapping[str, Any]], bool] = lambda seen: True
-    """Whether its own stop ends it, by what it sees."""
+    """Whether its own stop may end it, given its observation."""
     grip: Callable[[float, bool, bool], float] = lambda grip, is_holding, is_released: grip
-    """The grip command that is sent: of the skill's, whether something is held, and whether it was
-    not at some time since the skill began."""
+    """The grip command that is sent, from the skill's, whether something is held, and whether the
+    hand was empty at some time since the skill began."""
     watched: tuple[str, ...] = ()
-    """Sensors that tell whether it stands still, which is a failure."""
+    """Sensors that show whether it stands still, which is a failure."""
     is_driving: bool = False
-    """Whether it has to come nearer to what its compass shows."""
+    """Whether it must get nearer to the target of its compass."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkillDefinition:
-    """A skill. Where a function or object is asked for, "module:Name" of it does as well.
+    """A skill. Functions and objects may be given as "module:Name".
 
     `Body` is `rearrange.skills.motion.body.Body`, the robot as rules and programs see it.
     """
 
     name: str
     task: str
-    """The task that it is trained and evaluated in: its name."""
+    """Name of the task that it is trained and evaluated in."""
     recipe: Path
-    """A YAML file as configs/skill/pick.yaml: what it is trained with."""
+    """A YAML file like configs/skill/pick.yaml: its training settings."""
     program: Callable[[Any, EpisodeSpec], Program] | str
-    """The oracle, who reads the simulator's state: from `Body` and an episode of the task."""
+    """The oracle, which reads the simulator's state: `Body` and an episode -> program."""
     teacher: Callable[[Any, EpisodeSpec], Any] | str | None = None
-    """From the same to rules with an answer in every state (`act()`, [11]), which method=imitation
-    learns from; None: there are none, and it is learned by its reward alone."""
+    """The same arguments -> rules with an action in every state (`act()`, [11]), for
+    method=imitation; None: the skill is learned from its reward alone."""
     deployment: DeploymentRules | str = DeploymentRules()
-    """What ends it in a chain once trained, and what of its output is held back."""
+    """When it ends in a chain, and which of its outputs are suppressed."""
     operators: Mapping[str, Operator] = field(default_factory=dict[str, Operator])
     """Actions of the planner's domain that it carries out."""
     predicates: str = ""
-    """What it adds to the predicates of the domain of a task that has it, PDDL: "(pressed ?c)"."""
+    """Predicates that it adds to the planning domain, PDDL: "(pressed ?c)"."""
     actions: str = ""
-    """The same of actions: "(:action press_button ...)"."""
+    """Actions that it adds: "(:action press_button ...)"."""
     phrases: Phrases | None = None
-    """What people read of its steps; None: its name."""
+    """How its steps are described to people; None: by its name."""
     trained_steps: int | None = None
-    """Control steps that the trained skill may take in a chain; None: an episode's of its task."""
+    """Time limit of the trained skill in a chain, control steps; None: its task's."""
     oracle_steps: int = 700
-    """The same of the oracle."""
+    """Time limit of the oracle."""
     step: Callable[..., Program] | str | None = None
-    """The oracle for a step of a plan: of `Body`, episode, the step's `Call` and that of the step
-    after it or None; None: `program`, with an episode that begins here and asks for this step."""
+    """The oracle for a step of a plan: `Body`, episode, the step's `Call` and the next step's or
+    None -> program; None: `program` with an episode for this step alone."""
     reach: Callable[..., Any] | str | None = None
-    """How it will reach its thing, a `ReachPlan`, so that Navigate leads where it is best started:
-    of `Body`, episode and `Call`; None: it is not known."""
+    """`Body`, episode and `Call` -> the `ReachPlan` for its object, so that Navigate ends where the
+    skill starts best; None: unknown."""
 
     def start_program(self, body: Any, episode: EpisodeSpec) -> Program:
         """The oracle's program for an episode."""

@@ -1,6 +1,6 @@
 """Initial action means and deviations of a fresh policy, for any network.
 
-A task that ends by `stop` would around 0 end every episode at once, and nothing be seen of it.
+With means around 0, tasks that end by `stop` would end every episode at once.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
 
 STOP_MEAN = -0.9  # of a fresh policy's stop, which is called above 0
-STOP_LOG_STD = -1.0  # of its actions where there is one: stop is called in one step of 140
+STOP_LOG_STD = -1.0  # of its actions with a stop: called once in 140 steps
 
 
 def first_actions(env_id: str, action_space: str) -> dict[str, Any]:
-    """Settings of the policy; none where all means may be 0.
+    """Settings of the policy; empty if all means may be 0.
 
-    Not for imitation: there the teacher acts first.
+    Not for imitation, where the teacher acts first.
     """
     task = TASK_OF_ID.get(env_id)
     means = first_means(task, action_space) if task is not None else []
@@ -26,7 +26,7 @@ def first_actions(env_id: str, action_space: str) -> dict[str, Any]:
 
 
 def first_means(task: str, action_space: str) -> list[float]:
-    """Mean actions of a fresh policy; empty where all may be 0."""
+    """Mean actions of a fresh policy; empty if all may be 0."""
     if not make_task(task).rules.is_stop_used:
         return []
     return [STOP_MEAN if slot == STOP else 0.0 for slot in action_slots(task, action_space)]

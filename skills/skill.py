@@ -1,11 +1,11 @@
-"""The skill interface: it is started, acts until it is done, and says whether it succeeded.
+"""The skill interface: reset, act until done, success or failure.
 
     reset(...)          chosen by the planner, once per use
     act(observation)    one action of 11 numbers in [-1, 1]: arm 7, grip, base 2, stop
     is_done             no more actions to give
 
-Learned policies and oracles keep the same protocol, so the agent that chains them does not know
-which it has.
+Learned policies and oracles implement the same protocol, so the agent that chains them treats them
+alike.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class Skill(Protocol):
 
     @property
     def failure(self) -> str | None:
-        """Why it ended without success, in a few words; None while it runs or when it worked."""
+        """Why it failed, in a few words; None while it runs or after success."""
         ...
 
 
 def checked_action(action: np.ndarray, whose: str) -> np.ndarray:
-    """An action that somebody's own code gave. Raises UserError unless it has 11 numbers."""
+    """An action from user code. Raises UserError unless it has 11 numbers."""
     if np.shape(action) != (ACTION_SIZE,):
         raise UserError(f"{whose} must return ({ACTION_SIZE},) numbers, got {np.shape(action)}")
     return action
 
 
 Program = Generator[np.ndarray, None, str | None]
-"""An oracle skill as a coroutine: yields actions, returns None for success or why it failed."""
+"""An oracle skill as a coroutine: yields actions, returns None or the reason of failure."""
 
 
 class ProgramSkill:
-    """A `Program` as a `Skill`. At its end it asks for the stop that skill tasks wait for."""
+    """A `Program` as a `Skill`. Its last action is the stop that skill tasks wait for."""
 
     def __init__(self, name: str, program: Program) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class ProgramSkill:
         return self._failure
 
     def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The program's action; the oracle reads the simulator's state and not the observation."""
+        """The program's action; the oracle reads the simulator's state, not the observation."""
         if self._next is None:
             self._advance()
         action, self._next = self._next, None
@@ -84,7 +84,7 @@ class ProgramSkill:
         return action
 
     def prepare(self) -> bool:
-        """Computes the next action now, so that `is_done` is known before acting; False if done."""
+        """Computes the next action in advance, so that `is_done` is known; False if done."""
         if self._next is None and not self._is_done:
             self._advance()
         return not self._is_done

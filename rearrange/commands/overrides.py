@@ -22,6 +22,7 @@ from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import HIDDEN
 from rearrange.configs.verbs import config_class
 from rearrange.errors import UserError
+from rearrange.system.checked_json import current_name
 
 GROUPS = ("task", "skill", "policy", "scheme")
 CLOSED_GROUPS = ("task", "skill")  # chosen as they are
@@ -62,7 +63,7 @@ def read(verb: str, overrides: list[str]) -> ParsedOverrides:
         UserError: for an unknown or repeated key, a value of the wrong type, or an unknown choice.
     """
     cls = config_class(verb)
-    overrides = _with_keys(verb, cls, overrides)
+    overrides = [_with_current_name(override) for override in _with_keys(verb, cls, overrides)]
     _check_not_repeated(overrides)
     kinds = setting_kinds(cls)
     forwarded = []
@@ -83,6 +84,11 @@ def read(verb: str, overrides: list[str]) -> ParsedOverrides:
         if _is_required(setting) and setting.name not in choices | values:
             raise UserError(f"{verb} needs {setting.name}=...; see `rearrange {verb} --help`")
     return ParsedOverrides(verb, overrides, choices, values, forwarded)
+
+
+def _with_current_name(override: str) -> str:
+    key, equals, value = override.partition("=")
+    return f"{current_name(key)}{equals}{value}"
 
 
 def last_override_per_key(overrides: Iterable[str]) -> list[str]:

@@ -1,10 +1,10 @@
-"""Synchronisation of the ranks after each rollout, and what they agree on.
+"""Synchronisation of the ranks after each rollout.
 
     collect --> sync: did all collect? how long did steps take? --> learn --> collect ...
-                who has to stop? when will the next rollout be stopped?
+                does any stop? when will the next rollout be stopped?
 
-Between two synchronisations a rank knows of the others only by counters in the store: that one
-wants to stop, and how many have finished. A single process synchronises with nobody, at no cost.
+Between two synchronisations a rank sees only counters of the others, in the store: whether one
+wants to stop, and how many have finished. For a single process all this costs nothing.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.workers.pool import TooManyRestarts
 
 _FAILURES = {error.__name__: error for error in (NonFinite, TooManyRestarts, UserError, Stopped)}
-_LOOK_EVERY_S = 0.05  # at the store, which takes some 0.1 ms on one machine
+_LOOK_EVERY_S = 0.05  # between reads of the store, which take some 0.1 ms on one machine
 
 
 class RankSync:
-    """Called by `turns` with what collects a rollout; has its hooks for the collector.
+    """Called with the function that collects a rollout; has the collector's hooks.
 
     Args:
-        stop: gets the signals that other ranks received.
+        stop: receives the signals of other ranks.
 
     Attributes:
-        learn_s: to be set to the time the last update took (s).
+        learn_s: set it to the duration of the last update (s).
     """
 
     def __init__(self, ranks: Ranks, cfg: TrainerCfg, stop: StopSignals) -> None:
@@ -41,13 +41,13 @@ class RankSync:
         self._cfg, self._stop = cfg, stop
         self._rule = "off" if ranks.is_alone else cfg.preemption.rule_for(cfg.mode)
         mode = MODES[cfg.mode]
-        is_overlapped = cfg.overlap or mode.turns != "in turn"
+        is_overlapped = cfg.overlap or mode.interleaving != "alternating"
         self._forecast = Forecast(cfg.steps_per_rollout, mode.is_variable, is_overlapped)
         self._num_synced = 0
         self._choice: Choice | None = None  # for the rollout that is collected now
         self._metrics: dict[str, float] = {}
         self._next_look, self._is_stop_announced, self._num_finished = 0.0, False, 0
-        # An earlier training of these ranks has counted too; none goes on before all have looked.
+        # An earlier training of these ranks has counted too; none proceeds before all have read it.
         self._num_before = ranks.num_finished()
         ranks.any(False)
 
@@ -59,7 +59,7 @@ class RankSync:
     ) -> CollectReport:
         """Collects and synchronises; a rollout that was stopped early is filled.
 
-        Raises what a rank raised: Stopped, NonFinite, TooManyRestarts or UserError; also RanksLost.
+        Raises the error of any rank: Stopped, NonFinite, TooManyRestarts, UserError; or RanksLost.
         """
         report: CollectReport | None = None
         error: Exception | None = None
@@ -73,7 +73,7 @@ class RankSync:
             self._compare(report, error)
         elif error is not None:
             raise error
-        assert report is not None  # else there was an error, which was raised
+        assert report is not None  # otherwise an error was raised above
         if self.may_fill and report.num_steps < storage.num_steps:
             storage.fill(previous)
         return report
@@ -83,10 +83,10 @@ class RankSync:
         """Whether a rollout may be stopped early and filled from the one before."""
         return self._rule != "off" and self._cfg.preemption.fills(self._cfg.mode)
 
-    # --- what the collector asks ---------------------------------------------------------------
+    # --- hooks of the collector ----------------------------------------------------------------
 
     def should_stop(self) -> bool:
-        """For the collector: whether this rank or another was asked to stop."""
+        """Whether this rank or another was asked to stop."""
         if self.ranks.is_alone or self._stop.is_set():
             return self._stop.is_set()
         if time.monotonic() >= self._next_look:
@@ -97,7 +97,7 @@ class RankSync:
 
     @property
     def should_end(self) -> Callable[[int, float], bool] | None:
-        """For the collector: ends a rollout, given its steps and seconds so far."""
+        """Whether to end a rollout, given its steps and seconds so far."""
         return {"off": None, "optimal": self._is_late, "fraction": self._are_others_done}[
             self._rule
         ]
@@ -116,7 +116,7 @@ class RankSync:
 
     @property
     def _fewest(self) -> int:
-        """Steps without which there is nothing to learn from."""
+        """Fewest steps that can be learned from."""
         return self._cfg.ppo.num_minibatches
 
     # --- synchronisation -----------------------------------------------------------------------
@@ -124,8 +124,7 @@ class RankSync:
     def agree_on_stop(self) -> bool:
         """True if any rank was asked to stop; then all are.
 
-        A signal that comes while they agree is one for the next time: a rank that left because of
-        it would leave alone.
+        A signal during the agreement counts at the next one: otherwise its rank would leave alone.
         """
         signums = [signum for signum in self.ranks.gather(self._stop.signum) if signum is not None]
         for signum in signums:
@@ -133,7 +132,7 @@ class RankSync:
         return bool(signums)
 
     def metrics(self) -> dict[str, float]:
-        """Metrics of the rollout that was synchronised last, to log."""
+        """Metrics of the last synchronised rollout."""
         return self._metrics
 
     def _compare(self, report: CollectReport | None, error: Exception | None) -> None:
@@ -144,7 +143,7 @@ class RankSync:
         for _, _, _, signum in found:
             if signum is not None:
                 self._stop.request(signum)
-        # Those that were only stopped were so because of the others.
+        # Ranks with Stopped alone were stopped because of the others.
         found.sort(key=lambda failure: failure[1] == Stopped.__name__)
         for rank, name, message, _ in found:
             raise _FAILURES[name](f"rank {rank}: {message}") from error
@@ -159,7 +158,7 @@ class RankSync:
             self._choice = self._forecast.choose()
 
     def _compared(self, times: list[RankTimes]) -> dict[str, float]:
-        """What was chosen for the rollout, and what came of it."""
+        """The choice for the rollout, and its outcome."""
         full = self._cfg.steps_per_rollout
         real_s = max(rank.wall_s for rank in times)
         metrics = {

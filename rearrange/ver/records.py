@@ -2,9 +2,9 @@
 
     metrics.jsonl, tensorboard/     a line an update, of all ranks
     checkpoints/                    the last boundary between rollouts, see `run/run_state.py`
-    summary.json                    at the end, however it came about
+    summary.json                    at the end, normal or not
 
-Rank 0 alone writes. A disk that refuses a file is survived while the training goes on.
+Only rank 0 writes. A write error does not end a running training.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ log = logging.getLogger(__name__)
 
 
 class RunRecords:
-    """Counts what was done, and writes it down.
+    """Counts steps and updates, and writes metrics and checkpoints.
 
     Args:
-        identity: JSON-able values that a checkpoint must share to be gone on from.
+        identity: JSON-able values that a checkpoint must share to be resumed from.
         ranks: the processes that train together.
-        is_validating: `validate` says which checkpoint is the best, and not the training episodes.
+        is_validating: `validate` ranks the checkpoints, not the training episodes.
 
     Attributes:
         steps, updates: environment steps of all ranks, and updates, so far.
         episodes: the newest finished ones.
-        resumed: the boundary that the training goes on from; None: a new training.
+        resumed: the boundary that the training resumes from; None: a new training.
         boundary: the last one between two rollouts; what `save` writes.
-        pool: where restarts of workers are counted.
+        pool: counts restarts of workers.
 
     Raises ValueError for an algorithm whose parts have wrong names, UserError for a checkpoint that
     does not fit.
@@ -99,19 +99,21 @@ class RunRecords:
                 self._restore(checkpoint)
 
     def opened(self, is_quiet: bool, label: str) -> AbstractContextManager:
-        """The log of metrics, which has to be entered before anything is told."""
+        """The log of metrics; enter it before `log_update`."""
         if self._ranks.is_first:
             settings = asdict(self._cfg) | self._identity
             total, logger = self._cfg.total_steps, self._cfg.logger
             self._log = RunLog(self._run_dir, total, is_quiet, self.steps, settings, label, logger)
         return self._log
 
-    def tell(
+    def log_update(
         self, learned: dict[str, float], report: CollectReport, wall_s: float, learn_s: float
     ) -> None:
-        """Writes a line of metrics, of all ranks; all call it after each update."""
-        cfg, turns = self._cfg, self._cfg.turns
-        own = learned | rollout_metrics(report, cfg.num_envs, wall_s, learn_s, turns == "in turn")
+        """Writes a line of metrics of all ranks; every rank calls it after each update."""
+        cfg, interleaving = self._cfg, self._cfg.interleaving
+        own = learned | rollout_metrics(
+            report, cfg.num_envs, wall_s, learn_s, interleaving == "alternating"
+        )
         own["faults/restarts"] = self.pool.restarts
         first_env = self._ranks.rank * (cfg.num_envs // cfg.sapg.num_blocks)
         episodes = [
@@ -141,9 +143,9 @@ class RunRecords:
             log.warning("the metrics of step %d could not be written: %s", self.steps, error)
 
     def validate(self, measure: Measure) -> None:
-        """Saves the policy and measures it; the checkpoint's score then is what was measured.
+        """Saves the policy and measures it; the result becomes the checkpoint's score.
 
-        Nothing is told where nothing could be measured.
+        Logs nothing if nothing could be measured.
         """
         if not self._ranks.is_first or self._validated[0] == self.steps:
             return
@@ -163,8 +165,7 @@ class RunRecords:
     def save(self, is_last: bool) -> None:
         """Writes a checkpoint of the last boundary between rollouts.
 
-        Rank 0 alone does. A disk that refuses it is survived while the training goes on, not at its
-        end.
+        Only on rank 0. A write error ends the training only at its end.
         """
         if not self._ranks.is_first:
             return
@@ -186,7 +187,7 @@ class RunRecords:
             log.warning("no checkpoint at step %d: %s", self.steps, error)
 
     def rescue(self, error: BaseException) -> None:
-        """Saves before an error ends the training; must not hide it by another one."""
+        """Saves before an error ends the training, and must not replace it by another."""
         if is_taken(error):
             return
         try:
@@ -195,7 +196,7 @@ class RunRecords:
             log.warning("no checkpoint at step %d: %s", self.steps, first_line(second))
 
     def summary(self, stopped_by: str | None, device: str, **others: Any) -> dict[str, Any]:
-        """Writes and gives the summary."""
+        """Writes and returns the summary."""
         return write_summary(
             self._run_dir if self._ranks.is_first else None,
             env=self._env_name,
@@ -210,7 +211,7 @@ class RunRecords:
             serial=self._cfg.serial,
             num_envs=self._cfg.num_envs,
             world_size=self._ranks.world_size,
-            sampling="asynchronous" if self._cfg.turns == "free" else "synchronous",
+            sampling="asynchronous" if self._cfg.interleaving == "free" else "synchronous",
             gradients="central" if self._ranks.is_alone else "decentralised",
             device=device,
             best=self._best(),
@@ -239,36 +240,36 @@ class RunRecords:
             self._validated = (self.steps, best[1:])
         values = state.snapshot.values
         is_same = len(values["episode_numbers"]) == self._cfg.num_envs
-        # Saved actions belong to the episodes of their seed.
+        # Saved actions are valid for the episodes of their seed only.
         values["is_exact"] &= is_same and values.get("seed") == self._cfg.seed
         values["is_exact"] &= ("batched" in values) == (self._cfg.mode == "batched")
         values["is_exact"] &= self._ranks.is_alone and values.get("layout") == LAYOUT
 
     def _score(self) -> tuple[str, float] | None:
-        """What a checkpoint of now is worth; where there is a validation, only that counts."""
+        """Score of a checkpoint made now; with a validation, only its result counts."""
         if not self._is_validating:
             return self.episodes.score()
         step, score = self._validated
         return score if step == self.steps else None
 
     def _milestones(self, step: int) -> int:
-        """How many there are up to a step."""
+        """Number of milestones up to a step."""
         return step * self._cfg.keep_milestones // self._cfg.total_steps
 
     def _best(self) -> dict[str, Any] | None:
-        """The best checkpoint that there is: its file, and what it is the best by."""
+        """The best checkpoint: its file, metric and value."""
         best = None
         if self._ranks.is_first:
-            with suppress(OSError):  # a folder that is gone must not hide what happened
+            with suppress(OSError):  # a deleted folder must not hide the original error
                 best = best_checkpoint(self._checkpoints)
         return best and {"checkpoint": str(best[0]), "metric": best[1], "value": best[2]}
 
 
 def is_taken(error: BaseException) -> bool:
-    """Whether another process writes into the run's folder: ours must not any more."""
+    """Whether another process has taken the run's folder: then we must not write."""
     return isinstance(error, FolderLockLost) and error.is_taken
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error, on one line."""
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -8,9 +8,9 @@
                                      S steps reached ------------->   advantages, minibatches,
                                      weights  <------------------     loss, optimiser step
 
-One process collects and learns. How the two take turns, and which steps a rollout is made of, is
-what the modes differ in: see `trainer_cfg.py`. Several such processes may learn one policy
-together: see `distributed.py`.
+One process collects and learns. The modes differ in how the two alternate, and in which steps a
+rollout contains: see `trainer_cfg.py`. Several such processes may learn one policy together: see
+`distributed.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rearrange.ver.batched.start_cfg import staggered_worker_cfg, tracker_of
 from rearrange.ver.rank_sync import RankSync
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken
-from rearrange.ver.rollout import turns
+from rearrange.ver.rollout import interleaving
 from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.collector import Collector
 from rearrange.ver.rollout.report import Stopped
@@ -67,32 +67,32 @@ from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 log = logging.getLogger(__name__)
 BuildPolicy = Callable[[ObservationSpec, ActionSpec], Policy]
 MakeAlgorithm = Callable[..., Algorithm]
-_LEARNING_GRACE_S = 15.0  # an update that was interrupted may go on for so long
+_LEARNING_GRACE_S = 15.0  # longest time that an interrupted update may still take
 
 
 class Trainer:
     """Trains a policy in an environment.
 
     Args:
-        make_env: environment of an index, which counts those of all ranks; picklable, importable
-            without torch.
-        build_policy: a torch Module with the Policy protocol, for given spaces.
+        make_env: environment of an index, counted over all ranks; picklable, importable without
+            torch.
+        build_policy: spaces -> a torch Module with the Policy protocol.
         run_dir: where checkpoints, metrics.jsonl, tensorboard/ and summary.json go.
         env_name: for the summary.
         identity: JSON-able values that a checkpoint must share to be resumed from, such as the
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
-        make_algorithm: what learns, made of the arguments that `Algorithm` has; None: PPO, or SAPG
-            where `cfg.sapg` has several blocks.
-        pool_factory: what to make of WorkerPool's arguments; modes serial and batched have pools of
-            their own.
-        make_envs: for mode batched, a vector environment of so many, with autoreset disabled; None:
+        make_algorithm: called with the arguments of `Algorithm`; None: PPO, or SAPG if `cfg.sapg`
+            has several blocks.
+        pool_factory: called with WorkerPool's arguments; modes serial and batched have their own
+            pools.
+        make_envs: for mode batched: num_envs -> a vector environment with autoreset disabled; None:
             Gymnasium's SyncVectorEnv of make_env.
-        ranks: the processes that train together; all build and run a Trainer alike. Rank 0 writes.
+        ranks: the processes that train together; each builds and runs a Trainer. Rank 0 writes.
         is_quiet: no progress line.
-        check_folder: looked at before anything is written into run_dir; raises FolderLockLost.
-        validation: measures the policy every so many steps, and at the end.
-        label: what the progress begins with.
+        check_folder: called before anything is written into run_dir; raises FolderLockLost.
+        validation: measures the policy periodically, and at the end.
+        label: prefix of the progress line.
 
     Raises ValueError and UserError for settings that do not fit, before any worker starts, and
     EnvironmentFailure for an environment that cannot take a step.
@@ -141,7 +141,7 @@ class Trainer:
             max_importance_weight=cfg.max_importance_weight if mode.is_variable else 1e9,
             reward_scale=cfg.reward_scale,
             normalize_rewards=cfg.normalize_rewards,
-            uses_vtrace=mode.turns == "free" and cfg.async_correction == "vtrace",
+            uses_vtrace=mode.interleaving == "free" and cfg.async_correction == "vtrace",
             on_nonfinite=cfg.on_nonfinite,
         )
         make_algorithm = make_algorithm or partial(SAPG, sapg=cfg.sapg)
@@ -156,15 +156,15 @@ class Trainer:
         ranks.copy_from_first(self.policy.state_dict())
 
     def run(self) -> dict[str, Any]:
-        """Trains until total_steps; the summary, with `stopped_by` None or the signal's name.
+        """Trains until total_steps; returns the summary, `stopped_by` None or the signal's name.
 
-        Whatever it raises, the work is saved first, but for a folder that another process has.
+        Saves before raising anything, unless another process has taken the folder.
 
         Raises:
             NonFinite: a number that is not finite, with its place.
             TooManyRestarts: workers kept dying.
             RanksLost: another rank is gone or silent; rank 0 saves its work.
-            FolderLockLost: run_dir is gone or another's.
+            FolderLockLost: run_dir was deleted or taken by another process.
             UserError: a mistake that only an environment worker could find.
         """
         threads_before = torch.get_num_threads()
@@ -175,7 +175,7 @@ class Trainer:
                 self._train(pool)
             except (Exception, SystemExit) as error:
                 if not is_taken(error):
-                    with suppress(OSError):  # a full disk must not hide what happened
+                    with suppress(OSError):  # a full disk must not hide the original error
                         self._summary(error=first_line(error))
                 raise
             finally:
@@ -191,21 +191,21 @@ class Trainer:
 
     @property
     def updates(self) -> int:
-        """How often the policy was updated so far."""
+        """Updates of the policy so far."""
         return self.records.updates
 
     def request_stop(self, signum: int = signal.SIGINT) -> None:
-        """Makes `run` save and return soon, as the signals do."""
+        """Makes `run` save and return soon, like a signal."""
         self._stop.request(signum)
 
     # --- the loop ------------------------------------------------------------------------------
 
     def _train(self, pool) -> None:
         cfg, mode, records = self.cfg, MODES[self.cfg.mode], self.records
-        uses_copy = cfg.overlap or mode.turns != "in turn"
+        uses_copy = cfg.overlap or mode.interleaving != "alternating"
         actor = Actor(self.policy, self.algorithm.act, is_copy=uses_copy)
         collector_cfg = cfg.collector
-        if self._is_here:  # nothing there is to wait for, and results must not depend on a clock
+        if self._is_here:  # there is nothing to wait for, and results must not depend on a clock
             collector_cfg = replace(collector_cfg, num_inference_workers=1, min_batch=1)
         sync = RankSync(self.ranks, cfg, self._stop)
         collector = Collector(
@@ -223,10 +223,10 @@ class Trainer:
         ]  # fmt: skip
 
         def refresh() -> None:
-            """The policy that acts gets the weights that are learned by now."""
+            """Updates the acting policy to the current weights."""
             actor.refresh(self.updates, self.algorithm.num_applied)
 
-        after_step = refresh if self.cfg.turns == "free" else lambda: None
+        after_step = refresh if self.cfg.interleaving == "free" else lambda: None
         refresh()
         records.boundary = self._start(pool, collector, storages[0])
         saved_at = time.monotonic()
@@ -255,7 +255,7 @@ class Trainer:
                     "ver/policy_lag": float(lags.mean()), "ver/policy_lag_max": float(lags.max())
                 }  # fmt: skip
                 metrics |= sync.metrics()
-                records.tell(metrics, report, now - begin, learn_s)
+                records.log_update(metrics, report, now - begin, learn_s)
                 begin = now
                 records.boundary = self._snapshot(collector, storage)
                 is_due = time.monotonic() - saved_at >= cfg.checkpoint_interval_s
@@ -268,7 +268,7 @@ class Trainer:
                 if sync.agree_on_stop():
                     break
             self._check_folder()
-        except (Exception, SystemExit) as error:  # an environment in this process may want to leave
+        except (Exception, SystemExit) as error:  # an environment in this process may call sys.exit
             records.rescue(error)
             raise
         else:
@@ -276,7 +276,7 @@ class Trainer:
             if self.steps >= cfg.total_steps:
                 self._validate()
         finally:
-            self._stop.end()  # a collecting thread looks at it
+            self._stop.end()  # a collecting thread reads it
             rollouts.close()
             collector.close()
 
@@ -290,12 +290,12 @@ class Trainer:
                 lambda checkpoint, step: validation.measure(checkpoint, step, self._stop.is_set)
             )
 
-    def _rollouts(self, collector, storages, refresh, sync) -> turns.Rollouts:
-        if self.cfg.turns == "in turn":
-            return turns.in_turn(collector, storages[0], sync)
-        if self.cfg.turns == "overlapped":
-            return turns.overlapped(collector, storages, refresh, sync)
-        return turns.free_running(collector, storages)
+    def _rollouts(self, collector, storages, refresh, sync) -> interleaving.Rollouts:
+        if self.cfg.interleaving == "alternating":
+            return interleaving.alternating(collector, storages[0], sync)
+        if self.cfg.interleaving == "overlapped":
+            return interleaving.overlapped(collector, storages, refresh, sync)
+        return interleaving.free_running(collector, storages)
 
     def _learn(self, storage: RolloutStorage, after_step: Callable[[], None]) -> dict[str, float]:
         factor = SCHEDULES[self.cfg.schedule](self.steps / self.cfg.total_steps)
@@ -313,9 +313,9 @@ class Trainer:
         if self.cfg.num_threads:
             return self.cfg.num_threads
         if not any(len(spec.shape) == 3 for spec in self._layout.observation.values()):
-            return 1  # small layers are done before a second thread has woken up
-        # Collecting beside it has a thread of its own.
-        return max(1, self._cores - (self.cfg.turns != "in turn"))
+            return 1  # small layers finish before a second thread has woken up
+        # Overlapped collecting has its own thread.
+        return max(1, self._cores - (self.cfg.interleaving != "alternating"))
 
     @property
     def _cores(self) -> int:
@@ -324,7 +324,7 @@ class Trainer:
 
     @property
     def _is_here(self) -> bool:
-        """Whether the environments are in this process: results depend on no clock."""
+        """Whether the environments are in this process, so results do not depend on timing."""
         return self.cfg.serial or self.cfg.mode == "batched"
 
     # --- environments --------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class Trainer:
             self.steps // (cfg.num_envs * self.ranks.world_size),
         )  # fmt: skip
         worker_cfg = staggered_worker_cfg(worker_cfg, cfg.stagger, cfg.num_envs, cfg.num_steps)
-        # Staggered ones are apart again, as all begin new episodes where they cannot go on.
+        # All begin new episodes if they cannot be resumed, so staggered ones are spread again.
         is_fresh = self.records.resumed is None or cfg.start_mode == STAGGERED
         if cfg.mode == "batched":
             tracker = tracker_of(worker_cfg, cfg.stagger, cfg.num_envs, cfg.num_steps, is_fresh)
@@ -367,7 +367,7 @@ class Trainer:
             if not self.ranks.is_first:  # the checkpoint has the random states of rank 0
                 self._seed_rank(self.steps)
             return resumed
-        self._seed_rank()  # whatever else drew numbers since the policy was made
+        self._seed_rank()  # other draws since the policy was built
         return self._snapshot(collector, storage)
 
     def _seed_rank(self, *others: int) -> None:

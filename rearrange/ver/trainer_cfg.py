@@ -1,15 +1,15 @@
 """TrainerCfg: all settings of a training, and the modes.
 
-    mode     rollout                        turns
-    ver      S steps from whoever is quick  collect, then learn
+    mode     rollout                        interleaving
+    ver      S steps, more of quick ones    collect, then learn
     nover    T steps from each environment  collect, then learn
     ddppo    T steps each, all in step      collect, then learn
     htsrl    T steps each                   learn while the next rollout is collected
-    async    S steps from whoever is quick  collecting never waits; weights change under way
+    async    S steps, more of quick ones    collecting never waits; weights change meanwhile
     batched  T steps each, all in step      collect, then learn; one vector environment, no workers
 
-With start_mode=staggered who waits for a gate in batched is left out: S steps of the others.
-With workers nobody waits for one.
+With start_mode=staggered, mode batched leaves out environments that wait for a gate: S steps of the
+others. With workers none waits.
 
 VER paper (Wijmans et al., 2022), sections 2 and 5, appendix E. The defaults are its table A1.
 """
@@ -35,19 +35,19 @@ from rearrange.ver.workers.pool import PoolCfg
 class Mode(NamedTuple):
     is_variable: bool
     is_lockstep: bool
-    turns: str
+    interleaving: str
 
 
 MODES = {
-    "ver": Mode(True, False, "in turn"),
-    "nover": Mode(False, False, "in turn"),
-    "ddppo": Mode(False, True, "in turn"),
+    "ver": Mode(True, False, "alternating"),
+    "nover": Mode(False, False, "alternating"),
+    "ddppo": Mode(False, True, "alternating"),
     "htsrl": Mode(False, False, "overlapped"),
     "async": Mode(True, False, "free"),
-    "batched": Mode(True, True, "in turn"),
+    "batched": Mode(True, True, "alternating"),
 }
 
-ALONE_MODES = ("async", "batched")  # of one process: the others may have ranks
+ALONE_MODES = ("async", "batched")  # of one process: the other modes may have ranks
 MAX_ROLLOUT = 2**26  # steps; 8 GB for every 32 numbers of an observation
 
 
@@ -60,11 +60,11 @@ class TrainerCfg:
     total_steps: int = 1_000_000
     """Environment steps to learn from, of all ranks together."""
     num_envs: int = 16
-    """Environments (N); of several ranks each has so many."""
+    """Environments (N) of each rank."""
     num_steps: int = 128
     """Steps of a rollout for each environment, on average (T)."""
     seed: int = 0
-    """Of the weights, the actions, the minibatches and, with their indices, the environments."""
+    """Seed of weights, actions, minibatches and, with their indices, environments."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     num_threads: int = 0
@@ -74,53 +74,52 @@ class TrainerCfg:
     collector: CollectorCfg = field(default_factory=CollectorCfg)
     workers: PoolCfg = field(default_factory=PoolCfg)
     batched: BatchedCfg = field(default_factory=BatchedCfg)
-    """Of mode=batched."""
+    """Settings of mode=batched."""
     start_mode: str = "off"
     """How starts are spread over time: off, clock, advance or staggered, which ends episodes after
     start_horizon steps."""
     start_horizon: int = 0
-    """Steps over which they are spread; 0: num_steps. For staggered those of a whole episode."""
+    """Steps over which starts are spread; 0: num_steps. For staggered: a whole episode's steps."""
     stagger: StaggeredStartCfg = field(default_factory=StaggeredStartCfg)
-    """Of start_mode=staggered."""
+    """Settings of start_mode=staggered."""
     repeat_failed: float = 0.0
-    """Probability with which an environment is given an episode again that ended with success
-    false: more steps for what the policy cannot do yet. Success as measured in training then is
-    that of these episodes."""
+    """Probability that an episode without success is repeated: more steps on what the policy cannot
+    do yet. Success in training is then measured on these episodes."""
     ppo: PPOCfg = field(default_factory=PPOCfg)
     returns: ReturnsCfg = field(default_factory=ReturnsCfg)
     entropy: EntropyCfg = field(default_factory=EntropyCfg)
     sapg: SapgCfg = field(default_factory=SapgCfg)
     """Several policies on shared layers, in blocks of environments."""
     schedule: str = "cosine"
-    """Of the learning rate: cosine, linear or constant."""
+    """Learning-rate schedule: cosine, linear or constant."""
     max_importance_weight: float = 1.0
-    """Truncation of the weights against uneven sampling."""
+    """Truncation of the importance weights for uneven sampling."""
     async_correction: str = "clip"
-    """For data that lags behind in mode async: clip (PPO's ratio) or vtrace."""
+    """Correction for off-policy data in mode async: clip (PPO's ratio) or vtrace."""
     reward_scale: float = 1.0
-    """Rewards are multiplied with it before learning; reported returns are not."""
+    """Factor on rewards before learning; reported returns are unscaled."""
     normalize_rewards: bool = False
-    """Divide rewards by the running spread of the discounted return."""
+    """Divide rewards by the running standard deviation of the discounted return."""
     on_nonfinite: str = "stop"
     """stop or drop: what to do with numbers that are not finite, from environments or losses."""
     preemption: PreemptionCfg = field(default_factory=PreemptionCfg)
-    """Whether a rank stops collecting when the others have to wait for it."""
+    """When a rank stops collecting because the others wait for it."""
     ranks_timeout_s: float = 600.0
-    """So long other ranks are waited for (s); then the training ends."""
+    """Longest wait for other ranks (s); then the training ends."""
     checkpoint_interval_s: float = 300.0
-    """Between checkpoints (s); one more is written at the end."""
+    """Time between checkpoints (s); one more is written at the end."""
     keep_checkpoints: int = 3
-    """How many of the newest checkpoints stay. The best stays too: that with the highest
-    episode/success in the metrics, or, where there is none, episode/return."""
+    """Number of newest checkpoints to keep. The best is kept too: that with the highest
+    episode/success in the metrics or, where there is none, episode/return."""
     keep_milestones: int = 10
-    """So many more, spread evenly over total_steps, stay; 0: none."""
+    """Further checkpoints to keep, spread evenly over total_steps; 0: none."""
     resume: str = "no"
-    """no, or auto: go on from the newest valid checkpoint in run_dir, if there is one."""
+    """no, or auto: resume from the newest valid checkpoint in run_dir, if there is one."""
     logger: str = "tensorboard"
-    """Who shows metrics, settings and films while it trains: tensorboard, or wandb (pip install
-    wandb; WANDB_MODE=offline keeps it on this machine). metrics.jsonl has the numbers anyway."""
+    """Where metrics, settings and films are shown: tensorboard, or wandb (pip install wandb;
+    WANDB_MODE=offline keeps it on this machine). metrics.jsonl has the numbers in any case."""
     info_keys: list[str] = field(default_factory=lambda: ["success"])
-    """Numbers of an episode's last info to average, `a/b` for nested ones."""
+    """Keys of an episode's last info to average, `a/b` for nested ones."""
 
     def __post_init__(self) -> None:
         known = {
@@ -160,12 +159,12 @@ class TrainerCfg:
                 f"num_envs x num_steps ({self.num_envs} x {self.num_steps} = {steps}) must be "
                 f"divisible by ppo.num_minibatches ({parts})"
             )
-        if self.serial and (self.overlap or MODES[self.mode].turns != "in turn"):
+        if self.serial and (self.overlap or MODES[self.mode].interleaving != "alternating"):
             raise ValueError(
                 f"serial=true runs ver, nover and ddppo without overlap; got mode {self.mode}, "
                 f"overlap {str(self.overlap).lower()}"
             )
-        if self.overlap and MODES[self.mode].turns == "free":
+        if self.overlap and MODES[self.mode].interleaving == "free":
             raise ValueError("overlap=true means nothing in mode async, which always overlaps")
 
         check_logger(self.logger)
@@ -174,14 +173,14 @@ class TrainerCfg:
         _check_batched(self)
 
     @property
-    def turns(self) -> str:
-        """How collecting and learning alternate: in turn, overlapped or free."""
-        return "overlapped" if self.overlap else MODES[self.mode].turns
+    def interleaving(self) -> str:
+        """How collecting and learning interleave: alternating, overlapped or free."""
+        return "overlapped" if self.overlap else MODES[self.mode].interleaving
 
     @property
     def num_storages(self) -> int:
-        """Rollouts that are held at a time: filled, learned from, or waiting for either."""
-        return {"in turn": 1, "overlapped": 2, "free": 3}[self.turns]
+        """Rollouts in memory at a time: being filled, learned from, or waiting for either."""
+        return {"alternating": 1, "overlapped": 2, "free": 3}[self.interleaving]
 
     @property
     def steps_per_rollout(self) -> int:
@@ -190,7 +189,7 @@ class TrainerCfg:
 
 
 def _check_staggered(cfg: TrainerCfg) -> None:
-    """Raises ValueError for groups that do not fit the horizon, or are not asked for."""
+    """Raises ValueError for groups that do not fit the horizon or the start mode."""
     if cfg.start_mode != STAGGERED:
         if cfg.stagger != StaggeredStartCfg():
             raise ValueError(
@@ -208,7 +207,7 @@ def _check_staggered(cfg: TrainerCfg) -> None:
 
 
 def _check_batched(cfg: TrainerCfg) -> None:
-    """Raises ValueError for what does not go together with, or without, mode batched."""
+    """Raises ValueError for settings that do not fit the mode, batched or another."""
     if cfg.mode != "batched":
         if cfg.batched != BatchedCfg():
             raise ValueError(f"batched.NAME settings are for mode=batched, got mode={cfg.mode}")

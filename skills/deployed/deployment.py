@@ -8,17 +8,17 @@
     open_*         its own stop                                  as it is
     close_*        its own stop                                  none: the hold stays as it is
 
-Navigate, Pick and Place fail when what they see tells of no progress (`Progress`), but not by
-Habitat's rule (`looks=none`), which has time limits alone.
+Navigate, Pick and Place fail when their observations show no progress (`Progress`), except by
+Habitat's rule (`looks=none`), which has only time limits.
 
 The mask is that of the VER paper (appendix B), the rest Habitat-lab's (hab-spec 5.1); open and
 close end by the stop that their training asks for, not by Habitat's way out of a start zone. No
 stop output reaches the environment: only the chain calls stop.
 
 Everything here reads the robot's own sensors: joints, suction, hand, compass. None is privileged.
-So `pick` ends with the wrong object too, and `place` when the object was lost on the way. Policies
-see what they saw in training, one step late if that was so; guards and ends, which in training are
-the task's, read the sensors as they are now.
+So `pick` also ends with the wrong object, and `place` when the object was lost on the way. Policies
+get the observations of their training, one step late if those were; guards and ends, which belong
+to the task in training, read the current sensors.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MAX_STOP_DISTANCE = 2.0  # m, navigate may not stop further away (VER paper, app
 ARM_RESET_LIMIT = 50  # control steps, hab-spec 5.1
 ARM_RESET_DONE = 0.05  # rad, the largest difference of a joint, hab-spec 5.1
 COMPASS = "goal_to_agent_gps_compass"
-# What tells whether a skill stands still: by less than so much moved within STILL_STEPS.
+# A skill stands still if it moves by less than this within STILL_STEPS.
 STILL_STEPS, STILL_HAND = 60, 0.05  # control steps; m of each coordinate
 STILL_BASE = (0.08, 0.15)  # m and rad, of the compass
-# Control steps without coming nearer by so many m, after which Navigate has stalled. A way around
-# furniture may lead away from the goal, at 1 m/s for no longer than this. The hand's way around an
-# open door takes most of an episode: Pick and Place have their time limits instead.
+# Control steps without getting nearer by so many m, after which Navigate has stalled. A detour
+# around furniture leads away from the goal, at 1 m/s, for no longer than this. The hand's detour
+# around an open door takes most of an episode: Pick and Place have time limits instead.
 PATIENCE, NEARER = 180, 0.1
 STUCK = "stuck"
 
@@ -53,21 +53,21 @@ Observation = Mapping[str, np.ndarray]
 
 
 class Policy(Protocol):
-    """What `skills.learned.LearnedPolicy` is."""
+    """The interface of `LearnedPolicy`."""
 
     def reset(self, seed: int = 0, explore: bool = False) -> None: ...
     def act(self, observation: Observation) -> np.ndarray: ...
 
 
 class Frames(NamedTuple):
-    """Axes that the sensors' vectors are given in, as the robot's joints and compass tell."""
+    """Frames of the sensors' vectors, from the robot's joints and compass."""
 
     ee: np.ndarray  # [3, 3] columns: the end effector's axes, world
     yaw: float  # rad, of the base
 
 
 class Senses:
-    """What the robot senses at this step.
+    """The robot's observations at this step.
 
     `seen` is for the policies, delayed if they were trained so; `now` is not delayed.
     """
@@ -79,7 +79,7 @@ class Senses:
         self._frames: Frames | None = None
 
     def update(self, seen: Observation, now: Observation, frames: Frames, delay: int) -> None:
-        """A new control step. `frames` are those of now."""
+        """Starts a new control step. `frames` are the current ones."""
         last, self._frames = self._frames, frames
         self.seen, self.now = seen, now
         self.seen_frames = last if delay and last is not None else frames
@@ -122,7 +122,7 @@ PLACE = DeploymentRules(
 
 
 def rules_of(skill: str) -> DeploymentRules:
-    """Those of a skill. Raises UserError for one that does not exist."""
+    """The rules of a skill. Raises UserError for an unknown one."""
     return resolved(SKILLS[skill].deployment)
 
 
@@ -138,10 +138,10 @@ def run_policy(
     """A trained skill as a program, from a fresh memory to its end.
 
     Args:
-        view: turns what is seen into what the skill was trained with.
+        view: converts an observation into the one the skill was trained with.
         seed: of the sampled actions.
-        explore: sample actions in any case.
-        gives_up: fails when it gets no further; otherwise it never fails of its own.
+        explore: always sample actions.
+        gives_up: fail without progress; otherwise it never fails by itself.
     """
     policy.reset(seed, explore)
     rules = rules_of(skill)
@@ -162,7 +162,7 @@ def run_policy(
 
 
 class Progress:
-    """Whether what a skill sees still tells of something being done."""
+    """Detects from a skill's observations whether it makes progress."""
 
     def __init__(self, skill: str) -> None:
         rules = rules_of(skill)
@@ -172,7 +172,7 @@ class Progress:
         self._best, self._since = np.inf, 0
 
     def has_stalled(self, seen: Observation) -> bool:
-        """To be called once a control step."""
+        """Call once per control step."""
         if not self._watched:
             return False
         return self._stands_still(seen) or (self._is_driving and self._comes_no_nearer(seen))
@@ -193,10 +193,10 @@ class Progress:
 
 
 def reset_arm(body: Body, senses: Senses) -> Program:
-    """Arm to the posture that the episodes of all skills start from, all joints arriving together.
+    """Moves the arm to the start posture of all skills, all joints arriving together.
 
-    That is `ARM_START` (with a noise of 0.1 rad) and not the oracle's `ARM_REST`. The hold stays as
-    it is. Goes by the joint sensors and the robot's own motor targets; nothing is planned around.
+    That is `ARM_START` (with a noise of 0.1 rad), not the oracle's `ARM_REST`. The grip is
+    unchanged. Uses only the joint sensors and motor targets; obstacles are not considered.
     """
     body.phase = "arm to its start"
     for _ in range(ARM_RESET_LIMIT):

@@ -1,10 +1,10 @@
 """Trained policies in use: observations in, actions out.
 
-    TrainedPolicy   of any environment; its actions are what that environment's `step` takes
+    TrainedPolicy   of any environment; its actions are arguments of that environment's `step`
     LearnedPolicy   a skill of the home within a chain; its actions are of the full action space
 
-The memory and the previous action live here. What the policy gets as its previous action is what it
-chose itself, before any clipping or masking, as in training.
+The memory and the previous action are kept here. The policy's previous action is the one that it
+chose, before any clipping or masking, as in training.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import write_observation
 
 HOME_OPTIONS = {"split": "val", "seed": 0}
-"""What `make_env` makes an environment of the home with, unless told otherwise."""
+"""Default options of `make_env` for environments of the home."""
 BENCHMARK_RULES = {"success_scale": 1.0, "starts": "task", "homes": "hab"}
-"""Where the benchmark's episodes take place, where they begin and what their success asks for,
-however a training varied that."""
+"""Homes, starts and success criterion of the benchmark's episodes, whatever a training varied."""
 
 
 def load_skill(
@@ -58,8 +57,8 @@ class TrainedPolicy:
 
     Attributes:
         env_id, env_kwargs: the environment that it was trained in.
-        observation: names of what it looks at.
-        origin: where it comes from: steps, mode, seed and so on.
+        observation: names of the observations it uses.
+        origin: how it was trained: steps, mode, seed and so on.
     """
 
     def __init__(self, skill: SkillFile, is_sampling: bool = False) -> None:
@@ -73,10 +72,10 @@ class TrainedPolicy:
         self.reset()
 
     def make_env(self, **options: Any) -> gymnasium.Env:
-        """An environment as it was trained in, with `options` changed or added.
+        """An environment like the one of its training, with `options` changed or added.
 
-        Of the home: of split "val" and seed 0, in the benchmark's homes, from its starts and by its
-        rules of success, unless `options` say otherwise. Raises UserError for options that the
+        Those of the home have split "val", seed 0, and the benchmark's homes, starts and success
+        criterion unless `options` say otherwise. Raises UserError for options that the
         environment does not take.
         """
         is_home = find_id(self.env_id) in TASK_OF_ID
@@ -87,11 +86,11 @@ class TrainedPolicy:
         return make_gym(0, self.env_id, 1, kwargs)
 
     def reset(self, seed: int = 0, explore: bool = False) -> None:
-        """Forgets what was seen; to be called before each episode.
+        """Clears the memory; call before each episode.
 
         Args:
             seed: of the sampled actions.
-            explore: samples until the next reset, even if it does not do so otherwise.
+            explore: sample until the next reset in any case.
         """
         self._samples = self._is_sampling or explore
         self._state = torch.zeros(1, self._policy.state_size)
@@ -101,11 +100,11 @@ class TrainedPolicy:
         self._num_steps = 0
 
     def act(self, observation: Any) -> Any:
-        """The next action, as the environment's `step` takes it.
+        """The next action, for the environment's `step`.
 
         Args:
-            observation: as the environment gives it, or a mapping with at least what it looks at.
-                Pictures may have a whole number of times as many pixels a side.
+            observation: the environment's, or a mapping with at least the observations it uses.
+                Pictures may be larger by an integer factor.
         """
         return self._action.to_env(self._choose(self._arrays(observation)))
 
@@ -115,7 +114,7 @@ class TrainedPolicy:
                 name: fit_picture(observation[name], spec.shape)
                 for name, spec in self._specs.items()
             }
-        if self._space is None:  # numbers that are choices, and the like
+        if self._space is None:  # discrete choices and the like
             self._space = read_spaces(self.env_id, self.env_kwargs)[0]
         arrays = {
             name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in self._specs.items()
@@ -129,7 +128,7 @@ class TrainedPolicy:
             name: torch.from_numpy(np.ascontiguousarray(array))[None]
             for name, array in arrays.items()
         }
-        if self._samples:  # the same in an episode whatever else this process has run
+        if self._samples:  # an episode does not depend on what else this process has run
             torch.manual_seed(self._seed * 100_003 + self._num_steps)
         with torch.inference_mode():
             step = self._policy.act(
@@ -142,7 +141,7 @@ class TrainedPolicy:
 
 
 class LearnedPolicy(TrainedPolicy):
-    """One trained skill of the home. Raises UserError for a file of something else."""
+    """One trained skill of the home. Raises UserError for any other file."""
 
     def __init__(self, skill: SkillFile, is_sampling: bool = False) -> None:
         if skill.env_id not in TASK_OF_ID:
@@ -159,7 +158,7 @@ class LearnedPolicy(TrainedPolicy):
         """The next action, [11] float32 in [-1, 1]; slots that the skill lacks are 0.
 
         Args:
-            observation: at least what the skill was trained with.
+            observation: at least those of its training.
         """
         action = np.zeros(ACTION_SIZE, np.float32)
         action[self._slots] = super().act({name: observation[name] for name in self.observation})
@@ -167,10 +166,10 @@ class LearnedPolicy(TrainedPolicy):
 
 
 def fit_picture(value: Any, shape: tuple[int, ...]) -> Any:
-    """A picture with fewer pixels: the mean of each block, as Habitat makes pictures smaller.
+    """A picture with fewer pixels: the mean of each block, like Habitat's resizing.
 
     Args:
-        value: [k * H, k * W, C] float, for a whole k; anything else is given back as it is.
+        value: [k * H, k * W, C] float, for an integer k; anything else is returned unchanged.
         shape: (H, W, C).
     """
     picture = np.asarray(value)

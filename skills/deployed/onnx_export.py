@@ -5,8 +5,8 @@
     outputs   action [B, ...] as the environment's `step` takes it, next_previous_action [B, A] and
               next_state [B, K], which are the next step's inputs
 
-It acts as `TrainedPolicy` does without sampling: the most likely action, no noise. At an episode's
-first step `is_first` is true, and what stands in `previous_action` and `state` has no effect. K is
+It acts like `TrainedPolicy` without sampling: the most likely action, no noise. At an episode's
+first step `is_first` is true, and `previous_action` and `state` have no effect. K is
 0 without memory; the model then has neither `state` nor `next_state`. The model's metadata holds
 the same JSON text as a skill's file, under the key `rearrange`.
 
@@ -35,11 +35,11 @@ from rearrange.ver.workers.spaces import ActionSpec
 OPSET = 18
 PREVIOUS_ACTION, IS_FIRST, STATE = "previous_action", "is_first", "state"
 ACTION, NEXT_PREVIOUS_ACTION, NEXT_STATE = "action", "next_previous_action", "next_state"
-_MOST_AT_ONCE = 256  # environments; beyond that the network takes pictures in parts
+_MOST_AT_ONCE = 256  # environments; for more, the network processes pictures in parts
 
 
 def onnx_bytes(skill: SkillFile) -> bytes:
-    """The model's file. Raises UserError if what writes it is not installed."""
+    """The model's file. Raises UserError if the exporter is not installed."""
     try:
         import onnx
         import onnxscript  # noqa: F401, torch's exporter needs it
@@ -66,7 +66,7 @@ def onnx_bytes(skill: SkillFile) -> bytes:
 
 
 class _Acting(nn.Module):
-    """The policy's most likely action, without what only training asks for."""
+    """The policy's most likely action, without the parts only training needs."""
 
     low: Tensor
     span: Tensor
@@ -111,7 +111,7 @@ class _Acting(nn.Module):
 
 def _examples(skill: SkillFile, state_size: int) -> tuple[tuple[Tensor, ...], list[str]]:
     """Inputs of two environments, and their names."""
-    size = 2  # of one environment the exporter would make a model for one alone
+    size = 2  # with one environment the exporter would fix the batch size
     inputs = {
         name: torch.from_numpy(np.zeros((size, *spec.shape), spec.dtype))
         for name, spec in skill.observation.items()
@@ -127,7 +127,7 @@ def _examples(skill: SkillFile, state_size: int) -> tuple[tuple[Tensor, ...], li
 
 @contextmanager
 def _in_silence() -> Iterator[None]:
-    """The exporter tells much that concerns only its own developers."""
+    """Silences the exporter's internal messages."""
     before: Any = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

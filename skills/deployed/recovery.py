@@ -1,13 +1,13 @@
 """Recovery after a learned skill: backing away, by the robot's own sensors alone.
 
-    back_out      straight back, the arm first as it is, then to its start
-    step_aside    back_out  ->  turn to where the laser sees most room  ->  drive there
+    back_out      straight back, first with the arm still, then moving it to its start
+    step_aside    back_out  ->  turn to where the laser sees the most room  ->  drive there
 
-The hand of the posture that skills start from is as high as the counter, and inside the fridge it
-has things beside it: an arm that moves there, or a base that turns there, sweeps them away. So
+In the start posture of skills the hand is as high as the counter, and inside the fridge it is
+beside objects: an arm that moves there, or a base that turns there, sweeps them away. So
 `back_out` comes first after every Pick and Place, `step_aside` after a failure.
-A policy that takes its most likely actions fails in the same state in the same way again, so a new
-attempt has to begin somewhere else. Mobile robots call this a recovery behaviour (the `move_base`
+A policy that takes its most likely actions fails again in the same way from the same state, so a
+new attempt must start elsewhere. Mobile robots call this a recovery behaviour (the `move_base`
 of ROS clears, backs up and turns). Nothing here is privileged: the way back is not seen and goes by
 the wheels alone.
 """
@@ -26,17 +26,17 @@ from rearrange.skills.skill import Program
 from rearrange.tasks.ranges import BASE_SCAN, distance_of, scan_angles
 
 BACK_STEPS, BACK_SPEED = 30, -0.5  # 0.5 m
-HOLD_STEPS = 18  # of them the arm stays as it is for 0.3 m
+HOLD_STEPS = 18  # the arm stays still for 0.3 m of them
 TURN_SPEED = 0.5  # shares of the full speeds
 DRIVE_SPEED, DRIVE_STEPS = 0.6, 45  # 0.9 m
 ROOM = 0.75  # m ahead of the scanner below which the robot does not drive on
-SEEN_ROOM = 2.5  # m, more room than that is not better
-HALF_WIDTH = math.radians(25.0)  # of the gap that is looked for
-CHANCE = 0.5  # m, spread that is added, so that the next attempt goes another way
+SEEN_ROOM = 2.5  # m, more room is no better
+HALF_WIDTH = math.radians(25.0)  # width of the gap
+CHANCE = 0.5  # m, random spread, so that the next attempt differs
 
 
 def back_out(body: Body) -> Program:
-    """Straight back from what the hand is at; the hold stays as it is."""
+    """Straight back from what the hand is at; the grip is unchanged."""
     body.phase = "backing out"
     held = body.sim.arm_target.copy()
     for step in range(BACK_STEPS):
@@ -47,10 +47,10 @@ def back_out(body: Body) -> Program:
 
 
 def step_aside(body: Body, senses: Senses, seed: int) -> Program:
-    """Leaves the place of a failure; the hold stays as it is.
+    """Leaves the place of a failure; the grip is unchanged.
 
     Args:
-        seed: of the direction that is taken among those with room.
+        seed: for choosing among the directions with room.
     """
     rng = np.random.default_rng(seed)
     yield from back_out(body)
@@ -69,7 +69,7 @@ def step_aside(body: Body, senses: Senses, seed: int) -> Program:
 
 
 def freest(scan: np.ndarray, rng: np.random.Generator) -> float:
-    """A direction (rad, to the left) with much room, chosen with some chance, from `base_scan`."""
+    """A direction (rad, to the left) with much room in `base_scan`, chosen at random."""
     angles, lengths = scan_angles(), np.minimum(distance_of(scan), SEEN_ROOM)
     near = np.abs(angles[:, None] - angles[None]) < HALF_WIDTH
     room = np.where(near, lengths[None], np.inf).min(axis=1)
@@ -77,5 +77,5 @@ def freest(scan: np.ndarray, rng: np.random.Generator) -> float:
 
 
 def room_ahead(scan: np.ndarray) -> float:
-    """The nearest thing (m) that `base_scan` sees ahead."""
+    """Distance (m) to the nearest obstacle ahead in `base_scan`."""
     return float(distance_of(scan)[np.abs(scan_angles()) < HALF_WIDTH].min())

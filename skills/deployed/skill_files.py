@@ -3,9 +3,9 @@
     training run  -- skill_of_run, write_skill -->  pick.safetensors  -- read_skill -->  SkillFile
 
 Weights are stored in half precision. The header's metadata holds one JSON text (the environment and
-its settings, the spaces, the network's sizes, where the weights come from) and a SHA-256 over that
-text and the weights. Files of format 1 have a checksum of the weights alone: what they say is
-checked as strictly, but a changed digit that makes another sensible value is not found.
+its settings, the spaces, the network's sizes, the origin of the weights) and a SHA-256 over that
+text and the weights. Files of format 1 have a checksum of the weights alone: their text is checked
+as strictly, but a changed digit that gives another valid value goes unnoticed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rearrange.ver.run.checkpoint import (
 FORMAT, OLD_FORMAT = "rearrange skill 2", "rearrange skill 1"
 SUFFIX = ".safetensors"
 MAX_BYTES = 256 * 2**20  # the paper's network has 30 MB
-MAX_HEADER = 2**20  # bytes; ours have some kilobytes
+MAX_HEADER = 2**20  # bytes; ours have a few kilobytes
 
 
 @dataclass
@@ -51,9 +51,9 @@ class SkillFile(SkillHeader):
     """A trained skill.
 
     Attributes:
-        env_kwargs: what its environment was made with, `camera_size` among it.
-        origin: where it comes from: steps, mode, seed and so on.
-        source: what it was read from, for messages.
+        env_kwargs: options of its environment, including `camera_size`.
+        origin: how it was trained: steps, mode, seed and so on.
+        source: the file it was read from, for messages.
     """
 
     weights: dict[str, Tensor]
@@ -72,7 +72,7 @@ def find_skill(path: Path) -> SkillFile:
     """A skill from its file, the newest checkpoint of a training run's folder, or one by its
     manifest, RUN/checkpoints/000000524288.json.
 
-    Raises UserError if there is none, or it is damaged or none of the home.
+    Raises UserError if there is none, or it is damaged or not for the home.
     """
     skill = skill_of_run(path) if is_of_run(path) else read_skill(path)
     skill.source = str(path)
@@ -80,8 +80,8 @@ def find_skill(path: Path) -> SkillFile:
 
 
 def find_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
-    """The environment's id and the weights of what `find_skill` finds, of whichever environment it
-    is. Nothing is made and nothing imported.
+    """Environment id and weights of the file that `find_skill` finds, for any environment.
+    Nothing is created or imported.
 
     Raises UserError if there is none or it is damaged.
     """
@@ -95,7 +95,7 @@ def find_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
 
 
 def is_of_run(path: Path) -> bool:
-    """Whether a path is that of a run's folder or of one of its checkpoints."""
+    """Whether a path is a run's folder or one of its checkpoints."""
     return path.is_dir() or MANIFEST_NAME.fullmatch(path.name) is not None
 
 
@@ -113,7 +113,7 @@ def skill_of_run(run_dir: Path) -> SkillFile:
 
 
 def _checkpoint_of(run_dir: Path) -> tuple[Checkpoint, Node]:
-    """The checkpoint named, or a run's newest valid one, and what it says of whom it is of."""
+    """The given checkpoint, or a run's newest valid one, and its identity."""
     if MANIFEST_NAME.fullmatch(run_dir.name) and not run_dir.is_dir():
         checkpoint = load_checkpoint(run_dir)
     else:
@@ -125,12 +125,12 @@ def _checkpoint_of(run_dir: Path) -> tuple[Checkpoint, Node]:
 
 
 def write_skill(skill: SkillFile, path: Path) -> None:
-    """Writes a skill whole or not at all; weights in half precision."""
+    """Writes a skill atomically; weights in half precision."""
     write_whole_file(path, skill_bytes(skill))
 
 
 def skill_bytes(skill: SkillFile) -> bytes:
-    """What a skill's file holds. Raises UserError for weights that half precision cannot hold."""
+    """The content of a skill file. Raises UserError for weights beyond half precision."""
     from safetensors.torch import save
 
     weights = {
@@ -144,7 +144,7 @@ def skill_bytes(skill: SkillFile) -> bytes:
 
 
 def read_skill(path: Path) -> SkillFile:
-    """The counterpart of `write_skill`. Raises UserError for a file that is not whole."""
+    """The counterpart of `write_skill`. Raises UserError for a damaged file."""
     if not path.exists():
         raise UserError(f"there is no skill file {path}")
     where = f"{path} is not a skill file: "

@@ -2,8 +2,8 @@
 
     {"env": "rearrange/Pick-v0", "env_kwargs": {...}, "policy": {...}, ...}  -->  SkillHeader
 
-The spaces are not taken on trust: those of the environment, made with checked options, are what a
-skill must have been trained with. No name in a file imports anything.
+The spaces in a file are not trusted: they must equal those of the environment, made with the
+checked options. No name in a file imports anything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rearrange.errors import UserError
 from rearrange.skills.network.pictures.encoder import EncoderCfg
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
-from rearrange.system.checked_json import Node, quoted
+from rearrange.system.checked_json import Node, quoted, with_current_names
 from rearrange.tasks.gym_factory import read_spaces, registered_id
 from rearrange.tasks.recorded_options import recorded_options, to_record
 from rearrange.tasks.rules.names import TASK_OF_ID
@@ -31,9 +31,9 @@ from rearrange.ver.workers.spaces import (
     observation_spec,
 )
 
-OWN_CHOICES = ("name", "precision", "compile")  # how a policy is computed is the reader's choice
+OWN_CHOICES = ("name", "precision", "compile")  # how a policy is computed is up to the reader
 MOST_STEPS = 2**53
-LARGEST_OPTION = 1e6  # of an environment that says no bounds itself
+LARGEST_OPTION = 1e6  # for environments without bounds of their own
 _WORD = re.compile(r"[\w-]{1,64}", re.ASCII)
 WEIGHT_TYPES = (torch.float16, torch.float32, torch.float64, torch.int64, torch.bool)
 
@@ -83,9 +83,9 @@ def header_json(header: SkillHeader) -> dict[str, Any]:
 
 
 def check_spaces(node: Node, header: SkillHeader) -> None:
-    """Shows that the spaces written down are those of the environment, and takes their order.
+    """Checks that the file's spaces are those of the environment, and adopts their order.
 
-    The policy takes its inputs in the order in which it saw them when it was trained.
+    The policy needs its inputs in the order of its training.
     """
     known = {name: [list(s.shape), s.dtype.name] for name, s in header.observation.items()}
     observation: dict[str, ArraySpec] = {}
@@ -104,21 +104,22 @@ def check_spaces(node: Node, header: SkillHeader) -> None:
 
 
 def read_policy_cfg(node: Node) -> PolicyCfg:
-    """The network's sizes, each of its type and in its range."""
-    values = _of_fields(PolicyCfg, node, OWN_CHOICES)
+    """The network's settings, checked for type and range."""
+    current = Node(with_current_names(node.value, "policy."), node.where, node.path)
+    values = _of_fields(PolicyCfg, current, OWN_CHOICES)
     values["encoder"] = _made(EncoderCfg, _of_fields(EncoderCfg, node["encoder"]), node)
     return _made(PolicyCfg, values, node)
 
 
 def check_weights(weights: dict[str, Tensor], header: SkillHeader, where: str) -> None:
-    """Shows that the weights are those of the header's network, and finite.
+    """Checks that the weights fit the header's network and are finite.
 
-    The network is first made without memory of its own: a file could ask for any size.
+    The network is first built without allocating memory: a file could ask for any size.
     """
     try:
         with torch.device("meta"):
             draft = build_policy(header.observation, header.action, header.policy_cfg)
-    except (ValueError, RuntimeError) as error:  # sizes that do not go together
+    except (ValueError, RuntimeError) as error:  # incompatible sizes
         raise UserError(f"{where}policy: {error}") from error
     shapes = {name: tuple(tensor.shape) for name, tensor in draft.state_dict().items()}
     for name in [*shapes, *weights]:
@@ -132,7 +133,7 @@ def check_weights(weights: dict[str, Tensor], header: SkillHeader, where: str) -
 
 
 def check_numbers(weights: dict[str, Tensor], where: str) -> None:
-    """Raises UserError for weights of another type than ours, or with one that is not finite."""
+    """Raises UserError for weights of an unsupported type or with non-finite numbers."""
     for name, tensor in weights.items():
         if tensor.dtype not in WEIGHT_TYPES:
             raise UserError(f"{where}weights {quoted(name)} are of type {tensor.dtype}")
@@ -141,7 +142,7 @@ def check_numbers(weights: dict[str, Tensor], where: str) -> None:
 
 
 def _of_fields(cls: type, node: Node, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The members of an object that are fields of a dataclass, each of its field's type."""
+    """The values of a dataclass's fields, checked for their types."""
     kinds = get_type_hints(cls)
     values = {}
     for name, value in node.items():
@@ -153,14 +154,14 @@ def _of_fields(cls: type, node: Node, left_out: tuple[str, ...] = ()) -> dict[st
     for field in fields(cls):
         is_needed = field.default is MISSING and field.default_factory is MISSING
         if is_needed and field.name not in values:
-            node[field.name]  # says that it is missing
+            node[field.name]  # raises: it is missing
     return values
 
 
 def _plain(node: Node) -> Any:
-    """An option of somebody else's environment: a number of usual size or a short word.
+    """An option of a third-party environment: a moderate number or a short word.
 
-    No path is among them, and nothing that could be a module's name.
+    No paths, and nothing that could be a module's name.
     """
     value = node.value
     if isinstance(value, str):

@@ -13,7 +13,7 @@ from rearrange.errors import UserError
 
 FOLDER = Path(__file__).with_name("trained")
 FIXED_BASE = "_fixed_base"
-"""Ends the name of a skill that was trained with action_space=stationary."""
+"""Suffix of skills trained with action_space=stationary."""
 SUFFIX = ".safetensors"
 
 
@@ -32,7 +32,7 @@ def find_skill_path(name: str, folder: str | Path | None = None) -> Path | None:
 
 
 def skill_path(name: str, folder: str | Path | None = None) -> Path:
-    """As `find_skill_path`. Raises UserError, saying how to get it, for a skill that is missing."""
+    """As `find_skill_path`. Raises UserError for a missing skill, saying how to get it."""
     path = find_skill_path(name, folder)
     if path is not None:
         return path

@@ -1,11 +1,11 @@
 """Vectors from hand to objects, rotated from the hand frame into the base frame.
 
     v_base = R(joint) v_hand,   R = Rz(q1) Ry(q2) Rx(q3) Ry(q4) Rx(q5) Ry(q6) Rx(q7)
-    features: v_base [3], and 10 v_base within +-1 [3], which tells centimetres near the thing
+    features: v_base [3], and 10 v_base clipped to +-1 [3], which resolves centimetres nearby
 
-HAB's sensors give where things are in the hand's frame, which turns with every joint. How much
-higher the hand is than an object, to a centimetre, is then a product of seven rotations, which a
-small network does not learn. Fetch's torso stands upright, so the base's axes are level.
+HAB's sensors give positions in the hand's frame, which turns with every joint. The height of the
+hand above an object, to a centimetre, then takes a product of seven rotations, which a small
+network does not learn. Fetch's torso is upright, so the base's axes are level.
 
 B: batch.
 """
@@ -24,14 +24,14 @@ BASE_FRAME_SIZE = 6
 
 
 def hand_frame_vectors(shapes: dict[str, tuple[int, ...]]) -> list[str]:
-    """The observations that can be rotated: vectors in the hand's frame, beside joint angles."""
+    """Observations that can be rotated: vectors in the hand's frame, if joint angles are known."""
     if shapes.get(JOINT) != (len(fetch.ARM_AXES),):
         return []
     return [name for name in IN_HAND if shapes.get(name) == (3,)]
 
 
 def in_base_frame(observation: dict[str, Tensor], names: list[str]) -> Tensor:
-    """The features of some observations [B, 3], one after another: [B, 6 len(names)]."""
+    """Features of these observations [B, 3], concatenated: [B, 6 len(names)]."""
     joint = observation[JOINT].float()
     cos, sin = joint.cos(), joint.sin()
     features = []

@@ -1,12 +1,12 @@
 """The policy's action distributions, and the layers that parametrise them.
 
-    box:       independent Gaussians, mean in [-1, 1] through tanh, log-std a parameter of its own;
-               switches among them, of which the sign counts, are yes or no
+    box:       independent Gaussians, mean in [-1, 1] by tanh, log-std a separate parameter;
+               switches, dimensions of which only the sign matters, are binary
     discrete:  one categorical distribution per action dimension
 
 `sample`, `mode`, `log_prob`, `entropy` are the same for both; actions are [B, A], the other two
-[B]. A Gaussian's samples are not clipped: their density is that of what was sampled, and clipping
-to the limits is the environment's side of the matter.
+[B]. A Gaussian's samples are not clipped, so that their density is exact; the environment clips
+them to the limits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rearrange.ver.workers.spaces import ActionSpec
 MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0  # M3 (Gu et al. 2023), released configuration
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 SHARPNESS = 16.0  # a mean of 0.5 leaves the other side 3 in 10,000
-ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are all near the middle
+ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are near the middle
 
 
 class DiagonalGaussian:
@@ -54,12 +54,12 @@ class DiagonalGaussian:
 
 
 class SwitchedGaussian(DiagonalGaussian):
-    """The same, but for switches, dimensions of which the environment takes the sign alone.
+    """Gaussians and switches: dimensions of which the environment uses only the sign.
 
-    They are +1 or -1, +1 with the probability sigmoid(SHARPNESS mean). A Gaussian that never
-    crosses 0 drifts there by the noise of its gradient, which no reward holds back; the gradient
-    of a switch that is sure is 0. The policy sees its previous action: the most likely one too is
-    +1 or -1, or it would act on inputs that it never had in training.
+    They are +1 with probability sigmoid(SHARPNESS mean), else -1. The mean of a Gaussian that never
+    crosses 0 would drift with gradient noise, as no reward depends on it; the gradient of a
+    saturated switch is 0. The policy sees its previous action, so the most likely action is +1 or
+    -1 too: other values would be inputs that it never had in training.
     """
 
     def __init__(self, mean: Tensor, log_std: Tensor, switches: Tensor) -> None:
@@ -86,7 +86,7 @@ class SwitchedGaussian(DiagonalGaussian):
         return self.others.entropy() + self._surprise(self.logits.sigmoid())
 
     def _surprise(self, share_on: Tensor) -> Tensor:
-        """-log of the probability, expected where switches are on so often, summed: [B]."""
+        """Entropy, switches by their probability, summed over the dimensions: [B]."""
         loss = nn.functional.binary_cross_entropy_with_logits
         return loss(self.logits, share_on, reduction="none").sum(-1)
 
@@ -108,13 +108,13 @@ class Categoricals:
         return torch.stack([p.argmax(-1) for p in self.log_probs], dim=-1)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Of the actions [B, A] together: [B]."""
+        """Log-probability of actions [B, A], summed over the dimensions: [B]."""
         columns = action.long().unsqueeze(-1).unbind(-2)
         parts = [p.gather(-1, a) for p, a in zip(self.log_probs, columns, strict=True)]
         return torch.cat(parts, dim=-1).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Of all dimensions together: [B]."""
+        """Entropy, summed over the dimensions: [B]."""
         total = torch.zeros_like(self.log_probs[0][:, 0])
         for p in self.log_probs:
             total = total + (p.exp() * p).sum(-1)
@@ -127,9 +127,8 @@ Distribution = DiagonalGaussian | Categoricals
 class GaussianHead(nn.Module):
     """Features [B, H] -> DiagonalGaussian over the box `spec`.
 
-    `initial_means`, one for each dimension, are where the means begin; empty: at 0. Of the
-    dimensions `switches` the sign alone counts. Of several policies on the same layers each has a
-    log-std of its own.
+    `initial_means`, one per dimension, are the means at the start; empty: 0. Only the sign of the
+    dimensions `switches` matters. Several policies on the same layers have a log-std each.
     """
 
     bounded: Tensor  # [A] bool
@@ -172,7 +171,7 @@ class GaussianHead(nn.Module):
                 self.linear.bias.copy_(torch.where(bounded, means.atanh(), means))
 
     def project(self) -> None:
-        """Bring the log-std back into its range, so that clamping never hides its gradient."""
+        """Clamp the log-std parameter to its range, so that clamping never hides its gradient."""
         with torch.no_grad():
             self.log_std.clamp_(MIN_LOG_STD, MAX_LOG_STD)
 
@@ -196,7 +195,7 @@ class CategoricalHead(nn.Module):
         self.linear = _actor_layer(features, sum(self.num_choices))
 
     def project(self) -> None:
-        """Nothing to bring back."""
+        """Does nothing."""
 
     def forward(self, features: Tensor, block: Tensor | None = None) -> Categoricals:
         return Categoricals(self.linear(features), self.num_choices)
@@ -210,7 +209,7 @@ def action_head(
     switches: Sequence[int] = (),
     num_blocks: int = 1,
 ) -> GaussianHead | CategoricalHead:
-    """The layer that fits the kind of action; all but the first two are for Gaussians."""
+    """The layer for the kind of action; all arguments but the first two are for Gaussians."""
     if spec.kind == "box":
         return GaussianHead(features, spec, initial_log_std, initial_means, switches, num_blocks)
     if switches:

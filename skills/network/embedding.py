@@ -1,8 +1,8 @@
 """Embeds the inputs of one step, of any kind, into one vector.
 
 Every three-dimensional observation is a picture, every other one a vector; long vectors beside
-short ones are scans. Of several policies on the same layers (`rearrange.ver.sapg`) each adds a
-learned vector of its own; the observation `sapg_block` says which, without it the leader's.
+short ones are scans. Each of several policies on shared layers (`rearrange.ver.sapg`) adds its own
+learned vector; the observation `sapg_block` selects it, the default is the leader's.
 
 B: steps   M: policies
 """
@@ -29,7 +29,7 @@ SCAN_WIDTH = 2  # width of the scans' first layer, in embedding sizes
 
 
 class Embedding(nn.Module):
-    """The inputs of one step, whatever they are, as one vector [B, `size`]."""
+    """The inputs of one step, of any kind, as one vector [B, `size`]."""
 
     def __init__(
         self, observation_spec: ObservationSpec, action_spec: ActionSpec, cfg: PolicyCfg
@@ -46,7 +46,7 @@ class Embedding(nn.Module):
         if not cfg.scan_size or len(self.scans) == len(self.vectors):
             self.scans = []
         self.vectors = [name for name in self.vectors if name not in self.scans]
-        self.in_hand_frame = hand_frame_vectors(shapes) if cfg.has_levelled else []
+        self.in_hand_frame = hand_frame_vectors(shapes) if cfg.base_frame_vectors else []
         if not shapes:
             raise ValueError("the observation must have at least one entry, got none")
         self.num_choices = tuple(action_spec.num_choices) if action_spec.kind != "box" else ()
@@ -72,7 +72,7 @@ class Embedding(nn.Module):
             first = layer(length, SCAN_WIDTH * cfg.scan_size, cfg.activation)
             last = layer(SCAN_WIDTH * cfg.scan_size, cfg.scan_size, cfg.activation)
             self.scan_layer = nn.Sequential(first, last)
-            with torch.no_grad():  # as of pictures: small until it has learned to see
+            with torch.no_grad():  # small at first, like the pictures' features
                 for weight in last[0].parameters():
                     if weight.ndim == 2:
                         weight.mul_(cfg.encoder.output_gain)
@@ -90,17 +90,17 @@ class Embedding(nn.Module):
             length = sum(self.num_choices) or action_spec.size
             self.prev_action_layer = layer(length, cfg.prev_action_size, cfg.activation)
             self.size += cfg.prev_action_size
-        self.block_vectors = None  # [M, block_size], of length 1 or so, as one-hot inputs are
+        self.block_vectors = None  # [M, block_size], of norm 1 or so, like one-hot inputs
         if cfg.num_blocks > 1:
             drawn = torch.randn(cfg.num_blocks, cfg.block_size)
             self.block_vectors = nn.Parameter(drawn / math.sqrt(cfg.block_size))
             self.size += cfg.block_size
 
     def block_of(self, observation: dict[str, Tensor], rows: Tensor) -> Tensor | None:
-        """Which of the policies each of B steps is of, [B] int64; None where there is one alone.
+        """The policy of each of B steps, [B] int64; None if there is only one.
 
         Args:
-            rows: [B, ...]. Not their number: `len` would fix the batch of an exported model.
+            rows: [B, ...]; only the first dimension matters. `len` would fix an exported model's.
         """
         if self.block_vectors is None:
             return None
@@ -124,7 +124,7 @@ class Embedding(nn.Module):
         if self.prev_action_layer is not None:
             if self.num_choices:
                 prev_action = self._one_hot(prev_action)
-            # where, not times: what stands there before an episode's first step may be anything
+            # where, not a product: the value before an episode's first step is undefined
             prev_action = torch.where(is_first.unsqueeze(-1), 0.0, prev_action)
             parts.append(self.prev_action_layer(prev_action))
         block = self.block_of(observation, is_first)
@@ -133,21 +133,21 @@ class Embedding(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def joined(self, observation: dict[str, Tensor]) -> Tensor:
-        """All vectors but scans concatenated, some also in the base frame, [B, length] float32."""
+        """All vectors but scans, concatenated, some also in the base frame, [B, length] float32."""
         joined = _joined(observation, self.vectors)
         if not self.in_hand_frame:
             return joined
         return torch.cat([joined, in_base_frame(observation, self.in_hand_frame)], dim=-1)
 
     def _scanned(self, observation: dict[str, Tensor]) -> Tensor:
-        """All scans one after another, and the pictures' cells, [B, length] float32."""
+        """All scans and the pictures' cells, concatenated, [B, length] float32."""
         parts = [_joined(observation, self.scans)] if self.scans else []
         if self.num_cells:
             parts += [nearest_cells(observation[name], self.num_cells) for name in self.pictures]
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def _stacked(self, observation: dict[str, Tensor]) -> Tensor:
-        """The pictures as channels of one, [B, H, W, C], of the size the encoder wants."""
+        """All pictures as channels of one, [B, H, W, C], of the encoder's size."""
         if len(self.pictures) == 1 or self.encoder is None:
             return observation[self.pictures[0]]
         sized = [self.encoder.sized(observation[name]) for name in self.pictures]

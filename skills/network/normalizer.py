@@ -4,8 +4,8 @@ Batches are merged by Chan, Golub and LeVeque 1979 (`new` beside `old`, n counts
 
     mean = mean_old + delta n_new / n,   M2 = M2_old + M2_new + delta^2 n_old n_new / n
 
-which gives the mean and the variance of all the data together, however it came in parts. Of several
-ranks each brings a part, and all of them merge all parts in the same order.
+which gives mean and variance of all the data together, however it is split. Each rank contributes a
+part, and all ranks merge all parts in the same order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EPSILON = 1e-8  # added to the variance: a constant observation becomes 0, not i
 
 
 def only_own(moments: Tensor) -> list[Tensor]:
-    """Of one process there is no other part."""
+    """The only part, of a single process."""
     return [moments]
 
 
@@ -39,7 +39,7 @@ class RunningNormalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, x: Tensor, gather: Gather = only_own) -> None:
-        """Merge the statistics of x, [B, size], and of what other ranks bring."""
+        """Merge the statistics of x, [B, size], and of the other ranks' batches."""
         x = x.double()
         count = x.new_full((1,), len(x))
         variance = mean = x.new_zeros(x.shape[1])
@@ -52,7 +52,7 @@ class RunningNormalizer(nn.Module):
     def _merge(self, new: Tensor, mean: Tensor, variance: Tensor) -> None:
         total = self.count + new
         delta = mean - self.mean
-        old_m2 = self.variance * self.count  # 0 before the first data, whatever the variance says
+        old_m2 = self.variance * self.count  # 0 before the first data, whatever the variance
         m2 = old_m2 + variance * new + delta.square() * (self.count * new / total)
         self.mean += delta * (new / total)
         self.variance.copy_(m2 / total)

@@ -3,10 +3,10 @@
     i, f, o = sigmoid(z), g = tanh(z),   z = W_x x + W_h h + b
     c' = f c + i g,   h' = o tanh(c')
 
-torch's kernel for packed sequences multiplies small matrices step after step, backwards for the
-weights as well. Here everything that does not depend on the step before is one product over all
-steps; what is left for each step is one product with W_h and a few passes over [Q, 4 H]. Products
-may be of bfloat16 numbers, at half the time; sums, gates and states are float32 in any case.
+torch's kernel for packed sequences multiplies small matrices at each step, in the backward pass for
+the weights as well. Here everything that does not depend on the previous step is one product over
+all steps; each step is left with one product with W_h and a few passes over [Q, 4 H]. Products may
+be in bfloat16, in half the time; sums, gates and states are always float32.
 
 B: steps in PackedSequence layout   L: length of the longest   Q: sequences   I: inputs   H: hidden
 """
@@ -63,7 +63,7 @@ class _PackedLayer(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @once_differentiable  # the decorator's stub makes arguments positional, which nobody minds:
+    @once_differentiable  # the decorator's stub makes arguments positional:
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, *grad_outputs: Tensor
     ) -> tuple[Tensor | None, ...]:
@@ -102,7 +102,7 @@ class _PackedLayer(torch.autograd.Function):
 
 
 def _tanh_(x: Tensor) -> Tensor:
-    """In place, as 2 sigmoid(2 x) - 1, which on a CPU takes a quarter of torch's tanh's time."""
+    """In place, as 2 sigmoid(2 x) - 1: on a CPU a quarter of the time of torch's tanh."""
     return x.mul_(2.0).sigmoid_().mul_(2.0).sub_(1.0)
 
 
@@ -113,7 +113,7 @@ def _steps(batch_sizes: list[int]) -> list[slice]:
 
 
 def _shifted(start: Tensor, after: Tensor, batch_sizes: list[int]) -> Tensor:
-    """[B, H]: what stood there before each step, from what stands there after it."""
+    """[B, H]: the values before each step, from those after it."""
     steps = _steps(batch_sizes)
     before = [
         after[rows.start : rows.start + n] for rows, n in zip(steps, batch_sizes[1:], strict=False)
@@ -122,6 +122,6 @@ def _shifted(start: Tensor, after: Tensor, batch_sizes: list[int]) -> Tensor:
 
 
 def _exchanged(weight: Tensor) -> Tensor:
-    """Gates i f g o (torch's order) as i f o g, which puts the sigmoids together, or back."""
+    """Gates i f g o (torch's order) to i f o g, with the sigmoids adjacent, or back."""
     i_f, third, fourth = weight.split([len(weight) // 2, len(weight) // 4, len(weight) // 4])
     return torch.cat((i_f, fourth, third))

@@ -7,8 +7,8 @@
     previous action -- linear, activation ------+               \\-> value
 
 Wijmans et al. 2022 (VER), section 4. Every three-dimensional observation is a picture, every other
-one a vector; long vectors beside short ones are scans. The presets differ in sizes and in what is
-left out; the vectors go in as they are where there is no embedding for them.
+one a vector; long vectors beside short ones are scans. Presets differ in sizes and in which parts
+they omit; without an embedding, vectors are used directly.
 
 E: environments   B: steps of a minibatch   Q: sequences   A: action dimensions   K: state size
 """
@@ -31,7 +31,7 @@ from rearrange.system.registry import Registry
 from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, PolicyStep
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
-MAX_PARAMETERS = 500_000_000  # 2 GB, and with gradients and moments 8
+MAX_PARAMETERS = 500_000_000  # 2 GB, or 8 with gradients and moments
 NETWORKS: Registry[Callable[..., SkillPolicy]] = Registry("network")
 """Policy networks: called with the observation's and the action's spec and a `PolicyCfg`."""
 
@@ -42,9 +42,9 @@ def build_policy(
     """A policy with fresh weights, drawn from torch's global generator.
 
     Raises ValueError for sizes that do not fit the spaces or make too large a network, UserError
-    for a network that nobody has added.
+    for an unknown network.
     """
-    with torch.device("meta"):  # without memory of its own, and without drawing
+    with torch.device("meta"):  # without allocating memory or drawing random numbers
         draft = NETWORKS[cfg.network](observation_spec, action_spec, cfg)
     count = sum(weight.numel() for weight in draft.parameters())
     if count > MAX_PARAMETERS:
@@ -153,12 +153,12 @@ class SkillPolicy(nn.Module):
             self.embedding.normalizer.update(self.embedding.joined(observation), gather)
 
     def refresh(self) -> None:
-        """The weights will be these for a while: acting may be made quick. See `DepthEncoder`."""
+        """Prepares fast acting with the current weights. See `DepthEncoder`."""
         if self.embedding.encoder is not None:
             self.embedding.encoder.refresh()
 
     def _evaluate(self, minibatch: Minibatch) -> tuple[Distribution, Tensor]:
-        """Distribution and value of each of a minibatch's steps."""
+        """Distribution and value of each step of a minibatch."""
         self.actor.project()
         num_sequences = len(minibatch.start_state)
         # Only the first step of a sequence, one of the first Q rows, can be an episode's first.

@@ -24,49 +24,48 @@ class PolicyCfg:
     """Sizes and choices. The defaults are the `small` preset."""
 
     encoder: EncoderCfg = field(default_factory=EncoderCfg)
-    """The pictures' network; unused where the observation has no picture."""
+    """The network for pictures; unused if the observation has none."""
     vector_size: int = 128
-    """Embedding of all vector observations together. 0: they go in as they are."""
+    """Embedding of all vector observations together. 0: they are used directly."""
     scan_size: int = 64
-    """Embedding of all scans together: vectors of more than 32 numbers where there are shorter ones
-    too, which they would drown. 0: they are like the others."""
+    """Embedding of all scans together: vectors of more than 32 numbers beside shorter ones, which
+    they would drown. 0: they are treated like the others."""
     nearest_cells: int = 0
-    """Cells a side of a picture whose nearest surface goes in as a scan, beside what the encoder
-    makes of it, see `nearest.py`. 0: none."""
-    has_levelled: bool = False
-    """Vectors in the hand's frame are also given in the base's frame, see `base_frame.py`. The name
-    stands in skill files and checkpoints, so it stays."""
+    """Cells per side of a picture whose nearest surface is used as a scan, beside the encoder's
+    features, see `nearest.py`. 0: none."""
+    base_frame_vectors: bool = False
+    """Also give vectors of the hand's frame in the base's frame, see `base_frame.py`."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
     hidden_sizes: list[int] = field(default_factory=lambda: [256])
     """Widths of the layers between the embeddings and the memory."""
     activation: str = "relu"
-    """Of embeddings and hidden layers: relu, tanh or gelu."""
+    """Activation of embeddings and hidden layers: relu, tanh or gelu."""
     lstm_hidden: int = 256
     """Width of the memory."""
     lstm_layers: int = 2
     """Layers of the memory. 0: no memory."""
     separate_critic: bool = False
-    """The value has hidden layers and a memory of its own; embeddings are shared."""
+    """Separate hidden layers and memory for the value; embeddings are shared."""
     initial_log_std: float = -0.5
-    """Of the Gaussians at the start, in units in which [-1, 1] is the whole range."""
+    """Log-std of the Gaussians at the start, where [-1, 1] is the whole range."""
     initial_means: list[float] = field(default_factory=list)
-    """Of the same, one for each dimension of the action, inside (-1, 1). Empty: 0."""
+    """Means at the start, one per dimension of the action, inside (-1, 1). Empty: 0."""
     switches: list[int] = field(default_factory=list)
-    """Dimensions of a Box action of which the sign alone counts: drawn as yes or no."""
+    """Dimensions of a Box action of which only the sign matters: binary distributions."""
     normalize_observations: bool = False
-    """Vector observations by their running mean and standard deviation."""
+    """Normalise vector observations by their running mean and standard deviation."""
     precision: str = "float32"
     """Of the encoder's stages, and of the memory's products while learning: float32, bfloat16, or
-    auto, bfloat16 where the processor computes in it. Weights and all the rest are float32."""
+    auto: bfloat16 if the processor supports it. Weights and everything else are float32."""
     num_blocks: int = 1
     """Policies that share these layers, as `sapg.num_blocks` says; the first one leads."""
     block_size: int = 32
-    """Numbers of the vector that tells them apart (32 in Singla et al. 2024, SAPG)."""
+    """Length of the learned vector of each policy (32 in Singla et al. 2024, SAPG)."""
     network: str = STANDARD
     """The class, one of `NETWORKS` or package.module:Name."""
     compile: bool = False
-    """Compile the encoder by torch.compile. Not for a CPU: minutes of compiling, and slower."""
+    """Use torch.compile for the encoder. Not on a CPU: minutes of compiling, and slower."""
 
     def __post_init__(self) -> None:
         for name, known in (("activation", ACTIVATIONS), ("precision", PRECISIONS)):
@@ -134,8 +133,8 @@ PRESETS = {
 
 
 def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
-    """The sizes and choices as files hold them: network, switches and blocks only where there are
-    others than ours."""
+    """The settings as stored in files: network, switches and blocks only if they differ from the
+    defaults."""
     values = asdict(cfg)
     if cfg.network == STANDARD:
         del values["network"]

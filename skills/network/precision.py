@@ -1,7 +1,7 @@
 """The number format in which the encoder is fastest on this machine.
 
-A CPU with bfloat16 instructions computes them in a third of float32's time. One without imitates
-them, at eight times float32's (measured on AVX2: 17.5 against 2.2 ms a picture, both passes).
+A CPU with bfloat16 instructions takes a third of float32's time. One without emulates them, in
+eight times float32's time (measured on AVX2: 17.5 against 2.2 ms a picture, both passes).
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ def fastest_dtype() -> torch.dtype:
 
 
 def dtype_of(precision: str) -> torch.dtype:
-    """The type that a setting of `PRECISIONS` means on this machine."""
+    """The dtype of a setting of `PRECISIONS` on this machine."""
     return PRECISIONS[precision] or fastest_dtype()

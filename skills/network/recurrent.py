@@ -53,7 +53,7 @@ class Memory(nn.Module):
     def sequences(self, x: Tensor, batch_sizes: Tensor, start_state: Tensor) -> Tensor:
         """Packed steps [B, I], batch_sizes [L] on the CPU, start [Q, K] -> outputs [B, H]."""
         rows = start_state.view(-1, 2, self.layers, self.hidden).permute(1, 2, 0, 3).contiguous()
-        # Of equal lengths torch's own kernel is faster, in float32.
+        # For equal lengths torch's own kernel is faster, in float32.
         is_own = bool(batch_sizes[0] != batch_sizes[-1]) or self._dtype != torch.float32
         if x.device.type == "cpu" and is_own:
             sizes = batch_sizes.tolist()

@@ -5,9 +5,9 @@
     columns of the layer that takes the vectors:     [ as they were | in base frame ]
                                                                       zeros
 
-What is seen costs time to compute, so what can be learned without it is learned first. Several
-policies on shared layers (`rearrange.ver.sapg`) all begin as the one that has learned: the columns
-of the vector that tells them apart, which stand last, are zeros too.
+Images cost time to compute, so what can be learned without them is learned first. Several policies
+on shared layers (`rearrange.ver.sapg`) all begin as the trained one: the columns of their
+distinguishing vector, which come last, are zeros too.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ BLOCK_VECTORS, LOG_STD = "embedding.block_vectors", "actor.log_std"
 def with_new_inputs(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """Weights for a policy that has pictures, scans or blocks which that of `known` lacks.
+    """Weights for a policy with pictures, scans or blocks that the policy of `known` lacks.
 
     Args:
-        known: weights of the policy that has learned.
-        own: fresh weights of the one to be; its new parts keep them.
-        embedding: of the latter.
+        known: weights of the trained policy.
+        own: fresh weights of the new policy, kept in its new parts.
+        embedding: of the new policy.
 
-    Returns `known` itself if nothing is lacking, or if it is not a policy with fewer senses.
+    Returns `known` itself if nothing is missing, or if it is not a policy with fewer inputs.
     """
     known = _with_vectors(known, own, embedding)
     known = _with_blocks(known, own, embedding)
@@ -69,7 +69,7 @@ def with_new_inputs(
 def _with_vectors(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """The vectors in the base's frame, which stand last, are ignored at first."""
+    """Zeros for the vectors in the base's frame, which come last."""
     given, wanted = known.get(VECTOR_LAYER), own.get(VECTOR_LAYER)
     if given is None or wanted is None or len(given) != len(wanted):
         return known
@@ -82,7 +82,7 @@ def _with_vectors(
 def _with_blocks(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """One policy as each of several."""
+    """Copies one policy to each of several."""
     if BLOCK_VECTORS not in own or BLOCK_VECTORS in known:
         return known
     weights = known | {BLOCK_VECTORS: own[BLOCK_VECTORS]}

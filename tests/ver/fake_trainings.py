@@ -108,17 +108,17 @@ class AccountTrainer(Trainer):
         self.training = training
         training.trainers[ranks.rank] = self
         super().__init__(*args, ranks=ranks, **kwargs)
-        records, tell, save = self.records, self.records.tell, self.records.save
+        records, log_update, save = self.records, self.records.log_update, self.records.save
 
-        def tell_of(metrics, report, *rest):
+        def log_update_of(metrics, report, *rest):
             training.updates[self.updates - 1][ranks.rank].report = report
-            tell(metrics, report, *rest)
+            log_update(metrics, report, *rest)
 
         def save_if_alive(*args, **kwargs):
             if not self.is_killed:
                 save(*args, **kwargs)
 
-        records.tell, records.save = tell_of, save_if_alive
+        records.log_update, records.save = log_update_of, save_if_alive
         records.summary = lambda *args, **kwargs: {}
 
     def _make_pool(self):

@@ -100,8 +100,10 @@ def check_update(training, rank, number):
 def check_lost(training, numbers):
     """Where a training came to its end, what it reports as dropped is what is missing."""
     cfg, announced = training.cfg, training.diary.announced
-    is_in_turn = MODES[cfg.mode].turns == "in turn" and not cfg.overlap  # none is collected ahead
-    if training.errors or training.diary.happened & {"stop", "kill"} or not is_in_turn:
+    is_alternating = (
+        MODES[cfg.mode].interleaving == "alternating" and not cfg.overlap
+    )  # none is collected ahead
+    if training.errors or training.diary.happened & {"stop", "kill"} or not is_alternating:
         return
     if training.is_exact:  # steps that were announced before
         return
@@ -160,15 +162,15 @@ class Schedules(RuleBasedStateMachine):
     )  # fmt: skip
     def train(self, mode, size, num_envs, num_steps, num_rollouts, parts, style, **others):
         """Goes on from the newest checkpoint; all kinds of things happen."""
-        turns = MODES[mode].turns
+        interleaving = MODES[mode].interleaving
         size = 1 if mode == "async" else size
         num_steps += (num_envs * num_steps) % parts
         rule, fill = others["preemption"]
         cfg = TrainerCfg(
             mode=mode, total_steps=self.num_steps + num_rollouts * size * num_envs * num_steps,
             num_envs=num_envs, num_steps=num_steps, seed=SEED, device="cpu",
-            serial=style == "serial" and turns == "in turn",
-            overlap=style == "overlap" and turns != "free",
+            serial=style == "serial" and interleaving == "alternating",
+            overlap=style == "overlap" and interleaving != "free",
             collector=CollectorCfg(min_batch=others["min_batch"]),
             workers=PoolCfg(
                 envs_per_worker=others["per_worker"], max_restarts=others["max_restarts"]

@@ -83,7 +83,7 @@ def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
         )
     return {
         "recipe": f"train-skills preset={cfg.preset}",
-        "words": list(cfg.forwarded),
+        "overrides": list(cfg.forwarded),
         "seed": cfg.seed,
         "stages": stages,
         "version": __version__,

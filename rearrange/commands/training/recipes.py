@@ -21,6 +21,7 @@ from rearrange.configs.stages import BEFORE, KINDS, PRESETS, Recipe, Stage
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError, nearest
 from rearrange.skills.definition import SKILLS
+from rearrange.system.checked_json import with_current_names
 
 SHARED_FILE = "stages.yaml"
 AVERAGE_FILE = "mean.safetensors"
@@ -123,6 +124,8 @@ def _stage(values: Mapping[str, Any], shared: Mapping[str, Any], file: str) -> S
 
 def _recipe(values: Mapping[str, Any], where: str, cls: type = Recipe) -> Any:
     """A typed recipe or stage."""
+    if "settings" in values:
+        values = {**values, "settings": with_current_names(values["settings"])}
     kinds = get_type_hints(cls)
     _known_keys(values, [own.name for own in fields(cls)], where)
     for name, value in values.items():

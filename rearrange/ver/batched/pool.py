@@ -1,12 +1,12 @@
 """BatchedPool: the N environments of one vector environment, which step together.
 
     pool.send(those that do not wait)    slots.action is set
-    pool.receive()                       one step of all --> the slots --> ids of those with news
+    pool.receive()                       one step of all --> the slots --> ids of changed ones
 
-An episode depends on its seed alone, as with workers: what environment e plays as its number n is
-the same in every mode. A finished environment is reset when `EpisodeTracker` says so: at once or,
-with reset gates, later. Until then its end is not announced: it comes together with the next
-episode, and the row of its last step stays open, as rows of steps under way do.
+An episode depends on its seed alone, as with workers: episode n of environment e is the same in
+every mode. `EpisodeTracker` decides when a finished environment is reset: at once or, with reset
+gates, later. Its end is announced only then, together with the next episode, and the row of its
+last step stays open until then.
 
 N environments, A action dims.
 """
@@ -36,20 +36,20 @@ from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.workers.spaces import write_observations
 
 MakeEnvs = Callable[[int], VectorEnv]
-"""So many environments; who has ended stands still until `options["reset_mask"]` resets it."""
+"""num_envs -> environments; an ended one does not move until `options["reset_mask"]`."""
 
 
 class BatchedPool:
     """The environments, with the interface of `SerialPool`.
 
-    A vector environment that has a method `expect` is told the next seeds, [N], of those that were
-    reset: it may draw their episodes ahead.
+    If the vector environment has a method `expect`, it is called with the next seeds, [N], of those
+    that were reset: it may draw their episodes ahead.
 
     Args:
         episode_numbers: of the next episodes, [N].
-        lives: when episodes begin and end.
+        lives: decides when episodes begin and end.
 
-    Raises UserError for a vector environment that resets by itself.
+    Raises UserError for a vector environment with autoreset.
     """
 
     restarts = 0
@@ -74,7 +74,9 @@ class BatchedPool:
         self.seed_number = self.number.copy()
         self.total_return = np.zeros(self.num_envs)
         self._is_failed = np.zeros(self.num_envs, bool)  # to be repeated, by chance
-        self._actions: list[np.ndarray] = []  # [N, A] of the newest steps, as many as a life has
+        self._actions: list[
+            np.ndarray
+        ] = []  # [N, A] of the newest steps, as many as the longest episode has
         self._is_asked, self._ready = False, []
 
     def start(self) -> None:
@@ -96,7 +98,7 @@ class BatchedPool:
 
     @property
     def num_waiting(self) -> int:
-        """Environments that no step is asked of, as they wait for a reset."""
+        """Environments that are not stepped, because they wait for a reset."""
         return int(self.tracker.is_over.sum())
 
     @property
@@ -105,12 +107,12 @@ class BatchedPool:
         return list(self._ready)
 
     def send(self, envs: list[int]) -> None:
-        """All that do not wait go."""
+        """Steps all that do not wait."""
         assert len(envs) == self.num_envs - self.num_waiting, "not all are sent at once"
         self._is_asked = True
 
     def receive(self, timeout_s: float) -> list[int]:
-        """Takes the step that was asked for; further ones while all wait."""
+        """Takes the requested step; further ones while all wait."""
         while self._is_asked or (not self._ready and self.num_waiting == self.num_envs):
             self._is_asked = False
             self._step(self.slots.action.copy())
@@ -122,7 +124,7 @@ class BatchedPool:
         return []
 
     def failed_resets(self) -> dict[int, int]:
-        """Those of earlier processes: which environment's reset failed, nobody here can say."""
+        """Those of earlier processes: here it is unknown whose reset failed."""
         return dict(self.cfg.failed_resets)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -135,7 +137,7 @@ class BatchedPool:
         return {"batched": {"time": self.tracker.time}}, arrays
 
     def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Plays all episodes again, those that are shorter from later on; none is announced."""
+        """Replays all episodes, the shorter ones starting later; none is announced."""
         for name, array in self._arrays().items():
             array[:] = arrays[f"pool/{name}"]
         self.tracker.time = values["batched"]["time"]
@@ -153,7 +155,7 @@ class BatchedPool:
     # --- a step --------------------------------------------------------------------------------
 
     def _step(self, actions: np.ndarray) -> None:
-        """One step of all by actions [N, A]; what came of it into the slots."""
+        """Steps all with actions [N, A]; writes the results into the slots."""
         begin = time.perf_counter()
         slots, tracker = self.slots, self.tracker
         observations, rewards, *ends, infos = self.envs.step(slots.layout.action.to_envs(actions))
@@ -190,7 +192,7 @@ class BatchedPool:
         self._is_failed[e] = is_whole and info_of(infos, "success", e) == 0.0
 
     def _nonfinite(self, rows: np.ndarray, rewards: np.ndarray | None = None) -> np.ndarray:
-        """Who has a number that is not finite, [N] bool; a message in its slots says which."""
+        """Environments with a number that is not finite, [N] bool; their slots name it."""
         found = np.zeros(self.num_envs, bool)
         values = dict(self.slots.observation) | ({} if rewards is None else {"": rewards})
         for name, array in values.items():
@@ -227,9 +229,9 @@ class BatchedPool:
         raise RuntimeError(f"{what}; {RESETS} resets in a row did not help")
 
     def _next_number(self, e: int) -> int:
-        """Counts an episode; the number of the one whose seed it has.
+        """Counts an episode; returns the number of the one whose seed it has.
 
-        One whose reset has failed in an earlier process is left out.
+        Skips seeds whose reset failed in an earlier process.
         """
         cfg, env = self.cfg, self.cfg.first_env + e
         failed = self._is_failed[e] and is_given_again(cfg, env, int(self.number[e]))
@@ -241,7 +243,7 @@ class BatchedPool:
         return int(self.number[e])
 
     def _reset(self, due: np.ndarray) -> Any:
-        """Begins episodes by their seeds; the observations of all."""
+        """Begins episodes with these seeds; returns the observations of all."""
         places = np.flatnonzero(due).tolist()
         seeds: list[int | None] = [None] * self.num_envs
         for e in places:
@@ -266,7 +268,7 @@ class BatchedPool:
         write_observations(space, observations, self.slots.observation, rows)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """What is known of each environment, [N] each."""
+        """State of each environment, [N] each."""
         tracker = self.tracker
         return {
             "number": self.number,

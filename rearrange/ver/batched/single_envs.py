@@ -1,4 +1,4 @@
-"""Single environments as a vector environment in which finished ones do not move."""
+"""A vector environment of single ones, in which finished ones do not move."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 
 class FreezeAfterEnd(gymnasium.Wrapper):
-    """After its episode's end a step shows the last observation again, at no reward."""
+    """After its episode's end a step repeats the last observation, with reward 0."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -47,7 +47,7 @@ class SingleEnvs(SyncVectorEnv):
 
     @property
     def ages(self) -> np.ndarray:
-        """Steps of each so far, of environments that count them, [N]; else 0."""
+        """Steps so far of each environment that counts them, [N]; else 0."""
         return np.array([getattr(env, "age", 0) for env in self._inner], np.int64)
 
     @ages.setter

@@ -21,7 +21,7 @@ from rearrange.ver.workers.environment_worker import STAGGERED, WorkerCfg, start
 @dataclass(kw_only=True)
 class BatchedCfg:
     num_threads: int = 0
-    """That step homes; 0: one a core. Other environments know no threads."""
+    """Threads that step homes; 0: one per core. Other environments have no threads."""
 
     def __post_init__(self) -> None:
         if self.num_threads < 0:
@@ -36,8 +36,8 @@ class StaggeredStartCfg:
     """`advance` spreads the groups by random steps before the training, `cut` by cutting first
     episodes short."""
     has_gates: bool = True
-    """mode=batched: what ends early waits until a group is reset anyway. With workers nobody does:
-    each is reset alone."""
+    """mode=batched: environments that end early wait until a group is reset anyway. With workers
+    each is reset at once."""
 
     def __post_init__(self) -> None:
         if self.num_groups < 0:
@@ -46,7 +46,7 @@ class StaggeredStartCfg:
             raise ValueError(f"stagger.how must be one of {', '.join(HOW)}; got '{self.how}'")
 
     def full(self, horizon: int, num_steps: int) -> StaggerCfg:
-        """Of a training with such episodes, and rollouts of so many steps of each environment."""
+        """The staggering for this horizon, and rollouts of so many steps per environment."""
         return StaggerCfg(
             horizon=horizon, rollout_steps=num_steps, num_groups=self.num_groups, how=self.how,
             has_gates=self.has_gates,
@@ -56,7 +56,7 @@ class StaggeredStartCfg:
 def staggered_worker_cfg(
     cfg: WorkerCfg, stagger: StaggeredStartCfg, num_envs: int, num_steps: int
 ) -> WorkerCfg:
-    """The same, in which each of `num_envs` environments knows where its first episode begins."""
+    """The same, with the offset of each of `num_envs` environments' first episode."""
     if cfg.start_mode != STAGGERED:
         return cfg
     timetable = Timetable(stagger.full(cfg.start_horizon, num_steps), num_envs)
@@ -71,7 +71,7 @@ def tracker_of(
     num_steps: int,
     is_fresh: bool = True,
 ) -> EpisodeTracker:
-    """Of environments in mode batched that begin as `cfg.start_mode` says.
+    """Tracks environments in mode batched that start as `cfg.start_mode` says.
 
     Args:
         num_steps: of each environment in a rollout.

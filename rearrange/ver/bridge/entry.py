@@ -3,8 +3,8 @@
     stdin  <-  {"task": "describe", "try" or "work", "package": folder of ours, "fds": ..., ...}
     fds["result"]  ->  one line of JSON, of the first two tasks
 
-Written for every Python there may be, so that one that is too old can say so; whatever needs numpy
-comes after numpy was found. The package's own `__init__` wants MuJoCo: a bare one takes its place.
+Runs in every Python version, so that one that is too old can say so; modules that need numpy are
+imported after it was found. The package's own `__init__` needs MuJoCo: a bare one replaces it.
 """
 
 import json
@@ -28,9 +28,9 @@ def main():
 
 
 def _done(settings):
-    """Does the task; what there is to tell of it."""
+    """Does the task; returns its result."""
     for fd in settings["fds"].values():
-        os.set_inheritable(fd, False)  # what a simulator starts has no use for them
+        os.set_inheritable(fd, False)  # programs that a simulator starts must not inherit them
     package = types.ModuleType("rearrange")
     package.__path__ = [settings["package"]]
     sys.modules["rearrange"] = package
@@ -43,7 +43,7 @@ def _done(settings):
 
 
 def _problem(settings):
-    """What keeps this Python from working for us; empty if nothing does."""
+    """Why this Python cannot be used; empty if it can."""
     if sys.version_info < OLDEST:
         found = ".".join(str(part) for part in sys.version_info[:3])
         return "is Python " + found + ", it takes 3.9 or newer"

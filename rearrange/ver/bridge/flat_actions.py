@@ -43,9 +43,9 @@ class MultiDiscrete:
 
 
 def flat_actions(space: Space) -> tuple[Space, Callable[[Any], Any]]:
-    """The space as one vector, and what makes an action of the space of such a vector.
+    """The space as one vector, and a function from such a vector to an action of the space.
 
-    Other spaces than Dict and Tuple come back as they are. Raises UserError for parts that are not
+    Spaces other than Dict and Tuple are returned unchanged. Raises UserError for parts that are not
     Box, Discrete, MultiDiscrete or MultiBinary.
     """
     if not _is_made_of_parts(space):
@@ -93,7 +93,7 @@ def _bounds(spec: ActionSpec) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rebuilt(space: Space, flat: np.ndarray, at: list[int]) -> Any:
-    """An action of the space of the numbers from `at[0]` on, which goes on behind them."""
+    """An action of the space from the numbers at `at[0]`, which then moves past them."""
     kind = kind_of(space)
     if kind == "Dict":
         return {name: _rebuilt(part, flat, at) for name, part in space.spaces.items()}

@@ -1,7 +1,7 @@
-"""What Habitat needs in the Python that it runs in, and how to get it.
+"""Packages that Habitat needs in its Python, and how to install them.
 
 habitat-sim 0.3.4 with Bullet and habitat-lab 0.3.320260507 work together; the latter pins
-gym<0.23.1 and numpy==1.26.4, so that Habitat lives in a Python of its own (hab-spec 11).
+gym<0.23.1 and numpy==1.26.4, so Habitat needs its own Python environment (hab-spec 11).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 PREFIX = "habitat:"
 """An id of Habitat's environments begins with it."""
-_NEEDED = {  # package: module, how to get it there
+_NEEDED = {  # package: module, how to install it
     "habitat-sim": (
         "habitat_sim", "conda install habitat-sim withbullet headless -c conda-forge -c aihabitat"
     ),
@@ -21,7 +21,7 @@ _NEEDED = {  # package: module, how to get it there
 
 
 def versions_here() -> dict[str, str]:
-    """What of Habitat this Python has; built by hand, without a version, it counts too."""
+    """Habitat's packages in this Python; one built by hand, without a version, counts too."""
     found = {}
     for package, (module, _) in _NEEDED.items():
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -34,7 +34,7 @@ def versions_here() -> dict[str, str]:
 
 
 def lacking(versions: dict[str, str]) -> str | None:
-    """What a Python lacks for Habitat and how to get it there, as part of a line; None: nothing.
+    """The missing packages for Habitat and how to install them, as part of a line; None: none.
 
     Args:
         versions: of its packages, by name.

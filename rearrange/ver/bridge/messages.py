@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def spaces_to_json(observation: ObservationSpec, action: ActionSpec) -> Json:
-    """Numbers that JSON has no word for, such as infinite bounds, are written as texts."""
+    """Numbers that JSON cannot express, such as infinite bounds, are written as text."""
     return {
         "observation": [
             [name, list(spec.shape), spec.dtype.str] for name, spec in observation.items()
@@ -61,7 +61,7 @@ def layout_from_json(value: Json) -> SlotLayout:
 
 
 def cfg_to_json(cfg: WorkerCfg) -> Json:
-    """Seeds stand as pairs: a JSON object's keys are texts."""
+    """Seeds are stored as pairs: keys of a JSON object are text."""
     failed_resets = [[seed, count] for seed, count in cfg.failed_resets.items()]
     return asdict(replace(cfg, failed_resets={})) | {"failed_resets": failed_resets}
 

@@ -5,7 +5,7 @@
     CartPole-v1               what is registered there already
 
 gym's API changed in 0.22 and again in 0.26: `env.seed(seed)` became `reset(seed=)`, `done` became
-`terminated` and `truncated`, `reset` gives an info too. What an environment has, its answers tell.
+`terminated` and `truncated`, and `reset` returns an info too. The API is detected from the answers.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rearrange.errors import UserError, described
 from rearrange.ver.bridge import habitat
 from rearrange.ver.bridge.flat_actions import flat_actions
 
-_LIBRARIES = ("gymnasium", "gym")  # who is asked first for an id
-_REGISTERED_BY = {"habitat": "habitat.gym"}  # where importing the package registers nothing
+_LIBRARIES = ("gymnasium", "gym")  # the order in which an id is looked up
+_REGISTERED_BY = {"habitat": "habitat.gym"}  # importing the package itself registers nothing
 
 
 class OtherEnv:
-    """An environment of any generation, to be used as one of gymnasium's."""
+    """An environment of any API version, with Gymnasium's interface."""
 
     def __init__(self, env: Any) -> None:
         self.unwrapped = getattr(env, "unwrapped", env)
@@ -41,7 +41,7 @@ class OtherEnv:
         if self._takes_seed:
             answer = self._env.reset(seed=seed)
         else:
-            random.seed(seed)  # what has no generator of its own draws from these
+            random.seed(seed)  # environments without a generator of their own draw from these
             np.random.seed(seed)
             if hasattr(self._env, "seed"):
                 self._env.seed(seed)
@@ -63,7 +63,7 @@ class OtherEnv:
 
 
 def make_other(index: int, env_id: str, kwargs: dict[str, Any], python: str) -> OtherEnv:
-    """The environment of that index, which is told it if it is registered with that keyword.
+    """The environment of that index, passed on if it is registered with that keyword.
 
     Args:
         python: the name of this Python for messages.
@@ -79,7 +79,7 @@ def make_other(index: int, env_id: str, kwargs: dict[str, Any], python: str) -> 
     for library in libraries:
         try:
             spec = library.spec(name)
-        except Exception:  # each has errors of its own, and they moved
+        except Exception:  # each has its own errors, in changing modules
             continue
         return _made(library, spec, index, kwargs, f"env '{env_id}' in {python}")
     known = " and ".join(f"{library.__name__} {library.__version__}" for library in libraries)
@@ -96,14 +96,14 @@ def _made(library: Any, spec: Any, index: int, kwargs: dict[str, Any], what: str
         return OtherEnv(library.make(spec.id, **options))
     except UserError as error:
         raise UserError(f"{what}: {error}") from error
-    except Exception as error:  # whatever the environment of somebody else says
+    except Exception as error:  # third-party environments may raise anything
         why = described(error)
         raise UserError(f"cannot make {what}: {why}") from error
 
 
 def _library(name: str) -> Any:
     try:
-        with redirect_stderr(io.StringIO()):  # gym says at each start that it is old
+        with redirect_stderr(io.StringIO()):  # gym warns at each start that it is deprecated
             return importlib.import_module(name)
     except ImportError:
         return None
@@ -112,7 +112,7 @@ def _library(name: str) -> Any:
 def _import(module: str, what: str, python: str) -> None:
     try:
         importlib.import_module(module)
-    except Exception as error:  # a module of somebody else may raise anything
+    except Exception as error:  # third-party modules may raise anything
         why = described(error)
         missing = habitat.lacking(habitat.versions_here())
         if module == _REGISTERED_BY["habitat"] and missing is not None:

@@ -28,17 +28,19 @@ from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 _SEED = 0  # of the episode that is tried
-_LEAVING_S = 2.0  # for a process that has answered; a simulator may have threads that stay
+_LEAVING_S = 2.0  # for a process that has answered; a simulator's threads may linger
 
 log = logging.getLogger(__name__)
 
 
 def find_python(word: str) -> Path:
-    """The interpreter that is meant: its path, or the folder of an environment.
+    """The interpreter for a path to it, or to the folder of an environment.
 
     Raises UserError if there is none.
     """
-    named = Path(word).expanduser().absolute()  # not resolved: an environment's is a link
+    named = (
+        Path(word).expanduser().absolute()
+    )  # not resolved: in a virtual environment it is a link
     python = named / "bin" / "python" if named.is_dir() else named
     if not python.is_file():
         raise UserError(
@@ -51,7 +53,7 @@ def find_python(word: str) -> Path:
 
 
 def describe(python: Path, timeout_s: float) -> dict[str, str]:
-    """Versions of that Python and of what environments may need of it.
+    """Versions of that Python and of packages that environments may need.
 
     Raises UserError if workers cannot run there.
     """
@@ -63,9 +65,9 @@ class OtherEnvs:
 
     Args:
         kwargs: for the environment.
-        timeout_s: for one to be made and take its first step.
+        timeout_s: for making one and its first step.
 
-    Raises UserError for `kwargs` that are not JSON's values.
+    Raises UserError for `kwargs` that JSON cannot express.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class OtherEnvs:
     ) -> None:
         self.python, self._timeout_s = python, timeout_s
         self.content: Json = {"env_id": env_id, "kwargs": kwargs}
-        """What the other Python has to know to make one."""
+        """The settings from which the other Python makes one."""
         try:
             self._text = json.dumps(self.content)
         except (TypeError, ValueError) as error:
@@ -88,10 +90,10 @@ class OtherEnvs:
         )
 
     def specs(self) -> tuple[ObservationSpec, ActionSpec]:
-        """The spaces, of an environment that is tried once, when they are first asked for.
+        """The spaces, from an environment that is tried once, at the first call.
 
-        Raises UserError, in one line, for what that Python lacks, or an environment that it cannot
-        make, start or step, or whose spaces are of another kind.
+        Raises UserError, in one line, for missing packages, or an environment that cannot be made,
+        started or stepped, or whose spaces are not supported.
         """
         return _specs(self.python, self._text, self._timeout_s)
 
@@ -99,7 +101,7 @@ class OtherEnvs:
         return SpawnLauncher(self)
 
 
-@lru_cache(maxsize=8)  # a simulator may take long to start: settings and training both ask
+@lru_cache(maxsize=8)  # cached: a simulator may start slowly, and this is called twice
 def _specs(python: Path, content: str, timeout_s: float) -> tuple[ObservationSpec, ActionSpec]:
     told = {"task": "try", "seed": _SEED} | json.loads(content)
     return spaces_from_json(_ask(python, told, timeout_s))
@@ -116,7 +118,7 @@ class SpawnLauncher:
         return StepSlots(layout, mmap.mmap(self._memory, 0))
 
     def prepare(self) -> None:
-        """There is nothing to prepare."""
+        """Does nothing."""
 
     def launch(self, work: Work, name: str) -> tuple[WorkerProcess, Connection]:
         reader, writer = Pipe(duplex=False)
@@ -137,7 +139,7 @@ class SpawnLauncher:
 
 
 def _ask(python: Path, content: Json, timeout_s: float) -> Json:
-    """What a process of its own says there. Raises as `OtherEnvs.specs`."""
+    """The result of a task in a new process there. Raises as `OtherEnvs.specs`."""
     starter = Starter()
     reader, writer = os.pipe()
     try:
@@ -181,7 +183,7 @@ def _end_of(process: SpawnedProcess) -> str:
 
 
 def _read(fd: int, deadline: float) -> str | None:
-    """A line, or what comes until nobody writes any more; None if neither is in time."""
+    """A line, or everything until the pipe is closed; None after a timeout."""
     poll, parts = select.poll(), []
     poll.register(fd, select.POLLIN)
     while poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0):

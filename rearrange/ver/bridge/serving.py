@@ -27,7 +27,7 @@ _OF_INTEREST = ("numpy", "gym", "gymnasium")
 
 
 def serve(settings: Json) -> Json:
-    """Does the task of the settings; what there is to tell of it."""
+    """Does the task in the settings; returns its result."""
     if settings["task"] == "work":
         _work(settings)
         return {}
@@ -67,8 +67,11 @@ def _try(settings: Json) -> Json:
 
 
 def _work(settings: Json) -> None:
-    """An environment worker, as those of our own Python."""
-    fds, parent = settings["fds"], os.getppid()  # or a script between us and the training
+    """An environment worker, like those in our own Python."""
+    fds, parent = (
+        settings["fds"],
+        os.getppid(),
+    )  # or of a wrapper script between us and the training
     with suppress(PermissionError):
         os.kill(settings["training"], 0)  # raises if it is gone
     memory = mmap.mmap(fds["memory"], 0)

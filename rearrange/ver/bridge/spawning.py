@@ -1,8 +1,8 @@
 """Processes of another Python: starting one, and a handle like multiprocessing's.
 
-What it is told lies in memory that is its standard input, so that nobody waits for a reader. It
-gets a group of its own: whatever it started in turn ends with it. (A session of its own would be
-scheduled apart from this process, which waits for its answers.) Linux only.
+Its settings are an in-memory file on standard input, so writing never blocks. Each gets its own
+process group: whatever it starts ends with it. (A new session would be scheduled apart from this
+process, which waits for its answers.) Linux only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SpawnedProcess:
     @property
     def exitcode(self) -> int | None:
         """None while it runs; minus the signal that ended it."""
-        # Its id stays its own until `close`: the signals below reach no other.
+        # Its id is not reused until `close`: the signals below reach no other process.
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         ended = os.waitid(os.P_PIDFD, self.sentinel, flags)
         if ended is None:
@@ -55,7 +55,7 @@ class SpawnedProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends what it has left behind."""
+        """Ends the processes that it left behind."""
         self.kill()
         self._process.wait()
         os.close(self.sentinel)
@@ -64,20 +64,20 @@ class SpawnedProcess:
 class Starter:
     """Starts processes that the kernel ends with this one.
 
-    It counts the thread that started them as their parent: this one stays until `close`.
+    The kernel takes the starting thread as their parent: this one lives until `close`.
     """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "starter of workers")
 
     def start(self, python: Path, content: Json, fds: dict[str, int]) -> SpawnedProcess:
-        """A process of that Python which does what `entry.py` says.
+        """A process of that Python that runs `entry.py`.
 
         Args:
-            content: of the task; what all tasks need comes to it.
-            fds: open files that it gets, by the names it knows them by.
+            content: of the task; settings common to all tasks are added.
+            fds: open files that it inherits, by the names that it uses.
 
-        Raises UserError if that is no program.
+        Raises UserError if it cannot be run.
         """
         return self._thread.submit(_spawn, python, content, fds).result()
 
@@ -86,7 +86,7 @@ class Starter:
 
 
 def shared_file(size: int) -> int:
-    """A new file without a name, in memory: a descriptor, to be closed by the caller."""
+    """A new unnamed file in memory; the caller closes the descriptor."""
     if sys.platform != "linux":
         raise UserError(f"workers.python needs Linux, this is {sys.platform}")
     fd = os.memfd_create("rearrange")
@@ -109,7 +109,7 @@ def _spawn(python: Path, content: Json, fds: dict[str, int]) -> SpawnedProcess:
             process = subprocess.Popen(
                 [str(python), entry.__file__],
                 stdin=told,
-                stdout=2,  # a simulator's talk; ours is the result
+                stdout=2,  # a simulator's output; only the result is ours
                 pass_fds=tuple(fds.values()),
                 env=environment,
                 process_group=0,

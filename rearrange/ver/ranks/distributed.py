@@ -2,13 +2,13 @@
 
     rank 0                    rank 1
     its own environments      its own environments       collecting: only counters in a store
-    ------------ gather: what was collected, who has to stop ------------
+    ------------ gather: what was collected, whether to stop ------------
     gradients ------------------ average -------------- gradients       at each minibatch
     the same weights          the same weights
     writes all files          writes nothing
 
 torchrun's variables are read here and nowhere else, and every collective is here. One process takes
-the same path without a process group. What travels is numbers and JSON; nothing is unpickled.
+the same path without a process group. Messages are numbers and JSON; nothing is unpickled.
 
 Wijmans et al. 2020 (DD-PPO), section 3. Collectives are called by the main thread alone, the store
 by any.   R: ranks.
@@ -46,7 +46,7 @@ class RanksLost(RuntimeError):
 
 @dataclass(frozen=True)
 class RankInfo:
-    """Which of the processes this one is."""
+    """This process's place among all."""
 
     rank: int = 0
     world_size: int = 1
@@ -56,14 +56,14 @@ class RankInfo:
 
 
 class Ranks:
-    """All ranks as one of them sees them.
+    """The group of ranks, as seen from one of them.
 
     Args:
-        store: shared by all; None for a process that is alone. The default process group has to be
-            there beside it, see `join`.
+        store: shared by all; None for a single process. The default process group must exist too,
+            see `join`.
 
-    All methods but `announce_stop` and those that follow it must be called by every rank, in the
-    same order. They raise RanksLost.
+    All methods up to `announce_stop` must be called by every rank, in the same order, and may raise
+    RanksLost.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Ranks:
     ) -> None:
         """Means over the ranks, in place and in one message.
 
-        With the number of steps that each rank's are a mean of as weights these are the means over
-        all steps, however they are spread over the ranks. A gradient that is missing on some ranks
-        counts as zero there; one that is missing on all stays missing, as it would in one process.
+        Weighted by the number of steps behind each rank's values, these are the means over all
+        steps, however they are spread over the ranks. A gradient that is missing on some ranks
+        counts as zero there; one that is missing on all stays missing, as in one process.
 
         Args:
             parameters: float32, on one device, the same on all ranks.
             scalars: one-element tensors without gradient, averaged with them.
-            weight: how much this rank counts; only the ratio to the others' matters.
+            weight: of this rank; only ratios matter.
         """
         if self.is_alone:
             return
@@ -148,7 +148,7 @@ class Ranks:
         return bool(count)
 
     def on_first(self, work: Callable[[], Any]) -> Any:
-        """What `work` gives on rank 0, the only one to call it, JSON-able; also its UserError."""
+        """The JSON-able result, or UserError, of `work`, called on rank 0 only."""
         if self.is_alone:
             return work()
         value = error = None
@@ -163,7 +163,7 @@ class Ranks:
         return value
 
     def share(self, content: bytes | None) -> bytes:
-        """The bytes that rank 0 has, which alone gives some."""
+        """Rank 0's bytes; the others pass None."""
         if content is not None and self.is_alone:
             return content
         size = torch.tensor([len(content or b"")])
@@ -176,7 +176,7 @@ class Ranks:
 
     @torch.no_grad()
     def copy_from_first(self, tensors: Mapping[str, Tensor]) -> None:
-        """Rank 0's numbers into the tensors of all, and a look whether they came whole."""
+        """Copies rank 0's numbers into the tensors of all, and checks that they arrived intact."""
         if self.is_alone:
             return
         with self._clear_errors():
@@ -198,7 +198,7 @@ class Ranks:
                     )
 
     def seed(self, seed: int, *others: int) -> int:
-        """Another one for each rank, rank 0 keeping its own unless there are `others`."""
+        """A different seed for each rank; rank 0 keeps its own unless there are `others`."""
         if self.is_first and not others:
             return seed
         return int(np.random.SeedSequence([seed, self.rank, *others]).generate_state(1)[0])
@@ -209,18 +209,18 @@ class Ranks:
     # --- at any time, from any thread ----------------------------------------------------------
 
     def announce_stop(self) -> None:
-        """Tells the others to end their collecting soon."""
+        """Makes the others end their collecting soon."""
         self._count(_STOP, 1)
 
     def is_stop_announced(self) -> bool:
         return self._count(_STOP, 0) > 0
 
     def announce_finished(self) -> None:
-        """Tells that this rank has ended a rollout."""
+        """Counts a rollout that this rank has ended."""
         self._count(_FINISHED, 1)
 
     def num_finished(self) -> int:
-        """Rollouts that were ended, of all ranks together and since the start."""
+        """Rollouts ended since the start, summed over all ranks."""
         return self._count(_FINISHED, 0)
 
     def _count(self, name: str, more: int) -> int:
@@ -233,7 +233,7 @@ class Ranks:
     def _clear_errors(self) -> Iterator[None]:
         try:
             yield
-        except RuntimeError as error:  # torch's own errors are its children
+        except RuntimeError as error:  # base class of torch's own errors
             reason = " ".join(str(error).split())[:200]
             raise RanksLost(
                 f"rank {self.rank} lost the others: one of them ended or was silent for "
@@ -245,9 +245,9 @@ ALONE = Ranks(RankInfo())
 
 
 def read_rank_info(variables: Mapping[str, str]) -> RankInfo:
-    """What torchrun says in its variables; alone if it says nothing.
+    """The rank that torchrun's variables give; a single process without them.
 
-    Raises UserError for variables that are no sensible numbers.
+    Raises UserError for variables with invalid numbers.
     """
     if "RANK" not in variables or "WORLD_SIZE" not in variables:
         return RankInfo()
@@ -274,7 +274,7 @@ def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
 
     Args:
         device: the setting; gradients travel by NCCL between GPUs and by gloo between CPUs.
-        timeout_s: so long a rank is waited for.
+        timeout_s: longest wait for another rank.
 
     Raises UserError if the others cannot be reached.
     """
@@ -309,7 +309,7 @@ def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
 def _agree_on_name(store: Store, rank_info: RankInfo, timeout_s: float) -> str:
     """A new name for this group: after a restart torchrun's store remembers the one before.
 
-    rank r: hello/r = a word of its own --> rank 0: answer/word = the name --> rank r: here/name
+    rank r: hello/r = a random word --> rank 0: answer/word = the name --> rank r: here/name
     """
     word = uuid.uuid4().hex
     if rank_info.rank > 0:
@@ -320,7 +320,7 @@ def _agree_on_name(store: Store, rank_info: RankInfo, timeout_s: float) -> str:
     end = time.monotonic() + timeout_s
     while store.add(f"rearrange/here/{word}", 0) < rank_info.world_size - 1:
         for key in (f"rearrange/hello/{rank}" for rank in range(1, rank_info.world_size)):
-            if store.check([key]):  # also an old word, whose rank is gone
+            if store.check([key]):  # also a stale word, of a rank that is gone
                 store.set(f"rearrange/answer/{store.get(key).decode()}", word)
         if time.monotonic() > end:
             raise RuntimeError(

@@ -1,15 +1,15 @@
-"""Preemption: when stragglers stop collecting, and what fills up their rollouts.
+"""Preemption: when stragglers stop collecting, and what completes their rollouts.
 
     rule       stops a rank that still collects
     optimal    after Time(S) + margin, S being the best of S / (Time(S) + LT)      VER, equation 1
     fraction   once 60% of the ranks have finished and it has a quarter of its steps      DD-PPO
 
 Time(S): seconds in which all ranks together collect S steps, from the mean step times of all their
-environments in the last rollouts; LT: seconds that learning took. The margin is what predictions
-were wrong by: it leaves ranks in peace that are as quick as the others, and late by chance. Every
-rank computes the same from the same numbers, so that none has to decide for the others. In VER a
-rollout that was stopped is filled with steps of the one before ("stale"), so that all minibatches
-keep their size; DD-PPO learns from what there is.
+environments in the last rollouts; LT: seconds of learning. The margin is the error of earlier
+predictions: it spares ranks that are as quick as the others but late by chance. Every rank computes
+the same from the same numbers, so no rank decides for the others. In VER a stopped rollout is
+filled with steps of the previous one ("stale"), so that all minibatches keep their size; DD-PPO
+learns from fewer steps.
 
 Wijmans et al. 2022 (VER), section 2.3; Wijmans et al. 2020 (DD-PPO), section 3.
 R: ranks, E: environments of a rank, S: steps of all ranks, Q: those a rank's rollout holds.
@@ -25,10 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 RULES = ("auto", "off", "fraction", "optimal")
-_SHORTEST_STEP_S = 1e-6  # a step that took no time at all would fill any rollout at once
-_WARM_UP = 1  # rollouts that say nothing of others: processes start, memory is allocated
+_SHORTEST_STEP_S = 1e-6  # steps of zero duration would fill any rollout at once
+_WARM_UP = 1  # not representative: processes start, memory is allocated
 _SMOOTHED = 5  # rollouts whose mean times count, as in Habitat's implementation of VER
-_JUDGED = 16  # rollouts by which predictions are judged, as there
+_JUDGED = 16  # rollouts that predictions are compared with, as there
 _LEAST_JUDGED = 3
 _DEVIATIONS = 3.0  # of the errors, in the margin
 # Errors count as no larger than this many times the median one (four deviations, if they are
@@ -41,9 +41,9 @@ class PreemptionCfg:
     rule: str = "auto"
     """optimal, fraction or off; auto: optimal in mode ver, fraction in ddppo, else off."""
     fraction: float = 0.6
-    """Rule fraction: so many of the ranks have finished before the others are stopped."""
+    """Rule fraction: share of the ranks that finish before the others are stopped."""
     min_share: float = 0.25
-    """Rule fraction: so much of its steps a rank takes in any case."""
+    """Rule fraction: share of its steps that a rank takes in any case."""
     fill: bool | None = None
     """Fill stopped rollouts with the previous one's steps; false: learn from fewer; null: in all
     modes but ddppo, which has no such steps."""
@@ -70,7 +70,7 @@ class PreemptionCfg:
 
 
 class Choice(NamedTuple):
-    """Where the ranks together stop collecting."""
+    """The point at which all ranks stop collecting."""
 
     num_steps: int  # S
     seconds: float  # Time(S), from the beginning of collecting
@@ -78,12 +78,12 @@ class Choice(NamedTuple):
 
     @property
     def deadline_s(self) -> float:
-        """When ranks that still collect are stopped."""
+        """The point at which ranks that still collect are stopped."""
         return self.seconds + self.margin_s
 
 
 class RankTimes(NamedTuple):
-    """What a rank tells of a rollout; in this order it travels."""
+    """A rank's report of a rollout; sent in this order."""
 
     num_steps: int  # complete ones, fewer than Q if it was stopped
     wall_s: float  # of collecting
@@ -92,7 +92,7 @@ class RankTimes(NamedTuple):
 
 
 class Forecast:
-    """What the last rollouts say of the next one: when to stop it.
+    """Predicts from the last rollouts when to stop the next one.
 
     Args:
         quota: Q.
@@ -104,11 +104,11 @@ class Forecast:
         self._num_seen = 0
         self._times: deque[np.ndarray] = deque(maxlen=_SMOOTHED)  # [R, E] each
         self._learn_s: deque[float] = deque(maxlen=_SMOOTHED)
-        # By how much a rank needed longer for its steps than was expected, as a share: [R] each
+        # Relative error of the predicted collecting time, [R] each
         self._errors: deque[list[float]] = deque(maxlen=_JUDGED)
 
     def add(self, ranks: Sequence[RankTimes]) -> None:
-        """Takes in a rollout, of every rank in their order."""
+        """Adds the reports of a rollout, in the order of the ranks."""
         self._num_seen += 1
         if self._num_seen <= _WARM_UP:
             return
@@ -135,7 +135,7 @@ class Forecast:
         return choice._replace(margin_s=self._margin() * choice.seconds)
 
     def _margin(self) -> float:
-        """By how much a rank may well need longer than expected, as a share of that."""
+        """The margin, as a share of the predicted time."""
         errors = np.concatenate(self._errors)
         middle = np.median(errors)
         sizes = np.abs(errors - middle)
@@ -167,7 +167,7 @@ def choose_steps(
     ends = np.sort(np.concatenate([step_ends(times, quota, is_variable) for times in step_s]))
     seconds = np.maximum(ends, learn_s) if is_overlapped else ends + learn_s
     rates = np.arange(1, len(ends) + 1) / seconds
-    # Of equal rates the largest S, which learns from more for the same price.
+    # Of equal rates the largest S: more data at the same cost.
     best = len(rates) - 1 - int(rates[::-1].argmax())
     return Choice(best + 1, float(ends[best]))
 
@@ -176,7 +176,7 @@ def step_ends(step_s: np.ndarray, quota: int, is_variable: bool) -> np.ndarray:
     """Seconds after which a rank has 1, 2, ..., Q steps if each takes its mean time, [Q]."""
     step_s = np.maximum(np.asarray(step_s, np.float64), _SHORTEST_STEP_S)
     if is_variable:
-        # After so long there are Q steps, even where each environment has just missed one.
+        # By then there are Q steps, even if each environment has just missed one.
         horizon = (quota + len(step_s)) / (1.0 / step_s).sum() * (1.0 + 1e-9)
         counts = np.minimum(horizon / step_s, quota).astype(np.int64)
     else:

@@ -2,10 +2,10 @@
 
     policy that learns -- refresh --> policy that acts -- act --> PolicyStep
 
-Both are one where collecting and learning take turns; where they overlap, a copy acts, under a
-lock. `refresh` is the one place where the weights that act change: it brings them over, has the
-policy make what it keeps of them for acting, and notes which weights they are. Every step is stored
-with that note, so that an update without `refresh` shows in `ver/policy_lag`.
+They are the same object where collecting and learning alternate; where they overlap, a copy acts,
+under a lock. `refresh` is the only place where the acting weights change: it copies them, lets the
+policy rebuild what it caches for acting, and records their version. Every step is stored with that
+version, so a missing `refresh` after an update shows in `ver/policy_lag`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from torch import Tensor
 from rearrange.ver.rollout.types import Policy, PolicyInputs, PolicyStep
 
 Decide = Callable[[Policy, PolicyInputs], PolicyStep]
-"""The policy that acts and what it sees -> what is done: `Algorithm.act`."""
+"""Acting policy and its input -> action: `Algorithm.act`."""
 
 
 class Decision(NamedTuple):
-    """What was decided, and by which weights."""
+    """A decision, and the version of the weights that made it."""
 
     step: PolicyStep
     policy_version: int  # updates so far
@@ -33,7 +33,7 @@ class Decision(NamedTuple):
 
 
 def by_policy(policy: Policy, inputs: PolicyInputs) -> PolicyStep:
-    """The policy's own action, drawn."""
+    """An action sampled from the policy."""
     return policy.act(*inputs)
 
 
@@ -41,9 +41,9 @@ class Actor:
     """Decides for the collector, from one thread or several.
 
     Args:
-        learned: the policy that is being learned.
-        decide: how the one that acts is asked.
-        is_copy: whether that is a copy, because the other changes meanwhile.
+        learned: the policy that is being trained.
+        decide: how the acting policy is queried.
+        is_copy: act with a copy, because the learned policy changes meanwhile.
     """
 
     def __init__(self, learned: Policy, decide: Decide = by_policy, is_copy: bool = False) -> None:
@@ -58,11 +58,11 @@ class Actor:
         return self.policy.state_size
 
     def refresh(self, policy_version: int, weights_step: int) -> None:
-        """From now on the weights as they are learned by now.
+        """Acts with the current learned weights from now on.
 
         Args:
-            policy_version: updates that they have seen.
-            weights_step: optimiser steps that they have seen.
+            policy_version: updates that went into them.
+            weights_step: optimiser steps that went into them.
         """
         with self._lock:
             if self.policy is not self._learned:
@@ -76,6 +76,6 @@ class Actor:
             return Decision(self._decide(self.policy, inputs), *self._versions)
 
     def value(self, inputs: PolicyInputs) -> Tensor:
-        """What the policy expects from these observations on, [E]."""
+        """Value estimates of these observations, [E]."""
         with self._lock:
             return self.policy.value(*inputs)

@@ -2,23 +2,23 @@
 
     too few requests wait --> wait for others, until it costs more than it saves --> a batch
 
-A batch takes the policy about as long whatever its size: one that is waited for in vain costs the
-environments in it that time, one that comes saves a whole pass. Where steps take long beside the
-policy the waiting ends soon, where they are quick most environments are served at once.
+A forward pass takes about as long whatever the batch size. Waiting in vain costs the waiting
+environments time; a request that arrives in time saves a whole pass. With slow environment steps
+the wait ends soon; with quick ones most environments are served at once.
 """
 
 from __future__ import annotations
 
 import math
 
-_REMEMBERED = 100  # values that a running mean is of
+_REMEMBERED = 100  # window of a running mean
 
 
 class RunningMean:
-    """Of about the last hundred values; of all while there are fewer.
+    """Running mean of about the last hundred values; of all while there are fewer.
 
     Args:
-        value: what it is taken for before there are any.
+        value: the mean before the first value.
     """
 
     def __init__(self, value: float) -> None:
@@ -33,13 +33,13 @@ class Batching:
     """The rule for batches, with the times it needs (s).
 
     Args:
-        least: requests to wait for; 0: two thirds of a worker's share, for as long as is sensible.
-        most: requests of a batch; 0: 1.5 times a worker's share.
-        share: environments for each inference worker.
+        least: requests to wait for; 0: two thirds of a worker's share, as long as waiting pays.
+        most: largest batch; 0: 1.5 times a worker's share.
+        share: environments per inference worker.
 
     Attributes:
         answer_s: from an action to its answer.
-        policy_s: a batch, for the policy.
+        policy_s: one forward pass.
     """
 
     def __init__(self, least: int, most: int, share: float) -> None:
@@ -56,15 +56,15 @@ class Batching:
         return half_s if self._is_wait_chosen else min(half_s, self.policy_s.value)
 
     def begin_waiting(self, now: float) -> None:
-        """From now on, on the clock that `now` is taken from."""
+        """Starts the wait, on the clock that `now` comes from."""
         self._give_up = now + self.wait_s
 
     def left_s(self, now: float) -> float:
-        """How long is still to be waited."""
+        """Remaining wait (s)."""
         return max(0.0, self._give_up - now)
 
     def is_due(self, num_waiting: int, num_others: int, now: float) -> bool:
-        """Whether to serve those that wait.
+        """Whether to serve the waiting requests now.
 
         Args:
             num_others: environments that may still ask for an action.

@@ -2,12 +2,12 @@
 
     receive ids --> complete their open rows --> pending --> policy.act on all that wait --> send
 
-Which environments a rollout is made of is what tells the trainer's modes apart:
+The modes of the trainer differ in which environments contribute to a rollout:
 
-    variable          S steps from whoever is quick (VER); steps under way go to the next rollout
+    variable          S steps, more from quick environments (VER); open steps go to the next rollout
     fixed             exactly T steps from each environment (NoVER, HTS-RL)
     fixed, in step    all environments wait for the slowest at each step (DD-PPO)
-    variable, in step the same, S steps from all but those that the pool lets wait (batched)
+    variable, in step the same, S steps from all environments that the pool does not hold (batched)
 
 VER paper, sections 2.1 and 2.2.   E environments, K floats of memory, A action dims.
 """
@@ -33,8 +33,8 @@ from rearrange.ver.rollout.types import PolicyInputs
 from rearrange.ver.workers import shared_memory as sm
 
 log = logging.getLogger(__name__)
-_POLL_S = 0.1  # longest time without a look at the stop flag
-_END_POLL_S = 0.01  # the same where a rollout may end at a given time
+_POLL_S = 0.1  # longest time between checks of the stop flag
+_END_POLL_S = 0.01  # the same if a rollout may end at a given time
 
 
 @dataclass(kw_only=True)
@@ -42,9 +42,8 @@ class CollectorCfg:
     num_inference_workers: int = 1
     """Threads that run the policy while collecting."""
     min_batch: int = 0
-    """Waits for so many requests, but no longer than half the mean time to an answer; 0: for two
-    thirds of the environments' share of one inference worker, but no longer than the policy takes
-    for a batch, which is what waiting may save."""
+    """Requests to wait for, at most half the mean time to an answer; 0: two thirds of the
+    environments per inference worker, at most as long as one forward pass, which waiting saves."""
     max_batch: int = 0
     """Largest batch of requests; 0: 1.5 times the environments' share of one inference worker."""
 
@@ -64,16 +63,16 @@ Store = Callable[[RolloutStorage, int, float, bool, bool], None]
 
 
 class Collector:
-    """Fills rollout storages. Keeps what belongs to the environments between rollouts.
+    """Fills rollout storages. Keeps per-environment state between rollouts.
 
     Args:
         pool: WorkerPool, SerialPool or BatchedPool.
         actor: decides; its weights may change at any time.
         is_variable, is_lockstep: see the table above.
-        on_nonfinite: "stop" raises NonFinite; "drop" forgets the unfinished sequence.
-        should_stop: looked at while waiting; Stopped is raised when it says so.
-        should_end: asked with the complete steps and the seconds so far; ends a rollout early.
-        store: takes the answers into the storage.
+        on_nonfinite: "stop" raises NonFinite; "drop" discards the unfinished sequence.
+        should_stop: checked while waiting; if true, Stopped is raised.
+        should_end: called with the complete steps and seconds so far; true ends the rollout early.
+        store: writes the answers into the storage.
     """
 
     def __init__(
@@ -149,11 +148,13 @@ class Collector:
             self._bootstrap(storage)
         report.num_steps = report.num_steps_all = storage.num_complete
         report.wall_s = time.perf_counter() - begin
-        report.step_s = np.minimum(report.step_s, report.wall_s)  # who gave none takes longer
+        report.step_s = np.minimum(
+            report.step_s, report.wall_s
+        )  # environments without an answer take longer
         return report
 
     def carry(self, source: RolloutStorage, target: RolloutStorage) -> None:
-        """Takes the steps under way into the next rollout's storage."""
+        """Moves the open steps into the next rollout's storage."""
         envs = np.flatnonzero(self.open_row >= 0)
         self.open_row[envs] = source.carry(self.open_row[envs], target)
         self._last_row[:] = -1
@@ -166,7 +167,7 @@ class Collector:
     # --- one turn of the loop ------------------------------------------------------------------
 
     def _receive(self, storage: RolloutStorage, report: CollectReport, jobs: set[Future]) -> None:
-        """Takes in what the environments have announced, waiting only if there is nothing to do."""
+        """Handles announced environments; waits only if there is nothing else to do."""
         patience_s = self._patience(jobs)
         begin = time.perf_counter()
         self.arrived.extend(self.pool.receive(patience_s))
@@ -185,7 +186,7 @@ class Collector:
         if self.arrived or self._can_infer(jobs):
             return 0.0
         if jobs:
-            return 0.0005  # a thread may become free; a look is cheap beside a forward pass
+            return 0.0005  # a thread may become free; polling is cheap beside a forward pass
         if self.pending and not self._is_lockstep:
             return min(self._poll_s, self._batching.left_s(time.perf_counter()))
         return self._poll_s
@@ -201,7 +202,7 @@ class Collector:
         return self._batching.is_due(len(self.pending), num_others, time.perf_counter())
 
     def _complete(self, storage: RolloutStorage, report: CollectReport) -> None:
-        """Takes answers into the rollout, up to its S steps; the others stay where they are."""
+        """Adds answers to the rollout, up to S steps; the rest stay pending."""
         slots = self.pool.slots
         begins, truncated = [], []
         now = time.perf_counter()
@@ -303,7 +304,7 @@ class Collector:
     # --- environments --------------------------------------------------------------------------
 
     def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> PolicyInputs:
-        """What the policy gets for some environments."""
+        """The policy's input for some environments."""
         observation = {
             name: torch.from_numpy(array[envs]).to(self.device) for name, array in arrays.items()
         }
@@ -324,14 +325,14 @@ class Collector:
         self._last_row[envs] = -1
 
     def _hold(self, storage: RolloutStorage, report: CollectReport) -> None:
-        """Environments that have given their T steps wait for the next rollout."""
+        """Environments that have contributed T steps wait for the next rollout."""
         quota = storage.num_steps // self.pool.num_envs
         done = [e for e in self.pending if report.steps_per_env[e] >= quota]
         self._held += done
         self.pending = deque(e for e in self.pending if e not in done)
 
     def _drop_sequence(self, e: int, storage: RolloutStorage, report: CollectReport) -> None:
-        """Forgets the steps of an environment's unfinished episode."""
+        """Discards the steps of an environment's unfinished episode."""
         is_its = (storage.env_id == e) & (storage.episode_id == self.episode_id[e])
         complete = np.flatnonzero(is_its & storage.is_complete)
         report.num_dropped_steps += len(complete)

@@ -11,7 +11,7 @@ import numpy as np
 
 
 class NonFinite(RuntimeError):
-    """A number that is not finite came from an environment or from learning."""
+    """An environment or an update produced a number that is not finite."""
 
 
 class Stopped(Exception):
@@ -26,20 +26,20 @@ class EpisodeEnd:
     total_return: float
     length: int
     infos: np.ndarray  # [num_infos], NaN where there is none
-    is_whole: bool  # false for a first one that was cut short
+    is_whole: bool  # false for a first episode that was cut short
 
 
 @dataclass
 class CollectReport:
-    """What happened in one rollout, beside the steps."""
+    """Statistics of one rollout, apart from the steps."""
 
     steps_per_env: np.ndarray  # [E]
     step_s: np.ndarray  # [E] mean time from one step to the next
     episodes: list[EpisodeEnd] = field(default_factory=list)
     wall_s: float = 0.0
     inference_s: float = 0.0  # the policy, summed over inference workers
-    inference_env_s: float = 0.0  # the same, summed over the environments that wait for it
-    waiting_s: float = 0.0  # nothing to infer: environments are busy
+    inference_env_s: float = 0.0  # the same, summed over the environments waiting for it
+    waiting_s: float = 0.0  # no requests: all environments are busy
     environment_s: float = 0.0  # summed over environments
     num_batches: int = 0
     num_requests: int = 0

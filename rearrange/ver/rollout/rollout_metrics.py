@@ -10,7 +10,7 @@ def rollout_metrics(
     num_envs: int,
     wall_s: float,  # from the last update's end to this one's
     learn_s: float,
-    is_in_turn: bool,  # environments rest while there is learning
+    is_alternating: bool,  # environments rest while there is learning
 ) -> dict[str, float]:
     """phase/..., speed/..., ver/share_... and faults/... of one rank."""
     # E environments, each for the whole of the wall time
@@ -18,7 +18,7 @@ def rollout_metrics(
     shares = {
         "env": report.environment_s / total,
         "infer": report.inference_env_s / total,
-        "learn": learn_s / wall_s if is_in_turn else 0.0,
+        "learn": learn_s / wall_s if is_alternating else 0.0,
     }
     wait = max(0.0, 1.0 - sum(shares.values()))
     phases = {f"phase/{name}": share for name, share in (shares | {"wait": wait}).items()}

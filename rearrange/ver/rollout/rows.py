@@ -18,7 +18,7 @@ from rearrange.ver.rollout.types import Minibatch
 TENSORS = ("prev_action", "is_first", "state", "action", "log_prob", "value")
 ARRAYS: dict[str, torch.dtype] = {
     **dict.fromkeys(("env_id", "episode_id", "step_id"), torch.int64),
-    # updates, and optimiser steps, that the weights had seen by which a step was decided
+    # updates, and optimiser steps, behind the weights that decided a step
     **dict.fromkeys(("policy_version", "weights_step"), torch.int64),
     **dict.fromkeys(("reward", "next_value", "advantage", "returns", "is_weight"), torch.float32),
     **dict.fromkeys(("terminated", "truncated", "is_complete", "is_stale"), torch.bool),
@@ -30,8 +30,7 @@ class RolloutRows:
     """Steps in rows.
 
     Args:
-        values: all columns, [N, ...] each, as `read` gives them; those that stay on the CPU are not
-            copied.
+        values: all columns, [N, ...] each, as `read` returns them; CPU columns are not copied.
 
     Attributes:
         observation: {name: [N, ...]}.
@@ -102,7 +101,7 @@ class RolloutRows:
     def minibatch(
         self, rows: np.ndarray, batch_sizes: np.ndarray, first_rows: np.ndarray
     ) -> Minibatch:
-        """A minibatch of rows [B] which are in packed layout; see `packing.minibatch_rows`."""
+        """A minibatch of rows [B] in packed layout; see `packing.minibatch_rows`."""
         index = torch.from_numpy(rows).to(self.device)
 
         def bulk(array: np.ndarray) -> Tensor:

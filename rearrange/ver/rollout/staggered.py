@@ -9,8 +9,8 @@ Learning" (section 3.3). When all environments start together, each batch of K s
 of the episodes, and the slices come round every H / K updates. Here each batch shows all of them.
 
 An environment whose episode ends early waits for the next gate of any group, and belongs to that
-group from then on: resets stay batched. Fewer groups make fewer resets; `how="cut"` spends no steps
-before training; `has_gates=False` lets nobody wait, where the reset of one is cheap.
+group from then on: resets stay batched. Fewer groups mean fewer resets; `how="cut"` spends no steps
+before training; `has_gates=False` resets each at once, where single resets are cheap.
 
 Legend: H horizon, K rollout steps, N environments, N_B groups, S steps between groups.
 """
@@ -42,9 +42,9 @@ class StaggerCfg:
     """`advance` takes random actions until the groups are apart; `cut` begins all at once and cuts
     first episodes short instead."""
     has_gates: bool = True
-    """What ends early waits for the next gate; false: it is reset at once."""
+    """Episodes that end early wait for the next gate; false: they are reset at once."""
     is_limit: bool = True
-    """Every episode ends after H steps; false: those alone do that are cut short at the start."""
+    """Every episode ends after H steps; false: only the first ones are cut short."""
 
     def __post_init__(self) -> None:
         for name in ("horizon", "rollout_steps"):
@@ -57,14 +57,14 @@ class StaggerCfg:
 
 
 class Timetable:
-    """Which environment is how far into the horizon at t = 0, and when there are gates.
+    """Each environment's offset into the horizon at t = 0, and the times of the gates.
 
     Args:
-        offsets: instead of those of the groups, [N], each below H.
+        offsets: replace those of the groups, [N], each below H.
 
     Attributes:
         offsets: steps into the horizon at t = 0, [N]; multiples of S below H.
-        lead: steps before t = 0 at which the first group has to begin.
+        lead: steps before t = 0 at which the first group begins.
     """
 
     def __init__(self, cfg: StaggerCfg, num_envs: int, offsets: np.ndarray | None = None) -> None:
@@ -79,16 +79,16 @@ class Timetable:
         self._times = np.unique(-self.offsets % cfg.horizon)
 
     def begins(self, t: int) -> np.ndarray:
-        """Whose group begins its horizon at t, [N] bool."""
+        """Environments whose group begins its horizon at t, [N] bool."""
         return (t + self.offsets) % self._horizon == 0
 
     def is_gate(self, t: int) -> bool:
-        """Whether any group does."""
+        """Whether any group begins its horizon at t."""
         return bool((self._times == t % self._horizon).any())
 
 
 class EpisodeFlags(NamedTuple):
-    """What a step was to each environment, [N] bool each."""
+    """What a step meant for each environment, [N] bool each."""
 
     terminated: np.ndarray  # now: not of those that wait
     truncated: np.ndarray
@@ -97,14 +97,14 @@ class EpisodeFlags(NamedTuple):
 
 
 class EpisodeTracker:
-    """Where the episodes of N environments stand, and who is to be reset.
+    """Tracks the episodes of N environments, and which are to be reset.
 
         restart, then after each step    count --> due --> (reset them) --> began
 
     Attributes:
         time: t; negative during an advance, whose steps are random.
         life: steps of each since its reset, [N].
-        is_over: who has ended and was not reset yet, [N] bool.
+        is_over: ended and not yet reset, [N] bool.
     """
 
     def __init__(self, cfg: StaggerCfg, num_envs: int, offsets: np.ndarray | None = None) -> None:
@@ -116,7 +116,7 @@ class EpisodeTracker:
         self._begun = np.ones(num_envs, bool)  # the others are before their place in the advance
 
     def restart(self) -> None:
-        """All have been reset; with `advance` this is `timetable.lead` steps before t = 0."""
+        """Call after all were reset; with `advance`, `timetable.lead` steps before t = 0."""
         offsets = self.timetable.offsets
         self.time = 0 if self.cfg.how == "cut" else -self.timetable.lead
         self.episode_steps[:], self.limit[:] = 0, self._most
@@ -130,7 +130,7 @@ class EpisodeTracker:
             self._begun[:] = self.timetable.begins(self.time)
 
     def count(self, terminated: np.ndarray, truncated: np.ndarray) -> EpisodeFlags:
-        """Takes in a step of all, [N] bool each."""
+        """Counts one step of all environments, [N] bool each."""
         is_waiting = self.is_over.copy()
         terminated, truncated = terminated & ~is_waiting, truncated & ~is_waiting
         self.time += 1
@@ -142,7 +142,7 @@ class EpisodeTracker:
         return EpisodeFlags(terminated, truncated, is_waiting, ended & self.is_whole)
 
     def due(self) -> np.ndarray:
-        """Who is reset now, [N] bool."""
+        """Environments to reset now, [N] bool."""
         starts = ~self._begun & self.timetable.begins(self.time)
         self._begun |= starts
         if not self.cfg.has_gates or self.timetable.is_gate(self.time):
@@ -150,7 +150,7 @@ class EpisodeTracker:
         return starts
 
     def began(self, due: np.ndarray) -> None:
-        """Those that are due have been reset; also to be told that nobody was."""
+        """Call after the due ones were reset, even if there were none."""
         self.episode_steps[due], self.is_over[due], self.is_whole[due] = 0, False, True
         self.limit[due] = self._most
         if self.time == 0:  # the end of the advance
@@ -160,16 +160,16 @@ class EpisodeTracker:
 class StaggeredResets(VectorWrapper):
     """A vector environment whose environments are reset by a timetable.
 
-    Autoreset is Gymnasium's `SAME_STEP`, but for those that wait: they show their last observation
-    at no reward. `infos["is_waiting"]`, [N] bool, says whose step did not take place, and
-    `infos["is_whole"]` whose episode, where it has just ended, was neither cut short nor begun by
-    random actions. `infos["final_obs"]` and `infos["final_info"]` are Gymnasium's.
+    Autoreset is Gymnasium's `SAME_STEP`, except that waiting environments repeat their last
+    observation with reward 0. `infos["is_waiting"]`, [N] bool, marks those whose step did not take
+    place, and `infos["is_whole"]` those whose episode has just ended and was neither cut short nor
+    begun by random actions. `infos["final_obs"]` and `infos["final_info"]` are Gymnasium's.
 
     Args:
-        env: its autoreset is disabled, and an environment that has ended stands still until it is
-            reset by `options["reset_mask"]`: `rearrange`'s own do.
+        env: with autoreset disabled; an ended environment stays as it is until it is reset by
+            `options["reset_mask"]`, as those of `rearrange` do.
 
-    Raises UserError for one whose autoreset is not disabled.
+    Raises UserError if autoreset is not disabled.
     """
 
     def __init__(self, env: VectorEnv, cfg: StaggerCfg) -> None:
@@ -183,7 +183,7 @@ class StaggeredResets(VectorWrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins training's time, t = 0; with `advance` after `timetable.lead` random steps."""
+        """Starts the clock at t = 0; with `advance`, after `timetable.lead` random steps."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self.tracker.restart()
         self.env.action_space.seed(seed)

@@ -3,14 +3,13 @@
     row of step t in environment e:
       at inference   observation, prev_action, is_first, state, action, log_prob, value
       at the answer  reward, terminated, truncated               -> the row is complete
-      after that     next_value: what the policy expects from the next observation on
+      after that     next_value: the value estimate of the next observation
 
-A rollout has exactly S complete rows, from whichever environments were quick. Up to E more are
-still under way when it ends; `carry` takes them to the next one. The other rows keep their steps
-until they are given out again. A rollout that was stopped early is filled with the newest of them;
-a storage that `keeps_previous` gives out its oldest policy's first. Steps that were dropped have
-taken the place of such a row: a rollout that is stopped before they were collected again then has
-fewer than S to learn from.
+A rollout has exactly S complete rows, more of them from quick environments. Up to E more are still
+open when it ends; `carry` moves them to the next one. Free rows keep their old steps until they are
+reused. A rollout that was stopped early is filled with the newest old steps; a storage that
+`keeps_previous` reuses those of the oldest policy first. Dropped steps have overwritten such a row,
+so a rollout that is stopped before they were collected again has fewer than S steps.
 
 S steps, E environments, A action dims, K floats of memory.
 """
@@ -74,12 +73,12 @@ class RolloutStorage(RolloutRows):
         self.num_steps, self._keeps_previous = num_steps, keeps_previous
         self.num_complete = 0
         self._is_previous = np.zeros(size, bool)  # complete in the last rollout, and still there
-        self._decided = np.zeros(size, np.int64)  # when the row was given out
+        self._decided = np.zeros(size, np.int64)  # when the row was allocated
         self._num_decided = 0
-        self._free = list(range(size - 1, -1, -1))  # a stack: rows are given out in order
+        self._free = list(range(size - 1, -1, -1))  # a stack: rows are allocated in order
 
     def allocate(self, count: int) -> np.ndarray:
-        """So many free rows, [count]."""
+        """Allocates free rows, [count]."""
         rows = np.array([self._free.pop() for _ in range(count)], np.int64)
         self._is_previous[rows] = False
         self._decided[rows] = self._num_decided + np.arange(count)
@@ -93,7 +92,7 @@ class RolloutStorage(RolloutRows):
         """Opens a row for each step that was decided; the rows, [E].
 
         Args:
-            envs, episodes, steps: whose they are, [E].
+            envs, episodes, steps: ids of each step, [E].
         """
         rows, step = self.allocate(len(envs)), decided.step
         index = torch.from_numpy(rows).to(self.device)
@@ -106,19 +105,19 @@ class RolloutStorage(RolloutRows):
         self.env_id[rows], self.episode_id[rows], self.step_id[rows] = envs, episodes, steps
         self.policy_version[rows] = decided.policy_version
         self.weights_step[rows] = decided.weights_step
-        for name in _ANSWERED:  # nothing of the row's earlier step goes into a checkpoint
+        for name in _ANSWERED:  # the row's earlier step must not go into a checkpoint
             getattr(self, name)[rows] = 0
         return rows
 
     def complete(self, row: int, reward: float, terminated: bool, truncated: bool) -> None:
-        """Takes in what the environment answered to the step that was decided in a row."""
+        """Stores the environment's answer to the step that was decided in a row."""
         self.reward[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
         self.next_value[row] = 0.0
         self.is_complete[row] = True
         self.num_complete += 1
 
     def drop(self, rows: np.ndarray) -> None:
-        """Forgets rows; their share of the rollout is collected again."""
+        """Frees rows; their share of the rollout is collected again."""
         self.num_complete -= int(self.is_complete[rows].sum())
         self.is_complete[rows] = False
         self._free += rows[::-1].tolist()
@@ -128,10 +127,10 @@ class RolloutStorage(RolloutRows):
         return np.flatnonzero(self.is_complete)
 
     def carry(self, rows: np.ndarray, target: RolloutStorage) -> np.ndarray:
-        """Moves open rows into `target`, which is emptied and may be this storage; their new rows.
+        """Moves open rows into `target`, emptied first, maybe this storage; returns their new rows.
 
         Args:
-            rows: of steps under way, [<= E].
+            rows: of open steps, [<= E].
         """
         if target is self and self._keeps_previous:
             self._begin_among_previous(rows)
@@ -152,7 +151,7 @@ class RolloutStorage(RolloutRows):
         self._free = list(range(len(self.reward) - 1, -1, -1))
 
     def _begin_among_previous(self, kept: np.ndarray) -> None:
-        """A new rollout with the open rows `kept`; complete ones are given out last, old first."""
+        """A new rollout with the open rows `kept`; complete ones are reused last, oldest first."""
         self._is_previous = self.is_complete.copy()
         is_empty = ~self._is_previous
         is_empty[kept] = False
@@ -162,13 +161,13 @@ class RolloutStorage(RolloutRows):
         self._free = [*rows.tolist(), *np.flatnonzero(is_empty)[::-1].tolist()]
 
     def fill(self, previous: RolloutStorage) -> int:
-        """Completes a rollout that was stopped early to S rows, marked `is_stale`; how many.
+        """Fills a rollout that was stopped early up to S rows, marked `is_stale`; returns how many.
 
-        Fewer than are missing if there are no more of the last rollout.
+        Fewer than are missing if the last rollout has no more.
 
         Args:
-            previous: the storage of the last rollout, which may be this one: its newest steps are
-                taken, with the advantages and returns they had.
+            previous: the last rollout's storage, maybe this one: its newest steps are taken, with
+                the advantages and returns they had.
         """
         missing = self.num_steps - self.num_complete
         candidates = np.flatnonzero(self._is_previous if previous is self else previous.is_complete)

@@ -24,7 +24,7 @@ Gather = Callable[[Tensor], list[Tensor]]
 
 
 class PolicyInputs(NamedTuple):
-    """What a policy is asked about, for a batch of environments."""
+    """The policy's input, for a batch of environments."""
 
     observation: Observation  # {name: [E, ...]}
     prev_action: Tensor  # [E, A]
@@ -34,7 +34,7 @@ class PolicyInputs(NamedTuple):
 
 @dataclass
 class PolicyStep:
-    """What the policy decided for a batch of environments."""
+    """The policy's decision for a batch of environments."""
 
     action: Tensor  # [E, A]
     log_prob: Tensor  # [E] of the action, as sampled
@@ -44,7 +44,7 @@ class PolicyStep:
 
 @dataclass
 class Evaluation:
-    """What the policy thinks now of steps taken earlier."""
+    """The current policy's evaluation of earlier steps."""
 
     log_prob: Tensor  # [B]
     entropy: Tensor  # [B]
@@ -75,7 +75,7 @@ class Minibatch:
 
 
 class Policy(Protocol):
-    """What the trainer asks of a policy, which is a torch Module."""
+    """The interface of a policy, a torch Module."""
 
     state_size: int
     """K."""
@@ -102,17 +102,16 @@ class Policy(Protocol):
         ...
 
     def observe(self, observation: Observation, gather: Gather) -> None:
-        """Takes a rollout's observations, {name: [S, ...]}, into running statistics.
+        """Updates running statistics with a rollout's observations, {name: [S, ...]}.
 
         Called after an update, so that collecting and learning see the same statistics. All ranks
-        do it at once, each with its own observations: `gather` gives the tensors of all.
+        call it together, each with its own observations: `gather` returns the tensors of all.
         """
 
     def refresh(self) -> None:
-        """Told that the weights are what they will be for a while: before it acts with new ones.
+        """Called when the weights have changed, before the policy acts with them.
 
-        Whoever keeps something made of the weights for acting makes it now; with nothing of the
-        kind there is nothing to do.
+        Rebuilds whatever is cached from the weights for acting, if anything is.
         """
 
     # What it has as a torch Module:

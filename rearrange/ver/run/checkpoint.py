@@ -30,7 +30,7 @@ from rearrange.system.files import read_whole_file, remove_unfinished, write_who
 
 FORMAT = "rearrange checkpoint"
 FORMAT_VERSION = 1
-MANIFEST_LIMIT = 16 * 2**20  # bytes; ours have some kilobytes, decoded they take thirty times that
+MANIFEST_LIMIT = 16 * 2**20  # bytes; ours have some kilobytes, and take thirty times that in memory
 MANIFEST_NAME = re.compile(r"([0-9]{12,18})\.json")
 TENSORS_NAME = re.compile(r"([0-9]{12,18})-[0-9a-f]{8}\.safetensors")
 
@@ -44,7 +44,7 @@ class Checkpoint:
     tensors: dict[str, Tensor]
     """On the CPU."""
     manifest: dict[str, Any]
-    """What the caller of `save_checkpoint` gave, as JSON returns it: tuples are lists."""
+    """The manifest given to `save_checkpoint`, after JSON: tuples are lists."""
     path: Path
     """The manifest's file."""
 
@@ -61,15 +61,15 @@ def save_checkpoint(
 ) -> Path:
     """Writes a checkpoint and removes those up to it that need not stay; returns its manifest.
 
-    The newest `keep` stay, milestones, and the best. Checkpoints of later steps are left alone:
-    another training's, or ones that would not load.
+    The newest `keep`, milestones and the best stay. Checkpoints of later steps are left alone: they
+    belong to another training, or failed to load.
 
     Args:
-        is_milestone: it stays for good.
+        is_milestone: it is never removed.
         score: a metric's name and value, higher is better.
 
     Raises:
-        ValueError: if `manifest` holds what JSON has not (NaN among it), or keep < 1.
+        ValueError: if `manifest` is not valid JSON (NaN is not), or keep < 1.
         OSError: if it cannot be written, for example on a full disk; earlier checkpoints stay and
             nothing half-written does.
     """
@@ -77,7 +77,7 @@ def save_checkpoint(
 
     if keep < 1 or step < 0:
         raise ValueError(f"keep must be at least 1 and step not negative, got {keep} and {step}")
-    # Copies, because safetensors refuses tensors that share their memory.
+    # Copies, because safetensors refuses tensors that share memory.
     copies = {
         name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()
     }
@@ -116,7 +116,7 @@ def save_checkpoint(
 def load_newest(folder: Path) -> Checkpoint | None:
     """The newest checkpoint that is valid; None if there is none.
 
-    Those that are damaged or of another format are skipped with a warning that names the file.
+    Damaged ones and those of another format are skipped with a warning that names the file.
 
     Raises:
         UserError: if the folder is there and cannot be read.
@@ -172,7 +172,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def best_checkpoint(folder: Path) -> tuple[Path, str, float] | None:
-    """The manifest's file with the highest score, and which metric that is of; the newer of equals.
+    """Manifest file, metric and value of the highest score; the newer of equals.
 
     None if no checkpoint has a score. Scores of another metric than the newest's do not count.
     """
@@ -183,7 +183,7 @@ def best_checkpoint(folder: Path) -> tuple[Path, str, float] | None:
 
 
 def newest_manifests(folder: Path, count: int) -> list[dict[str, Any]]:
-    """What was given with the newest `count` checkpoints whose manifests are whole."""
+    """Contents of the newest `count` checkpoints whose manifests are intact."""
     return [fields["contents"] for _, fields in itertools.islice(_readable(folder), count)]
 
 
@@ -205,7 +205,7 @@ def _unusable(path: Path, reason: str) -> UserError:
 
 
 def _checksum(fields: dict[str, Any]) -> str:
-    """SHA-256 of the fields in a spelling that does not depend on the file's layout."""
+    """SHA-256 of the fields, independent of the file's layout."""
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -257,7 +257,7 @@ def _names_file(manifest_path: Path, tensors_name: str) -> bool:
 
 
 def _readable(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The manifests that are whole and their fields, the newest first."""
+    """The intact manifests and their fields, the newest first."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     for name in sorted(filter(MANIFEST_NAME.fullmatch, names), key=_step_of, reverse=True):
         with suppress(UserError):
@@ -272,7 +272,7 @@ def _is_milestone(manifest_path: Path) -> bool:
 
 
 def _score(fields: dict[str, Any]) -> tuple[str, float] | None:
-    score = fields.get("score")  # none in checkpoints of before there were scores
+    score = fields.get("score")  # absent in checkpoints from before there were scores
     if not isinstance(score, dict):
         return None
     name, value = score.get("name"), score.get("value")
@@ -296,8 +296,8 @@ def _step_of(name: str) -> int:
 
 
 def _prune(folder: Path, step: int, keep: int) -> None:
-    """Removes, up to `step`, what is not among the newest `keep` whole checkpoints, no milestone
-    and not the best, and leftovers."""
+    """Removes leftovers, and all checkpoints up to `step` but the newest `keep` intact ones,
+    milestones and the best."""
     remove_unfinished(folder)
     names = [path.name for path in folder.iterdir()]
     names = [n for n in names if MANIFEST_NAME.fullmatch(n) or TENSORS_NAME.fullmatch(n)]
@@ -311,13 +311,13 @@ def _prune(folder: Path, step: int, keep: int) -> None:
         for name, fields in whole.items()
         if name in newest or fields.get("is_milestone") is True or folder / name == best
     }
-    # Damaged ones are left for a person to look at while they are new.
+    # Recent damaged ones are kept for inspection.
     last = _step_of(newest[-1]) if len(newest) == keep else 0
     damaged = {name for name in manifests if name not in whole and _step_of(name) > last}
     files = {whole[name]["file"] for name in stay}
     steps = {_step_of(name) for name in damaged}
     removed = [name for name in manifests if name not in stay | damaged]
-    removed += [  # after their manifests: a kill in between must not leave one without its tensors
+    removed += [  # after their manifests: a kill in between must not leave one without tensors
         name
         for name in names
         if name not in manifests and name not in files and _step_of(name) not in steps
@@ -330,7 +330,7 @@ def _prune(folder: Path, step: int, keep: int) -> None:
 def _whole(manifest_path: Path) -> dict[str, Any] | None:
     """A manifest's fields; None if it or its tensors are damaged.
 
-    Of these the size alone is looked at: reading them all again would cost as much as writing them.
+    Only the tensors' size is checked: reading them would cost as much as writing them.
     """
     try:
         fields = _read_manifest(manifest_path)

@@ -7,16 +7,17 @@ from typing import Any
 from torch import Tensor
 
 from rearrange.errors import UserError
+from rearrange.system.checked_json import with_current_names
 from rearrange.ver.run.checkpoint import Checkpoint, shown
 
 
 def check_matches(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
-    """Shows that a checkpoint belongs to what is about to load it.
+    """Checks that a checkpoint fits what is about to load it.
 
     Args:
-        expected: what the manifest must hold, in order of importance, such as skill, env, policy;
-            values may be nested. `tensors` stands for name -> shape of the tensors themselves
-            (see `shapes_of`), complete for each of the prefixes that occur in it.
+        expected: what the manifest must contain, in order of importance, such as skill, env,
+            policy; values may be nested. `tensors` maps the names of the tensors to their shapes
+            (see `shapes_of`), all of them for each prefix that occurs in it.
 
     Raises:
         UserError: naming the first difference.
@@ -28,7 +29,8 @@ def check_matches(checkpoint: Checkpoint, expected: Mapping[str, Any]) -> None:
             difference = f"it does not say its {name}, here it is {shown(value)}"
         else:
             value = json.loads(json.dumps(value))
-            difference = _first_difference(name, checkpoint.manifest[name], value)
+            got = with_current_names(checkpoint.manifest[name])
+            difference = _first_difference(name, got, value)
         if difference:
             raise UserError(f"checkpoint {checkpoint.path} does not fit: {difference}")
 

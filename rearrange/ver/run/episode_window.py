@@ -1,13 +1,13 @@
 """The window of finished episodes behind a training's metrics.
 
     environment 0   e e e e e [e e e]
-    environment 1         e    [e e e]     the newest of each, as many of one as of another
+    environment 1         e    [e e e]     the newest of each, equally many per environment
     environment 2              [  e  ]
 
     metric = mean over environments of (mean over the environment's newest episodes)
 
-Each environment weighs the same, on whatever rank it is: the quick ones end more episodes, and
-would else decide. First episodes that `start_mode` cut short are counted and not averaged.
+Every environment of every rank weighs the same: quick ones finish more episodes, and would
+dominate otherwise. First episodes that `start_mode` cut short are counted and not averaged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class EpisodeWindow:
     """The newest finished episodes of each environment, and their means.
 
     Args:
-        size: so many episodes are averaged, `ceil(size / num_envs)` of each environment.
+        size: episodes to average, `ceil(size / num_envs)` of each environment.
         num_envs: of all ranks together.
     """
 
@@ -34,7 +34,7 @@ class EpisodeWindow:
             deque(maxlen=share) for _ in range(num_envs)
         ]
         self.num_finished = 0
-        """All episodes, those that left the window or were cut short included."""
+        """All episodes, including those that left the window or were cut short."""
 
     def __len__(self) -> int:
         return sum(map(len, self._episodes))
@@ -54,7 +54,7 @@ class EpisodeWindow:
         env: int = 0,
         is_whole: bool = True,
     ) -> None:
-        """Takes an episode; `success` None means that its environment knows no success."""
+        """Adds an episode; `success` is None if the environment does not report it."""
         self.num_finished += 1
         if not is_whole:
             return
@@ -91,8 +91,8 @@ class EpisodeWindow:
         return {"mean": mean, "std": math.sqrt(square), "episodes": sum(map(len, of_envs))}
 
     def score(self) -> tuple[str, float] | None:
-        """What tells a good policy: the name and value of `metrics` that counts, success if it is
-        known, else the return; None while there are few episodes."""
+        """Name and value of the metric that ranks policies: success if it is known, else the
+        return; None while there are few episodes."""
         for name in ("success", "return"):
             known = self.statistics(name)
             if known is not None and known["episodes"] >= 0.5 * self.size:
@@ -104,19 +104,21 @@ class EpisodeWindow:
         return {"num_finished": self.num_finished, "of_envs": [list(e) for e in self._episodes]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Puts back what `state` gave, also by way of JSON.
+        """Restores what `state` returned, also after JSON.
 
-        Those of environments that are no more are left out, as they would never be replaced.
+        Episodes of environments that no longer exist are dropped: nothing would replace them.
         """
         self.num_finished = state["num_finished"]
-        saved = state.get("of_envs", [])  # none in checkpoints of before there was a share of each
+        saved = state.get(
+            "of_envs", []
+        )  # absent in checkpoints from before environments had shares
         for env, episodes in enumerate(self._episodes):
             episodes.clear()
             episodes.extend(saved[env] if env < len(saved) else [])
 
 
 def finite_or_none(value: Any) -> float | None:
-    """A plain number, also of a numpy or 0-dimensional tensor one; None for NaN and infinities."""
+    """A plain number, from a numpy or 0-d tensor one too; None for NaN and infinities."""
     if value is None:
         return None
     number = float(value)

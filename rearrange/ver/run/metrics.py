@@ -4,10 +4,10 @@
     tensorboard/    the same numbers for TensorBoard; logger=wandb: to W&B instead
     summary.json    at the end
 
-Metrics are named group/name. What is not finite is written as null: JSON has no NaN. `time_s` is
-the wall time spent training, over all the processes that trained this run one after another.
-`episode/success`, `episode/return` and so on are of the newest 100 episodes or a few more, as many
-of each environment of all ranks, and each environment weighs the same: see `episode_window.py`.
+Metrics are named group/name. Values that are not finite are written as null: JSON has no NaN.
+`time_s` is the wall time spent training, summed over all processes that trained this run.
+`episode/success`, `episode/return` and so on average the newest 100 episodes or a few more, equally
+many of each environment of all ranks: see `episode_window.py`.
 """
 
 import json
@@ -45,17 +45,17 @@ class RunLog:
     """Writes one training's metrics and shows its progress.
 
     Args:
-        run_dir: made if it is not there.
+        run_dir: created if it does not exist.
         total_steps: environment steps at which the training will be complete.
         is_quiet: show no progress.
-        start_step: the step the training goes on from; lines of metrics beyond it are dropped,
-            because that part is trained again.
-        settings: nested; TensorBoard and W&B show them beside what came of them.
+        start_step: the step the training resumes from; metrics beyond it are dropped, because that
+            part is trained again.
+        settings: nested; TensorBoard and W&B show them beside the results.
         label: what the progress begins with, such as "stage 2 of 3".
-        logger: who shows the numbers: tensorboard or wandb.
+        logger: tensorboard or wandb.
 
     Raises:
-        UserError: if W&B begins no run.
+        UserError: if W&B cannot start a run.
         OSError: here and in `update`, if the files cannot be written. metrics.jsonl then ends with
             a whole line.
     """
@@ -82,7 +82,7 @@ class RunLog:
         if logger == "wandb":
             self._board = WeightsAndBiases(run_dir)
         else:
-            # TensorBoard then hides what an earlier process wrote beyond the step we go on from.
+            # TensorBoard then hides what an earlier process wrote beyond the step we resume from.
             purge_step = start_step + 1 if start_step else None
             self._board = TensorBoard(run_dir / "tensorboard", purge_step)
         self._board.show_settings(settings or {})
@@ -93,7 +93,7 @@ class RunLog:
         return self._earlier_s + time.monotonic() - self._started
 
     def update(self, metrics: Mapping[str, float | None], step: int) -> None:
-        """Appends a line, and moves the progress on to `step`: what is said last loses nothing."""
+        """Appends a line, and moves the progress on to `step`."""
         values = {name: finite_or_none(value) for name, value in metrics.items()}
         line = {"step": int(step), "time_s": round(self.wall_time_s, 3)} | values
         self._append(json.dumps(line, allow_nan=False).encode() + b"\n")
@@ -106,7 +106,7 @@ class RunLog:
         self._board.show_film(film, step)
 
     def close(self) -> None:
-        """Ends the files; twice is harmless."""
+        """Closes the files; may be called twice."""
         self._progress.close()
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -137,10 +137,10 @@ class RunLog:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a metrics.jsonl, each {step, time_s, name: number or None}.
 
-    A last line without its end is left out: its writer was killed, or is writing it just now.
+    An unfinished last line is skipped: its writer was killed, or is still writing it.
 
     Raises:
-        UserError: if there is no such file, or it holds something else.
+        UserError: if there is no such file, or it is not one of metrics.
     """
     if not path.exists():
         raise UserError(f"there is no {path}: choose the folder of a training run")
@@ -178,11 +178,11 @@ class SilentLog:
 
 
 def merge_ranks(metrics: list[dict[str, float | None]]) -> dict[str, float | None]:
-    """One update's metrics from those of all ranks.
+    """Combines one update's metrics of all ranks.
 
-    Rates, faults and sequences are added up, maxima and minima are those of all ranks, the rest are
-    means: of what was learned, weighted with the steps that each rank learned from. A single rank's
-    stay as they are.
+    Rates, faults and sequences are summed, maxima and minima taken over all ranks, the rest are
+    averaged; those of learning are weighted by the steps that each rank learned from. A single
+    rank's stay unchanged.
     """
     if len(metrics) == 1:
         return metrics[0]
@@ -221,8 +221,8 @@ def write_summary(
     """Writes summary.json and returns what is in it.
 
     Args:
-        run_dir: None: it is only returned.
-        others: JSON-able values that go into it under their own names, such as policy and seed.
+        run_dir: None: nothing is written.
+        others: further JSON-able values, such as policy and seed.
     """
     summary = {
         "env": env,
@@ -266,13 +266,15 @@ def _parsed(text: bytes) -> dict[str, Any]:
 
 
 def _drop_lines_beyond(path: Path, step: int) -> float:
-    """Leaves the lines up to `step` in the file; returns the time_s of the last one, or 0."""
+    """Keeps only the lines up to `step`; returns the time_s of the last one, or 0."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return 0.0
     kept, time_s, num_damaged = [], 0.0, 0
-    for text in content.split(b"\n")[:-1]:  # what follows the last line's end is half a line
+    for text in content.split(b"\n")[
+        :-1
+    ]:  # whatever follows the last newline is an unfinished line
         try:
             line = _parsed(text)
         except ValueError:

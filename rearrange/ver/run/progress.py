@@ -1,8 +1,8 @@
 """Progress of a training, on stderr.
 
 On a terminal it is tqdm's bar; elsewhere (a log file, a cluster's scheduler) a plain line every
-half minute, without control characters. Nothing more is said once nobody can read it: a terminal
-that was closed does not end a training.
+half minute, without control characters. Output stops once nobody can read it: closing the terminal
+does not end a training.
 """
 
 import sys
@@ -16,7 +16,7 @@ PLAIN_INTERVAL_S = 30.0
 
 
 class Progress:
-    """Steps, steps a second, time left, return, success and phases, as far as they are known.
+    """Shows steps, steps a second, time left, return, success and phases, where known.
 
     Args:
         label: what every line begins with.
@@ -37,8 +37,8 @@ class Progress:
         self._total_steps, self._clock = total_steps, clock
         self._is_quiet = is_quiet or self._stream is None
         self._shown: tuple[int, float] = (start_step, clock())  # step and time of the last line
-        self._due = clock()  # when the next plain line may come; the first one at once
-        self._last: tuple[int, Mapping[str, float | None]] | None = None  # what no line shows yet
+        self._due = clock()  # time of the next plain line; the first is printed at once
+        self._last: tuple[int, Mapping[str, float | None]] | None = None  # not shown yet
         self._bar = None
         if self._stream is not None and not self._is_quiet and self._stream.isatty():
             from tqdm import tqdm
@@ -67,7 +67,7 @@ class Progress:
                 self._print_line()
 
     def close(self) -> None:
-        """Shows where it ended; twice is harmless."""
+        """Shows the final state; may be called twice."""
         with self._until_nobody_listens():
             if self._bar is not None:
                 self._is_quiet = True

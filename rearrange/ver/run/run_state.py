@@ -1,7 +1,7 @@
 """The state of a training between two rollouts, saved to and restored from a checkpoint.
 
-policy/...  optimizer/...  and so on                              weights and moments, by the names
-                                                                  that the algorithm gives them
+policy/...  optimizer/...  and so on                              weights and moments, under the
+                                                                  algorithm's names
 random/...  collector/...  open/...  actions/...  pool/...       see snapshot.py
 memory/                                                           see rollout_memory.py
 manifest: identity, counters, finished episodes, reward scaling, schedules' progress
@@ -36,7 +36,7 @@ from rearrange.ver.update.algorithm import Algorithm
 from rearrange.ver.update.rollout_memory import prune_memory
 
 _SNAPSHOT_PREFIXES = ("random/", "collector/", "open/", *POOL_PREFIXES)
-_TAKEN = {  # no names for parts of an algorithm
+_TAKEN = {  # reserved: not for parts of an algorithm
     "policy", "random", "collector", "open", "actions", "identity", "mode", "updates", "restarts",
     "episodes", "snapshot", "memory", "optimizer_steps",
 }  # fmt: skip
@@ -45,9 +45,9 @@ MEMORY_FOLDER = "memory"  # in that of the checkpoints
 
 
 def load_for_ranks(folder: Path, ranks: Ranks) -> Checkpoint | None:
-    """The newest valid checkpoint that rank 0 finds, handed to all ranks; None if there is none.
+    """The newest valid checkpoint that rank 0 finds, sent to all ranks; None if there is none.
 
-    The others need not see the folder.
+    Other ranks need no access to the folder.
     """
     if ranks.is_alone:
         return load_newest(folder)
@@ -68,7 +68,7 @@ def load_for_ranks(folder: Path, ranks: Ranks) -> Checkpoint | None:
 
 @dataclass
 class RunState:
-    """All that is not weights."""
+    """Everything but the weights."""
 
     steps: int
     updates: int
@@ -79,7 +79,7 @@ class RunState:
 
 
 def check_names(algorithm: Algorithm) -> None:
-    """Raises ValueError for an algorithm whose parts have names that are taken, or two alike."""
+    """Raises ValueError for an algorithm whose parts have reserved or duplicate names."""
     names = [*algorithm.optimizers(), *algorithm.modules(), *algorithm.values()]
     wrong = [name for name in names if name in _TAKEN or "/" in name or names.count(name) > 1]
     if wrong:
@@ -132,7 +132,7 @@ def restore_run(
     identity: dict[str, Any],
     episodes: EpisodeWindow,
 ) -> RunState:
-    """Puts weights, moments and `episodes` back and returns the rest.
+    """Restores weights, moments and `episodes`, and returns the rest.
 
     Raises UserError for a checkpoint of something else, naming the first difference.
     """

@@ -1,6 +1,6 @@
 """The training values in a checkpoint's manifest, checked before any is restored.
 
-A manifest has a checksum, but anybody can give a wrong one a right checksum.
+A manifest has a checksum, but anybody can compute one for a wrong manifest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from rearrange.system.checked_json import Node
 from rearrange.ver.run.snapshot import LAYOUT
 
-MOST = 2**53  # of whole numbers that count something
+MOST = 2**53  # largest value of a counter
 MANY = 2**17  # environments of all ranks; a rank has at most 65535
 
 
@@ -23,7 +23,7 @@ def check_run_values(
     """Raises UserError, naming the field, for a value of another type or out of range.
 
     Args:
-        optimizers: the names of those whose settings may stand there.
+        optimizers: names of the optimizers whose settings may occur.
     """
     node = Node(values, where)
     node["mode"].text()

@@ -1,9 +1,9 @@
 """The part of a checkpoint about environments and steps under way.
 
-Pools of this process, serial or batched, are saved exactly: an episode is its seed and its actions,
-so that it can be played again up to where it was; its last answer, the memories, the steps under
-way and the random states are beside it. Worker processes are not stopped in the middle of a step
-for this: after a resumed run they begin new episodes, with the numbers that follow.
+Pools in this process, serial or batched, are saved exactly: an episode is its seed and actions, so
+it can be replayed up to that point; the last answers, policy memories, open steps and random states
+are saved with it. Worker processes are not stopped in the middle of a step for this: in a resumed
+run they begin new episodes, with the next numbers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from rearrange.ver.run.training_state import (
 from rearrange.ver.workers.shared_memory import StepSlots
 
 LAYOUT = 4
-"""Of an exact snapshot's tensors and values; one of another layout is not restored exactly."""
-POOL_PREFIXES = ("actions/", "pool/")  # of the arrays that a pool's state has
+"""Layout of an exact snapshot; one of another layout is not restored exactly."""
+POOL_PREFIXES = ("actions/", "pool/")  # of the arrays of a pool's state
 _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
 
 
@@ -59,7 +59,7 @@ def take_snapshot(
     )
     pool = collector.pool
     note_failed_resets(snapshot, pool)
-    if hasattr(pool, "state"):  # one of this process, which nothing happens in meanwhile
+    if hasattr(pool, "state"):  # a pool in this process, which is idle meanwhile
         state, arrays = pool.state()
         snapshot.values |= state
         snapshot.values["is_exact"] = True
@@ -82,7 +82,7 @@ def take_snapshot(
 
 
 def of_all_ranks(snapshot: Snapshot, ranks: Ranks) -> Snapshot:
-    """The snapshot with the episode numbers of all ranks' environments; no longer an exact one."""
+    """The snapshot with the episode numbers of all ranks; no longer exact."""
     if ranks.is_alone:
         return snapshot
     keys = ("episode_numbers", "failed_resets")
@@ -98,9 +98,9 @@ def of_all_ranks(snapshot: Snapshot, ranks: Ranks) -> Snapshot:
 
 
 def note_failed_resets(snapshot: Snapshot, pool: Any) -> None:
-    """Takes a pool's counts, by seed, of resets that failed into a snapshot that may be older.
+    """Copies a pool's counts of failed resets, by seed, into a snapshot that may be older.
 
-    A pool of another kind, in which nothing breaks, has none.
+    Other kinds of pools, in which nothing breaks, have none.
     """
     counts = pool.failed_resets() if hasattr(pool, "failed_resets") else {}
     known = snapshot.values.setdefault("failed_resets", {})
@@ -108,16 +108,16 @@ def note_failed_resets(snapshot: Snapshot, pool: Any) -> None:
 
 
 def failed_resets(snapshot: Snapshot | None) -> dict[int, int]:
-    """What `note_failed_resets` put in, of all ranks."""
+    """The counts from `note_failed_resets`, of all ranks."""
     counts = snapshot.values.get("failed_resets", {}) if snapshot is not None else {}
     return {int(seed): int(count) for seed, count in counts.items()}
 
 
 def next_episodes(snapshot: Snapshot, num_envs: int, ranks: Ranks, is_exact: bool) -> np.ndarray:
-    """Numbers of the episodes that a rank's environments begin with after a snapshot, [num_envs].
+    """Numbers of the first episodes of a rank's environments after a snapshot, [num_envs].
 
-    If it is restored exactly these are the episodes under way. Environments of another number than
-    then take numbers beyond all that were used.
+    If it is restored exactly, these are the unfinished episodes. If the number of environments has
+    changed, they take numbers beyond all that were used.
     """
     saved = np.array(snapshot.values["episode_numbers"], np.int64)
     if len(saved) != num_envs * ranks.world_size:
@@ -127,13 +127,13 @@ def next_episodes(snapshot: Snapshot, num_envs: int, ranks: Ranks, is_exact: boo
 
 
 def restore_random(snapshot: Snapshot, rng: np.random.Generator, device: torch.device) -> None:
-    """Puts the random states back; the last thing before training goes on."""
+    """Restores the random states; the last step before training resumes."""
     restore_torch_random_states(below_prefix("random", snapshot.tensors), device)
     restore_numpy_random_state(snapshot.values["random"], rng)
 
 
 def restore_exactly(snapshot: Snapshot, collector: Collector, storage: RolloutStorage) -> None:
-    """Puts back an exact snapshot; the pool's environments have not been started."""
+    """Restores an exact snapshot; call before the pool's environments are started."""
     pool = collector.pool
     tensors, values = snapshot.tensors, snapshot.values
     arrays = {
@@ -145,7 +145,7 @@ def restore_exactly(snapshot: Snapshot, collector: Collector, storage: RolloutSt
     collector.state[:] = tensors["collector/state"]
     for name, array in _slot_arrays(pool.slots).items():
         saved = tensors[f"collector/slots/{name}"].numpy()
-        if saved.shape == array.shape:  # there may be other infos now
+        if saved.shape == array.shape:  # the recorded infos may have changed
             array[:] = saved
     collector.pending.extend(values["pending"])
     collector.arrived.extend(values["arrived"])
@@ -158,9 +158,11 @@ def restore_exactly(snapshot: Snapshot, collector: Collector, storage: RolloutSt
 
 
 def _slot_arrays(slots: StepSlots) -> dict[str, np.ndarray]:
-    """The environments' last answers and the actions they got, by the names of the layout."""
+    """The environments' last answers and actions, by the names of the layout."""
     found = {}
-    for name in slots.layout.arrays().keys() - {"step_seconds"}:  # a clock's: never twice the same
+    for name in slots.layout.arrays().keys() - {
+        "step_seconds"
+    }:  # measured times: never reproducible
         group, _, key = name.partition("/")
         found[name] = getattr(slots, group)[key] if key else getattr(slots, name)
     return found

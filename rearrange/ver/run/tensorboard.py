@@ -4,7 +4,7 @@
                    HPARAMS   settings, nested ones with a dot
                    IMAGES    films of validation episodes, as GIFs that the page plays
 
-What cannot be written there ends nothing: the numbers are in metrics.jsonl.
+A failure to write here does not end a training: the numbers are in metrics.jsonl.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class TensorBoard:
     """Writes into a folder, until the disk refuses.
 
     Args:
-        purge_step: what an earlier process wrote from this step on is hidden; None: nothing is.
+        purge_step: entries of an earlier process from this step on are hidden; None: none are.
     """
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # here: its import takes a while
+        from torch.utils.tensorboard import SummaryWriter  # here: the import is slow
 
         self._writer: Any = SummaryWriter(str(folder), purge_step=purge_step)
         _let_writers_fail_in_silence()
 
     def show_numbers(self, values: Mapping[str, float | None], step: int) -> None:
-        """Those that are known."""
+        """Writes those that are not None."""
 
         def write(writer: Any) -> None:
             for name, value in values.items():
@@ -56,7 +56,7 @@ class TensorBoard:
         self._until_refused(write)
 
     def show_settings(self, settings: Mapping[str, Any]) -> None:
-        """As hyper-parameters."""
+        """Writes them as hyper-parameters."""
         from torch.utils.tensorboard.summary import hparams
 
         def write(writer: Any) -> None:
@@ -67,10 +67,10 @@ class TensorBoard:
             self._until_refused(write)
 
     def show_film(self, film: Film, step: int) -> None:
-        """Beside the numbers of its step."""
+        """Adds it to the metrics of its step."""
         from tensorboard.compat.proto import summary_pb2
 
-        messages: Any = summary_pb2  # its classes are made when it is imported
+        messages: Any = summary_pb2  # its classes are created on import
         image = messages.Summary.Image(
             height=film.height, width=film.width, colorspace=3, encoded_image_string=film.content
         )
@@ -78,7 +78,7 @@ class TensorBoard:
         self._until_refused(lambda writer: writer.file_writer.add_summary(summary, step))
 
     def close(self) -> None:
-        """Twice is harmless."""
+        """May be called twice."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
@@ -95,7 +95,7 @@ class TensorBoard:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | bool]:
-    """Nested settings with a dot in their names; lists and what is not set as text."""
+    """Nested settings under dotted names; lists and None as text."""
     found: dict[str, str | float | bool] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -107,7 +107,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str | float
 
 
 def _let_writers_fail_in_silence() -> None:
-    """TensorBoard's thread, on a full disk: the next number given to it raises what it met."""
+    """Silences the traceback of TensorBoard's thread (full disk): the next write raises it."""
     before = threading.excepthook
     if getattr(before, "is_ours", False):
         return

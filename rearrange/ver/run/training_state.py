@@ -1,7 +1,7 @@
 """Training state beside the weights: the optimiser's moments and the random generators.
 
-Each comes as tensors and JSON values, for a checkpoint, and is restored to the last bit: a training
-that was stopped and one that was not then take the same steps.
+Each is saved as tensors and JSON values and restored bit for bit: a training that was stopped takes
+the same steps as one that was not.
 """
 
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from rearrange.errors import UserError
 from rearrange.system.checked_json import quoted
 
 MOST = 1e9  # of a learning rate and the like
-# How a step is computed, not what it is: these follow the device of whoever restores.
+# How a step is computed, not its result: these follow the restoring process's device.
 OWN_SETTINGS = ("params", "foreach", "fused", "capturable", "differentiable")
 
 
 def flatten_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """The state of Adam or its like.
+    """The state of Adam or a similar optimiser.
 
     Returns:
-        Tensors by the name `<parameter's number>/<what>`, and the settings of each parameter group
-        as JSON-able values.
+        Tensors named `<parameter number>/<moment>`, and the settings of each parameter group as
+        JSON-able values.
 
     Raises:
         ValueError: if a setting is neither a number, a truth value nor a tuple of numbers.
@@ -51,11 +51,11 @@ def flatten_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], list[dic
 def restore_optimizer(
     optimizer: Optimizer, tensors: Mapping[str, Tensor], groups: list[dict[str, Any]]
 ) -> None:
-    """Puts into an optimiser what `flatten_optimizer` gave, groups also by way of JSON.
+    """Restores an optimiser from `flatten_optimizer`; groups may have been through JSON.
 
     Raises:
         UserError: if it belongs to other parameters, or a setting is of another kind; the optimiser
-            is then as it was.
+            is then unchanged.
     """
     own = optimizer.state_dict()["param_groups"]
     counts = [len(group["params"]) for group in own]
@@ -96,9 +96,9 @@ def restore_optimizer(
 
 
 def _is_like(value: Any, own: Any, least: float = -MOST, most: float = MOST) -> bool:
-    """Whether a setting is of the kind that the optimiser's own is, and no number without bounds.
+    """Whether a setting has the type of the optimiser's own, and its numbers are in range.
 
-    Adam takes powers of its betas, a tuple, which must not grow.
+    Adam takes powers of its betas, a tuple, which must not diverge.
     """
     if isinstance(own, tuple):
         if not isinstance(value, list | tuple) or len(value) != len(own):
@@ -121,10 +121,10 @@ def torch_random_states(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore_torch_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Puts back what `torch_random_states` gave; a device it is not of keeps its own.
+    """Restores the result of `torch_random_states`; a device it does not cover keeps its state.
 
     Raises:
-        UserError: if a state is not one of such a generator.
+        UserError: if a state does not fit such a generator.
     """
     try:
         torch.set_rng_state(states["torch"])
@@ -147,10 +147,10 @@ def numpy_random_state(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def restore_numpy_random_state(state: dict[str, Any], rng: np.random.Generator) -> None:
-    """Puts back what `numpy_random_state` gave.
+    """Restores the result of `numpy_random_state`.
 
     Raises:
-        UserError: if the state is not one of such a generator.
+        UserError: if the state does not fit such a generator.
     """
     try:
         rng.bit_generator.state = state

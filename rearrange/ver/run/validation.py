@@ -4,7 +4,7 @@
                                                          |
                           the checkpoint's score <-------+   the best stays
 
-Who measures is the caller's: the trainer knows neither the home nor how a policy is evaluated.
+The caller supplies `measure`: the trainer depends neither on the home nor on the evaluation.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rearrange.ver.run.tensorboard import Film
 @dataclass(frozen=True)
 class ValidationResult:
     metrics: dict[str, float]
-    """By their names in metrics.jsonl."""
+    """Under their names in metrics.jsonl."""
     score: str
-    """The one of them that is to be high."""
+    """The one that ranks checkpoints; higher is better."""
     film: Film | None = None
 
 
 Measure = Callable[[Path, int], ValidationResult | None]
-"""Of a checkpoint's manifest and its step; None where nothing could be measured."""
+"""Manifest file and step -> result; None if nothing could be measured."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Validation:
     every: int
     """Environment steps."""
     measure: Callable[[Path, int, Callable[[], bool]], ValidationResult | None]
-    """As `Measure`; the last argument says whether to stop."""
+    """As `Measure`; the last argument is checked to stop early."""
 
     def next_step(self, step: int) -> int:
-        """When the next one is due: a multiple of `every`, also after a training was stopped."""
+        """Step of the next validation: a multiple of `every`, also in a resumed training."""
         return (step // self.every + 1) * self.every

@@ -1,9 +1,9 @@
-"""Weights & Biases (`logger=wandb`): what TensorBoard would show, there.
+"""Weights & Biases (`logger=wandb`), instead of TensorBoard.
 
-    wandb_id    in the run's folder: the run that the same folder goes on with
-    wandb/      W&B's own files; WANDB_MODE=offline leaves all there, for `wandb sync`
+    wandb_id    in the run's folder: the W&B run that a resumed training continues
+    wandb/      W&B's own files; with WANDB_MODE=offline everything stays here, for `wandb sync`
 
-The package `wandb` is imported only here, and only if it is asked for. Project, entity and mode are
+The package `wandb` is imported only here, and only if it is chosen. Project, entity and mode are
 W&B's own settings, WANDB_PROJECT and so on; without one the project is `rearrange`.
 """
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_logger(name: str) -> None:
-    """Raises ValueError for an unknown one, and for one whose package is missing."""
+    """Raises ValueError for an unknown logger, or one whose package is missing."""
     if name not in LOGGERS:
         raise ValueError(f"logger must be one of {', '.join(LOGGERS)}; got '{name}'")
     if name == "wandb" and importlib.util.find_spec("wandb") is None:
@@ -40,9 +40,9 @@ def check_logger(name: str) -> None:
 
 
 class WeightsAndBiases:
-    """Writes to a run there; has what `TensorBoard` has.
+    """Writes to a W&B run; has the methods of `TensorBoard`.
 
-    Raises UserError if W&B does not begin a run: no key, no network.
+    Raises UserError if W&B cannot start a run: no key, no network.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -58,26 +58,26 @@ class WeightsAndBiases:
             raise UserError(
                 f"logger=wandb cannot begin a run: {why}; WANDB_MODE=offline keeps it here"
             ) from error
-        # An axis of our own: what is trained again after a kill is told again.
+        # A step axis of our own: steps that are trained again after a kill are logged again.
         self._run.define_metric("*", step_metric="step")
 
     def show_numbers(self, values: Mapping[str, float | None], step: int) -> None:
-        """Those that are known."""
+        """Writes those that are not None."""
         known = {name: value for name, value in values.items() if value is not None}
         self._tell(known | {"step": step})
 
     def show_settings(self, settings: Mapping[str, Any]) -> None:
-        """As the run's config."""
+        """Writes them as the run's config."""
         if self._run is not None:
             self._run.config.update(dict(settings), allow_val_change=True)
 
     def show_film(self, film: Film, step: int) -> None:
-        """Beside the numbers of its step."""
+        """Adds it to the metrics of its step."""
         video = self._wandb.Video(io.BytesIO(film.content), format="gif")
         self._tell({film.name: video, "step": step})
 
     def close(self) -> None:
-        """Twice is harmless."""
+        """May be called twice."""
         if self._run is not None:
             self._run.finish()
             self._run = None
@@ -93,7 +93,7 @@ class WeightsAndBiases:
 
 
 def _id_of(run_dir: Path) -> str:
-    """The same for a folder whenever it is gone on with."""
+    """The id of a folder's run, created once."""
     path = run_dir / ID_FILE
     if path.is_file():
         found = path.read_text(encoding="ascii", errors="replace").strip()

@@ -7,10 +7,10 @@
     policy  = -rho min(x A, clip(x, 1 - eps, 1 + eps) A)   with x = pi(a | o) / pi_old(a | o)
 
 Singla et al. 2024 (SAPG), section 4: min(y A, clip(y, rho (1 - eps), rho (1 + eps)) A) with
-y = pi / mu is the same, as y = rho x. So these are rows of PPO like any other, with pi_old as the
-policy that acted and rho as a weight of the policy's term. What follows the last step of a sequence
-is not stored: without that observation the leader cannot judge it, and it is left out. The memory
-with which a sequence begins is the follower's.
+y = pi / mu is the same, as y = rho x. So these are ordinary rows of PPO, with pi_old as the acting
+policy and rho as a weight of the policy's term. The observation after a sequence's last step is not
+stored, so the leader cannot evaluate that step, and it is left out. A sequence's initial memory is
+the follower's.
 
 N rows of a rollout, S of its steps, Q sequences, F steps of followers, B steps of a minibatch.
 """
@@ -32,7 +32,7 @@ from rearrange.ver.update.packing import minibatch_rows
 
 
 class LeaderEstimates(NamedTuple):
-    """Steps of followers as the leader sees them, [F] each."""
+    """Steps of followers, evaluated by the leader, [F] each."""
 
     log_prob: Tensor  # log pi_old(a | o)
     value: Tensor  # V_old(o)
@@ -44,7 +44,7 @@ class LeaderEstimates(NamedTuple):
 class WithFollowers:
     """The rows of a rollout, and behind them F that repeat rows of it as the leader's.
 
-    Nothing that is large is copied.
+    Nothing large is copied.
 
     Args:
         source: which rows are repeated, [F].
@@ -85,9 +85,9 @@ class WithFollowers:
 def draw_followers(
     storage: RolloutRows, sequences: Sequences, wanted: int, rng: np.random.Generator
 ) -> Sequences:
-    """Whole sequences of followers, in random order, until they have `wanted` steps to judge.
+    """Whole sequences of followers, in random order, until they have `wanted` usable steps.
 
-    All there are if these are fewer.
+    All sequences if there are fewer steps.
     """
     starts = np.cumsum(sequences.lengths) - sequences.lengths
     first_rows = sequences.rows[starts]
@@ -129,7 +129,7 @@ def judge_steps(
     max_ratio: float,
     most: int,
 ) -> tuple[Sequences, LeaderEstimates]:
-    """The steps that the leader can judge, at most so many, and its judgement of them."""
+    """At most so many steps that the leader can evaluate, with its values."""
     rows, lengths = sequences
     starts = np.cumsum(lengths) - lengths
     is_last = np.zeros(len(rows), bool)

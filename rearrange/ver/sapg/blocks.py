@@ -4,9 +4,9 @@
     block         0  1  2  3  0  1  2  3        block 0 leads
 
 Singla et al. 2024, "SAPG: Split and Aggregate Policy Gradients": the policies share all layers and
-differ in a vector that each block has for itself. The network is told the block as one observation
-more, which is stored and learned from as all that is seen, in any mode. Neighbours are in different
-blocks, as groups of staggered resets are neighbours.
+differ in one learned vector per block. The block is an additional observation, stored and learned
+from like all others, in any mode. Neighbouring environments are in different blocks, because groups
+of staggered resets are neighbours.
 
 N environments, M blocks.
 """
@@ -22,7 +22,7 @@ from rearrange.errors import UserError
 from rearrange.ver.workers.shared_memory import StepSlots
 from rearrange.ver.workers.spaces import ArraySpec, ObservationSpec
 
-BLOCK = "sapg_block"  # the observation's name; where it is missing the leader acts
+BLOCK = "sapg_block"  # the observation's name; without it the leader acts
 LEADER = 0
 MOST_BLOCKS = 64
 
@@ -32,12 +32,12 @@ class SapgCfg:
     """The defaults are the paper's, but for max_ratio, which is ours."""
 
     num_blocks: int = 1
-    """Blocks of environments, each with a policy of its own on shared layers. The first one leads:
-    it learns from the others' steps too, and is the policy that comes of it. 1: PPO."""
+    """Blocks of environments, each with its own policy on shared layers. The first one leads: it
+    also learns from the others' steps, and is the resulting policy. 1: PPO."""
     entropy_step: float = 0.003
-    """Follower i has i times so much more of an entropy bonus than the leader."""
+    """Follower i has i times this much more entropy bonus than the leader."""
     off_policy_ratio: float = 1.0
-    """So many of the followers' steps the leader learns from for each step of its own."""
+    """Followers' steps that the leader learns from, per step of its own."""
     max_ratio: float = 10.0
     """Largest weight of such a step: the leader's probability of the action over the follower's."""
 
@@ -70,12 +70,12 @@ class SapgCfg:
             )
 
     def place_among_leaders(self, env: int) -> int | None:
-        """Which of the leader's environments this is; None for a follower's."""
+        """Index among the leader's environments; None for a follower's."""
         return env // self.num_blocks if env % self.num_blocks == LEADER else None
 
 
 def with_block(spec: ObservationSpec, num_blocks: int) -> ObservationSpec:
-    """What a policy of several blocks is shown.
+    """The observation spec for a policy of several blocks.
 
     Raises UserError if the environment has an observation of that name.
     """
@@ -87,7 +87,7 @@ def with_block(spec: ObservationSpec, num_blocks: int) -> ObservationSpec:
 
 
 def write_blocks(slots: StepSlots, num_blocks: int) -> None:
-    """Each environment's block into its row, once for all: nobody else writes there."""
+    """Writes each environment's block into its row, once: nothing else writes there."""
     if num_blocks > 1:
         blocks = np.arange(slots.layout.num_envs) % num_blocks
         for arrays in (slots.observation, slots.final):

@@ -1,13 +1,13 @@
 """SAPG: PPO of several policies on shared layers, one of which learns from all of them.
 
     blocks   0          1            2            ...    each by PPO on its own steps
-             ^----------+------------+--- some of the followers' steps, judged as the leader's
+             ^----------+------------+--- some of the followers' steps, evaluated by the leader
 
 Singla et al. 2024, "SAPG: Split and Aggregate Policy Gradients". Per rollout as many steps of the
 followers as the leader has itself (`off_policy_ratio`), in the same minibatches as all others, each
-step with the same weight. Followers have entropy bonuses of their own, so that they try different
-things; the learned coefficient, where there is one, keeps the leader's entropy. What the paper has
-and this has not: returns of three steps for own steps; here they are those of PPO.
+step with the same weight. Followers have different entropy bonuses, for diversity; a learned
+coefficient controls the leader's entropy. Unlike the paper, which uses three-step returns for own
+steps, these are PPO's.
 
 S steps of a rollout, B steps of a minibatch, M blocks.
 """
@@ -54,7 +54,7 @@ class SAPG(PPO):
             yield whole
 
     def _with_followers(self, storage: RolloutStorage, sequences: Sequences) -> Pass:
-        """A rollout's own steps, and behind them those of followers that the leader learns from."""
+        """A rollout's own steps, followed by the followers' steps for the leader."""
         own = fresh_sequences(storage, sequences)
         blocks = storage.observation[BLOCK][:, 0].cpu().numpy()[own.rows]
         wanted = round(self.sapg.off_policy_ratio * int((blocks == LEADER).sum()))

@@ -1,14 +1,13 @@
 """Algorithm: turns rollouts into new weights, with four methods that the trainer calls.
 
-    act              what the environments that wait are told to do      [E] at a time, any thread
-    store            what one of them answered goes into the rollout     a step at a time
-    compute_returns  a full rollout's steps are judged: advantages,      [S] at a time
-                     returns, weights
-    update           the policy learns from it; metrics to log
+    act              actions for the environments that wait              [E] at a time, any thread
+    store            stores an environment's answer in the rollout       a step at a time
+    compute_returns  advantages, returns and weights of a full rollout   [S] at a time
+    update           the policy learns from it; returns metrics
 
-All but `update` have an answer here already: the policy's own actions, stored as they are, judged
-by generalised advantage estimation. PPO (`ppo_learner.py`) and imitation (`imitation.py`) are two
-of them; others are named `algorithm=my_module:MyAlgorithm`.
+All but `update` have a default: the policy's own actions, stored as they are, with generalised
+advantage estimation. PPO (`ppo_learner.py`) and imitation (`imitation.py`) are algorithms; your own
+is chosen by `algorithm=my_module:MyAlgorithm`.
 
 E environments that wait, S steps of a rollout, Q sequences, A action dims, K floats of memory.
 """
@@ -39,7 +38,7 @@ from rearrange.ver.update.rollout_memory import RolloutMemory
 
 @dataclass(kw_only=True)
 class LearnerCfg:
-    """The trainer's settings, as far as they are about learning."""
+    """The trainer's settings for learning."""
 
     ppo: PPOCfg = field(default_factory=PPOCfg)
     returns: ReturnsCfg = field(default_factory=ReturnsCfg)
@@ -54,7 +53,7 @@ class LearnerCfg:
 class Sequences(NamedTuple):
     """Rows of a rollout, sequence after sequence, each oldest step first.
 
-    A sequence is consecutive steps of one episode. Stale ones, of an earlier rollout, come last.
+    A sequence is consecutive steps of one episode. Stale ones, from an earlier rollout, come last.
     """
 
     rows: np.ndarray  # [S] int64
@@ -62,7 +61,7 @@ class Sequences(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What `compute_advantages` takes, along the sequences, [S] each."""
+    """Arguments of `compute_advantages`, along the sequences, [S] each."""
 
     rewards: Tensor
     values: Tensor
@@ -73,33 +72,33 @@ class Columns(NamedTuple):
 
 @dataclass(kw_only=True)
 class UpdateContext:
-    """What an update is told by the trainer."""
+    """The trainer's arguments to an update."""
 
     lr_factor: float = 1.0
-    """Of the learning rate, by the schedule."""
+    """Factor on the learning rate, from the schedule."""
     num_updates: int = 0
-    """Updates before this one, those of earlier processes of the same training among them."""
+    """Updates before this one, including those of earlier processes of the same training."""
     should_cut: Callable[[], bool] = lambda: False
-    """To be asked before each optimiser step, by all ranks equally often; if it says so, the update
-    ends: the training is being stopped."""
+    """Call before each optimiser step, equally often on all ranks; if true, end the update: the
+    training is being stopped."""
     after_step: Callable[[], None] = lambda: None
-    """To be called after each optimiser step; mode async then acts with the new weights."""
+    """Call after each optimiser step; mode async then acts with the new weights."""
 
 
 class Algorithm(ABC):
     """Learns a policy.
 
     Args:
-        policy: a torch Module; its weights are the algorithm's to change.
+        policy: a torch Module, whose weights the algorithm updates.
         cfg: the settings of the trainer.
         num_envs: environments of this rank.
-        device: where the policy and what is learned from are.
-        rng: for what is drawn while learning; a training that goes on has it as it was.
-        ranks: the processes that learn the same policy. Gradients are to be averaged over them.
+        device: of the policy and the training data.
+        rng: random numbers for learning; restored when a training is resumed.
+        ranks: the processes that learn the same policy; average gradients over them.
 
     Attributes:
-        num_applied: optimiser steps so far; to be counted by `update`.
-        memory: rollouts that are learned from again; saved beside the checkpoints.
+        num_applied: optimiser steps so far, counted by `update`.
+        memory: earlier rollouts to learn from again; saved beside the checkpoints.
     """
 
     num_applied: int = 0
@@ -121,30 +120,30 @@ class Algorithm(ABC):
     # --- the four verbs ------------------------------------------------------------------------
 
     def act(self, policy: Policy, inputs: PolicyInputs) -> PolicyStep:
-        """What E environments are told to do.
+        """Actions for E environments.
 
-        Called without gradients, by the collector's threads, and in the modes that overlap while
-        the algorithm updates: nothing that changes may be shared with `update`.
+        Called without gradients by the collector's threads, in overlapping modes also during
+        `update`: the two must not share mutable state.
 
         Args:
-            policy: the one that acts: the algorithm's own, or a copy with older weights.
+            policy: the acting one: the algorithm's own, or a copy with older weights.
         """
         return policy.act(*inputs)
 
     def store(
         self, storage: RolloutStorage, row: int, reward: float, terminated: bool, truncated: bool
     ) -> None:
-        """What the environment answered to the step in a row of the storage.
+        """Stores the environment's answer to the step in a row of the storage.
 
-        What was decided stands there already. Has to complete the row, or the rollout never ends.
+        The decision is stored already. Must complete the row, or the rollout never ends.
         """
         storage.complete(row, reward, terminated, truncated)
 
     def compute_returns(self, storage: RolloutStorage) -> Sequences:
-        """Judges a full rollout.
+        """Computes the learning targets of a full rollout.
 
         Writes the columns `advantage`, `returns` and `is_weight` of the storage, [S] each, and
-        gives the sequences that they were computed along. Stale steps keep what they had.
+        returns the sequences they were computed along. Stale steps keep their values.
         """
         rows = storage.complete_rows()
         # Stale steps come last, in sequences of their own: fresh ones begin with their own memory.
@@ -164,7 +163,7 @@ class Algorithm(ABC):
     def update(
         self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext
     ) -> dict[str, float]:
-        """Learns from a rollout that `compute_returns` has judged; metrics to log, `group/name`.
+        """Learns from a rollout after `compute_returns`; returns metrics, `group/name`.
 
         Raises NonFinite for a loss or gradient that is not finite.
         """
@@ -172,31 +171,31 @@ class Algorithm(ABC):
     def learn(
         self, storage: RolloutStorage, context: UpdateContext | None = None
     ) -> dict[str, float]:
-        """The last two verbs, one after the other, as the trainer does."""
+        """`compute_returns`, then `update`."""
         return self.update(storage, self.compute_returns(storage), context or UpdateContext())
 
-    # --- what checkpoints hold -----------------------------------------------------------------
+    # --- contents of checkpoints ---------------------------------------------------------------
 
     def optimizers(self) -> dict[str, Optimizer]:
-        """By name; their moments are saved, and restored to the last bit."""
+        """By name; their moments are saved and restored bit for bit."""
         return {}
 
     def modules(self) -> dict[str, nn.Module]:
-        """What else is learned beside the policy, by name."""
+        """Modules learned beside the policy, by name."""
         return {}
 
     def values(self) -> dict[str, Any]:
-        """What else it has to know to go on, as JSON-able values."""
+        """Further state for resuming, as JSON-able values."""
         return {"reward_scaler": self.scaler.state()}
 
     def restore_values(self, values: dict[str, Any]) -> None:
-        """Puts back what `values` gave."""
+        """Restores the result of `values`."""
         self.scaler.load(values["reward_scaler"])
 
     # --- advantages ----------------------------------------------------------------------------
 
     def scaled(self, rewards: np.ndarray) -> np.ndarray:
-        """Rewards as they are learned from."""
+        """Rewards, scaled for learning."""
         rewards = rewards * self.cfg.reward_scale
         return rewards * self.scaler.scale if self.cfg.normalize_rewards else rewards
 
@@ -231,11 +230,11 @@ class Algorithm(ABC):
 
 
 def fresh_sequences(storage: RolloutStorage, sequences: Sequences) -> Sequences:
-    """Those of this rollout's own steps, which come first."""
+    """The sequences of this rollout's own steps, which come first."""
     num_fresh = len(sequences.rows) - int(storage.is_stale[sequences.rows].sum())
     lengths = sequences.lengths[np.cumsum(sequences.lengths) <= num_fresh]
     return Sequences(sequences.rows[:num_fresh], lengths)
 
 
 ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry("algorithm")
-"""Called as `Algorithm`, with the words of `algorithm_kwargs` as keywords."""
+"""Called like `Algorithm`, with `algorithm_kwargs` as keywords."""

@@ -1,19 +1,19 @@
-"""Imitation: teaches a policy the actions that the environment labels as right.
+"""Imitation: the policy learns the actions that a teacher gives as labels.
 
     storage -> returns -> epochs x [packed minibatches -> squared error to the labels -> step]
        |                              |
        +--> the last M rollouts ------+     each epoch after the first is over an older rollout
 
-The labels come with the observation, as DAgger (Ross et al. 2011) has it: collected while policy
-and teacher take turns, learned from as one growing memory. It forgets after M rollouts, for
-memory's sake, and is in the checkpoints (of several ranks that of rank 0; the others' begin anew).
-The standard deviations stay as they are: they are for the exploration that follows.
+The labels are part of the observation. As in DAgger (Ross et al. 2011) they are collected while
+policy and teacher alternate, and aggregated: here over the last M rollouts, to bound the memory.
+Those are in the checkpoints (of several ranks only rank 0's; the others start empty). The standard
+deviations are not trained: they are for exploration afterwards.
 
     loss = 1/B sum_b [ 1/2 sum_a w_ba (mean_ba - label_ba)^2 + value_coef / 2 (V_b - R_b)^2 ]
 
 With huber_delta = d, |mean_ba - label_ba| - d / 2 stands for the halved square beyond d, and the
 square by 2 d within.
-R_b are the returns of whoever moved the robot: a start for the critic, no more.
+R_b are the returns of policy and teacher mixed: only an initial estimate for the critic.
 B: steps of a minibatch, A: action dimensions.
 """
 
@@ -41,11 +41,11 @@ class ImitationCfg:
     total_steps: int = 0
     """Environment steps of the first stage of method=imitation_ver; 0: as its recipe says."""
     value_coef: float = 0.02
-    """Weight of the value's error; returns are an order larger than actions."""
+    """Weight of the value loss; returns are an order of magnitude larger than actions."""
     memory_rollouts: int = 100
-    """Rollouts that are learned from again."""
+    """Earlier rollouts that are learned from again."""
     huber_delta: float = 0.0
-    """Error beyond which it is its size that counts and not its square (Huber 1964); 0: never."""
+    """Error beyond which the loss is linear instead of quadratic (Huber 1964); 0: never."""
 
     def __post_init__(self) -> None:
         if self.total_steps < 0:
@@ -59,7 +59,7 @@ class ImitationCfg:
 
 
 class Imitable(Policy, Protocol):
-    """What imitation asks of a policy."""
+    """The interface that imitation needs of a policy."""
 
     def means(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
         """Mean actions [B, A] and values [B], with gradients."""
@@ -67,13 +67,13 @@ class Imitable(Policy, Protocol):
 
 
 class Imitation(Learner):
-    """Learns by the teacher's labels.
+    """Learns from the teacher's labels.
 
     Args:
-        policy: with `means` beside what every policy has.
-        imitation: its own settings.
-        label, weight: the observations that hold the labels and the weights of their parts, [A].
-        Others: as of `Algorithm`.
+        policy: one with a method `means`.
+        imitation: settings.
+        label, weight: names of the observations with labels and their weights, [A].
+        Others: as in `Algorithm`.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Imitation(Learner):
         self._rollouts = self.memory = RolloutMemory(imitation.memory_rollouts, device)
 
     def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
-        """One over the new rollout, the others over rollouts drawn from the memory.
+        """One pass over the new rollout, the others over rollouts drawn from the memory.
 
-        Metrics are of what was not learned from before.
+        Metrics are those of new data only.
         """
         memory = self._rollouts
         memory.add(storage, *sequences)
@@ -112,7 +112,9 @@ class Imitation(Learner):
         weight = minibatch.observation[self._weight]
         mean, value = self._imitable.means(minibatch)
         error = weight * (mean - label).square()
-        log_prob = -0.5 * error.sum(-1)  # of the label, for deviations of 1, without its constant
+        log_prob = -0.5 * error.sum(
+            -1
+        )  # log-likelihood of the label for standard deviation 1, without the constant
         action_loss = -log_prob.mean()
         if self._imitation.huber_delta > 0.0:
             action_loss = self._huber_loss(mean, label, weight)
@@ -133,8 +135,8 @@ class Imitation(Learner):
     def _huber_loss(self, mean: Tensor, label: Tensor, weight: Tensor) -> Tensor:
         """Weighted errors of [B, A], summed over A, mean over B.
 
-        Where alike observations have labels of two kinds, the least square is in between them, and
-        a robot told to go on or to go back stands still; the least size is with the more frequent.
+        If similar observations have two kinds of labels, the squared error is least in between: a
+        robot that should go on or go back stands still. The absolute error picks the majority.
         """
         delta = self._imitation.huber_delta
         error = functional.huber_loss(mean, label, reduction="none", delta=delta) / delta

@@ -2,7 +2,7 @@
 
     passes x [packed minibatches -> loss -> gradient, of all ranks -> optimiser step] -> statistics
 
-What a pass is over and what the loss is, is what they differ in: `ppo_learner.py`, `imitation.py`.
+Algorithms differ in the data of a pass and in the loss: `ppo_learner.py`, `imitation.py`.
 S steps of a rollout, B steps of a minibatch.
 """
 
@@ -36,7 +36,7 @@ Metrics = dict[str, float]
 
 
 class Rows(Protocol):
-    """What minibatches are made of: `RolloutRows`, or something like them."""
+    """The source of minibatches: `RolloutRows` or something similar."""
 
     env_id: np.ndarray
     episode_id: np.ndarray
@@ -49,24 +49,24 @@ class Rows(Protocol):
 
 
 class Pass(NamedTuple):
-    """Once over some sequences."""
+    """One pass over some sequences."""
 
     rows: Rows
     sequences: Sequences
     is_reported: bool = True
-    """Whether its metrics are among those to log."""
+    """Whether its metrics are logged."""
 
 
 class Step(NamedTuple):
-    """What one minibatch led to."""
+    """The result of one minibatch."""
 
     metrics: Metrics
     is_last: bool = False
-    """The policy is far enough from where the update began: the optimiser was not stepped."""
+    """The policy has moved far enough in this update: the optimiser was not stepped."""
 
 
 class Learner(Algorithm):
-    """Holds the optimiser of a policy, Adam. Args as of `Algorithm`."""
+    """Owns a policy's optimiser, Adam. Args as in `Algorithm`."""
 
     def __init__(
         self,
@@ -120,27 +120,27 @@ class Learner(Algorithm):
             ):
                 yield one, part
 
-    # --- what they differ in -------------------------------------------------------------------
+    # --- to be overridden ----------------------------------------------------------------------
 
     @abstractmethod
     def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
-        """What is learned from in an update, one after the other."""
+        """The passes of an update, in order."""
 
     @abstractmethod
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
-        """What is minimised, scalars to log, and what the policy thinks of the steps now."""
+        """The loss, scalars to log, and the policy's evaluation of the steps."""
 
     def _is_far_enough(self, metrics: Metrics) -> bool:
-        """Whether an update ends before the step on a minibatch that has these metrics. Not asked
-        of the first: without a step nothing would ever change."""
+        """Whether an update ends before the step on a minibatch with these metrics. Not called for
+        the first minibatch: without a step nothing would ever change."""
         return False
 
     def _after_backward(self, minibatch: Minibatch, evaluation: Evaluation) -> list[nn.Parameter]:
-        """Changes the gradients of the policy's parameters; others that have gradients too."""
+        """Modifies gradients before the optimiser step, also those of other parameters."""
         return []
 
     def _after_step(self) -> None:
-        """The optimiser was stepped: so may be others."""
+        """Called after the optimiser step, to step further optimisers."""
 
     def _metrics(
         self,
@@ -149,7 +149,7 @@ class Learner(Algorithm):
         context: UpdateContext,
         stats: dict[str, list],
     ) -> Metrics:
-        """Of the rollout as a whole. `stats`: what is told of its minibatches, one by one."""
+        """Metrics of the whole rollout. `stats`: those of its minibatches."""
         order, lengths = sequences
         returns, values = storage.returns[order], storage.value.cpu().numpy()[order]
         spread = float(returns.var())
@@ -171,13 +171,13 @@ class Learner(Algorithm):
     # --- one minibatch -------------------------------------------------------------------------
 
     def _step(self, storage: Rows, part: PackedRows, is_first: bool) -> Step:
-        """One optimiser step on one minibatch; nothing to tell of one that was skipped."""
+        """One optimiser step on one minibatch; no metrics for one that was skipped."""
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         learned = [*self.parameters, *self._after_backward(minibatch, evaluation)]
-        # The loss among them: one that is not finite is then seen by all ranks.
+        # Including the loss, so that all ranks see one that is not finite.
         kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends updates
         self.ranks.average_gradients(learned, [loss.detach(), *kl], len(part.rows))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
@@ -206,7 +206,7 @@ class Learner(Algorithm):
         loss: float,
         norm: float,
     ) -> None:
-        """Names the step that is to blame; the optimiser is not stepped."""
+        """Names the step at fault; the optimiser is not stepped."""
         self.optimizer.zero_grad(set_to_none=True)
         error = (evaluation.value.detach() - minibatch.returns).abs() + minibatch.advantage.abs()
         error = error + (evaluation.log_prob.detach() - minibatch.log_prob).abs()
@@ -220,7 +220,7 @@ class Learner(Algorithm):
         self.num_skipped += 1
 
     def _name_culprit(self, what: str, error: float) -> str:
-        """Of several ranks' messages that of the one whose own numbers are not finite."""
+        """Among the ranks' messages, that of the rank whose own numbers are not finite."""
         if self.ranks.is_alone:
             return what
         found = self.ranks.gather([math.isfinite(error), what])

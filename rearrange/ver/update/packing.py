@@ -1,9 +1,9 @@
 """Sequences of a rollout, and minibatches of them in the layout of a packed sequence.
 
-A rollout of variable experience is a heap of rows: how many come from which environment is not
-known before. Rows of one environment and episode with consecutive step numbers form a sequence.
-Sequences are shuffled, laid end to end and cut into equal parts (Wijmans et al. 2022, VER,
-section 2), a part's pieces then stand longest first and are read step by step:
+A rollout of variable experience is an unordered set of rows, with any number per environment. Rows
+of one environment and episode with consecutive step numbers form a sequence. Sequences are
+shuffled, concatenated and cut into equal parts (Wijmans et al. 2022, VER, section 2); the pieces of
+a part are sorted longest first and read step by step:
 
     a0 a1 a2 a3                                    rows         a0 b0 c0 | a1 b1 | a2 b2 | a3
     b0 b1 b2         steps 0, 1, 2, 3 of each  ->  batch_sizes  3          2       2       1

@@ -6,7 +6,7 @@
     loss     = 1/B sum_b w_b (policy_b + value_coef value_b - entropy_coef H_b)
 
 Schulman et al. 2017, equations 7 and 9; w_b are the truncated importance weights of Wijmans et al.
-2022 (VER). The sum is divided by B, not by the weights' sum: a rollout that is sampled unevenly
+2022 (VER). The sum is divided by B, not by the sum of the weights: an unevenly sampled rollout
 makes a smaller step.   B: steps of a minibatch, S: steps of a rollout.
 """
 
@@ -22,7 +22,7 @@ from rearrange.ver.update.returns import check_rows, scan_backwards
 ADVANTAGE_EPS = 1e-8
 
 
-LARGEST = 1e9  # of a setting; float32 can still multiply two of them
+LARGEST = 1e9  # largest setting; the product of two is still finite in float32
 
 
 @dataclass(kw_only=True)
@@ -38,20 +38,20 @@ class PPOCfg:
     num_minibatches: int = 2
     """Equal parts a rollout is cut into, in each epoch anew."""
     max_grad_norm: float = 0.5
-    """Longer gradients are shortened to this norm."""
+    """Gradients are clipped to this norm."""
     learning_rate: float = 2.5e-4
-    """Of Adam, at the start of the schedule."""
+    """Adam's learning rate at the start of the schedule."""
     adam_eps: float = 1e-5
-    """Added to Adam's denominator, so that tiny gradients do not make full steps."""
+    """Added to Adam's denominator, so that tiny gradients do not cause full steps."""
     normalize_advantages: bool = False
-    """To mean 0 and standard deviation 1 within each minibatch, of all ranks together."""
+    """To mean 0 and standard deviation 1 within each minibatch, over all ranks."""
     clip_values: bool = False
     """Also clip how far a value moves from the stored one, by clip_coef."""
     max_sequence_length: int | None = None
     """Cut sequences to this many steps before back-propagating; None: only where parts are cut."""
     critic_updates: int = 0
-    """In the first so many updates only the critic's last layer learns: one that was learned from
-    somebody else's returns would drive a policy that can do something away from it."""
+    """First updates, in which only the critic's last layer learns: one fitted to the returns of
+    another policy would make a good one worse."""
     target_kl: float | None = None
     """End an update before the first minibatch whose approximate KL divergence from the policy that
     acted exceeds this; None: never."""
@@ -116,7 +116,7 @@ def ppo_loss(
             "loss/policy": policy_loss.detach(),
             "loss/value": value_loss.detach(),
             "loss/entropy": entropy.detach(),
-            # never negative and of little variance: Schulman, "Approximating KL divergence", k3
+            # non-negative, low variance: Schulman, "Approximating KL divergence", k3
             "ppo/approx_kl": (ratio - 1.0 - log_ratio).mean(),
             "ppo/clip_fraction": ((ratio - 1.0).abs() > cfg.clip_coef).float().mean(),
             "ppo/ratio_max": ratio.max(),

@@ -26,8 +26,8 @@ STANDARD = "ppo"
 
 
 class PPO(Learner):
-    """Args as of `Algorithm`; in the first `cfg.ppo.critic_updates` the policy's `critic` alone
-    learns, a Module."""
+    """Args as in `Algorithm`; in the first `cfg.ppo.critic_updates` updates only the policy's
+    `critic` learns, a Module."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class PPO(Learner):
         return loss, stats, evaluation
 
     def _entropy_bonus(self, minibatch: Minibatch) -> Tensor | None:
-        """What some steps have more than the coefficient that all share, [B]."""
+        """Extra entropy coefficient of each step, added to the shared one, [B]."""
         return None
 
     def _entropy_to_keep(self, minibatch: Minibatch, evaluation: Evaluation) -> Tensor:
@@ -90,7 +90,7 @@ class PPO(Learner):
             critic = {id(parameter) for parameter in last.parameters()}
             for parameter in self.parameters:
                 if id(parameter) not in critic:
-                    # Not 0: Adam's moments would fall asleep over it, and count as many steps, so
+                    # Not 0: Adam's moments would decay meanwhile and count these steps, so
                     # that the first ones of the policy would be up to twice its learning rate.
                     parameter.grad = None
         elif self.cfg.entropy.learned:
@@ -113,11 +113,11 @@ class PPO(Learner):
     ) -> Metrics:
         metrics = super()._metrics(storage, sequences, context, stats)
         if divergences := stats.get("ppo/approx_kl"):
-            # 0 bar what was carried over, if who acted had the weights that are learned.
+            # 0 except for carried-over steps, if the acting policy had the current weights.
             metrics["ppo/first_kl"] = divergences[0]
         return metrics | {"ppo/entropy_coef": float(self.entropy.value)}
 
-    # --- data that lags behind -----------------------------------------------------------------
+    # --- off-policy data -----------------------------------------------------------------------
 
     def _estimate(
         self, storage: RolloutStorage, sequences: Sequences, columns: Columns
@@ -129,7 +129,7 @@ class PPO(Learner):
 
     @torch.no_grad()
     def _log_rhos(self, storage: RolloutStorage, sequences: Sequences) -> Tensor:
-        """log pi - log mu of each step, [S] along the sequences, for the policy as it is now."""
+        """log pi - log mu of each step, [S] along the sequences, with pi the current policy."""
         log_rhos = np.zeros(len(storage.reward), np.float32)
         for part in minibatch_rows(*sequences, self.cfg.ppo.num_minibatches, self.rng):
             minibatch = storage.minibatch(*part)

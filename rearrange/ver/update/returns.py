@@ -4,8 +4,8 @@
     A_t     = delta_t + gamma lambda (1 - ended_t) A_{t+1}
 
 Schulman et al. 2016, section 3.   S: steps of a rollout, sequences one after another, each oldest
-first. A sequence ends with its episode or with the rollout; only termination is worth nothing
-afterwards, a time limit and the rollout's end are bootstrapped.
+first. A sequence ends with its episode or with the rollout. Only after termination is the value 0;
+time limits and the rollout's end are bootstrapped.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def compute_advantages(
     Raises ValueError where the shapes differ or a row is terminated but not ended.
     """
     check_rows(rewards, values, next_values, terminated, ended)
-    # not a product: what stands behind a termination is never read, and may be NaN
+    # not a product: the value after a termination is never read, and may be NaN
     bootstraps = next_values.double().masked_fill(terminated, 0.0)
     deltas = rewards.double() + cfg.gamma * bootstraps - values.double()
     return scan_backwards(deltas, cfg.gamma * cfg.gae_lambda * ~ended).float()
@@ -54,8 +54,8 @@ def importance_weights(
 ) -> Tensor:
     """Truncated importance weight of each step, [S] float32: min(max_weight, (S / num_envs) / n_e).
 
-    n_e steps came from environment e. With a maximum of 1 an environment that gave more than its
-    share counts less and none counts more (Wijmans et al. 2022, VER, section 4).
+    n_e steps came from environment e. With a maximum of 1, environments with more than their share
+    count less and none counts more (Wijmans et al. 2022, VER, section 4).
     """
     if not max_weight > 0.0:
         raise ValueError(f"max_weight must be positive, got {max_weight}")

@@ -1,4 +1,4 @@
-"""Divides rewards by the spread of the discounted return, so that values are of order one.
+"""Divides rewards by the standard deviation of the discounted return: values of order one.
 
     G_t = gamma G_{t-1} + r_t, from 0 at each episode's start, one for each environment
     scaled reward = r_t / std(G)
@@ -17,7 +17,7 @@ from rearrange.ver.rollout.types import Gather
 
 
 class RewardScaler:
-    """Running spread of the discounted return; `state` is what a checkpoint keeps."""
+    """Running standard deviation of the discounted return; `state` goes into checkpoints."""
 
     def __init__(self, num_envs: int, gamma: float) -> None:
         self.gamma = gamma
@@ -31,12 +31,12 @@ class RewardScaler:
         is_first: np.ndarray,
         gather: Gather = lambda values: [values],
     ) -> None:
-        """Takes in steps, [S] each, of one environment oldest first.
+        """Adds steps, [S] each, those of one environment oldest first.
 
-        Not the ends but the starts of episodes count: steps may have been dropped before one.
+        Sums restart at the starts of episodes, as steps before one may have been dropped.
 
         Args:
-            gather: gives what all ranks bring, so that all have the same spread.
+            gather: returns the values of all ranks, so that all have the same scale.
         """
         values = []
         for e, reward, is_start in zip(
@@ -54,7 +54,7 @@ class RewardScaler:
 
     @property
     def scale(self) -> float:
-        """What rewards are multiplied with."""
+        """Factor on rewards."""
         if self.count < 2.0:
             return 1.0
         return 1.0 / math.sqrt(self.square / self.count + 1e-8)
@@ -63,9 +63,9 @@ class RewardScaler:
         return {"returns": self.returns.tolist(), "moments": [self.count, self.mean, self.square]}
 
     def load(self, state: dict) -> None:
-        """Puts back what `state` gave.
+        """Restores the result of `state`.
 
-        Environments of another number all begin new episodes, and each its own sum with them.
+        If the number of environments has changed, all begin new episodes, with sums of 0.
         """
         returns = np.array(state["returns"], np.float64)
         self.returns = returns if len(returns) == len(self.returns) else np.zeros_like(self.returns)

@@ -1,12 +1,12 @@
 """RolloutMemory: recent rollouts to learn from again, and their files.
 
-    checkpoints/memory/5f0c9a31....safetensors   one rollout, written at the first checkpoint that
-                                                 it is in and never again; named by its checksum
-    checkpoints/000000524288.json                names those that were remembered, oldest first
+    checkpoints/memory/5f0c9a31....safetensors   one rollout, written once, at its first checkpoint;
+                                                 named by its checksum
+    checkpoints/000000524288.json                names the remembered rollouts, oldest first
 
-A checkpoint so costs what was collected since the last one. A file goes when none of the newest
-checkpoints names it. One that is missing or damaged is left out, with a warning: the training goes
-on with what is left.
+So each checkpoint writes only the data collected since the last one. A file is removed when none of
+the newest checkpoints names it. A missing or damaged file is skipped with a warning, and training
+goes on with the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class StoredRollout:
-    """A rollout: its sequences stand one after another."""
+    """A rollout: its sequences, concatenated."""
 
     rows: RolloutRows
     lengths: np.ndarray  # [Q] of the sequences
@@ -44,7 +44,7 @@ class StoredRollout:
 
 
 class RolloutMemory:
-    """At most `size` rollouts; the oldest goes first."""
+    """At most `size` rollouts; the oldest is dropped first."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self._rollouts: deque[StoredRollout] = deque(maxlen=size)
@@ -57,13 +57,13 @@ class RolloutMemory:
         return self._rollouts[index]
 
     def add(self, rows: RolloutRows, order: np.ndarray, lengths: np.ndarray) -> None:
-        """Remembers a copy of the rows in `order`, sequences of these lengths."""
+        """Adds a copy of the rows in `order`, sequences of these lengths."""
         self._rollouts.append(StoredRollout(RolloutRows(rows.read(order), self._device), lengths))
 
     def save(self, folder: Path) -> list[dict[str, Any]]:
-        """Writes what has no file yet; what a checkpoint has to name, for `load`.
+        """Writes rollouts without a file; returns the entries for a checkpoint, for `load`.
 
-        Raises OSError if a file cannot be written; those that were stay.
+        Raises OSError if a file cannot be written; files already written stay.
         """
         folder.mkdir(parents=True, exist_ok=True)
         records = []
@@ -75,7 +75,7 @@ class RolloutMemory:
         return records
 
     def load(self, folder: Path, records: list[dict[str, Any]]) -> None:
-        """Puts back what `save` gave, as far as the files are there and whole."""
+        """Restores the result of `save`, as far as the files are there and intact."""
         self._rollouts.clear()
         reasons = []
         for record in records:
@@ -94,8 +94,7 @@ def prune_memory(folder: Path, named: Iterable[Any]) -> None:
     """Removes the files of rollouts that none of `named` names, and half-written ones.
 
     Args:
-        named: what `save` gave, of several checkpoints; a manifest of somebody else's may hold
-            anything there.
+        named: results of `save` from several checkpoints, not yet checked.
     """
     records = [record for part in named if isinstance(part, list) for record in part]
     kept = {str(record.get("file")) for record in records if isinstance(record, dict)}
@@ -120,7 +119,7 @@ def _write(folder: Path, rollout: StoredRollout) -> dict[str, Any]:
 
 
 def _read(folder: Path, record: dict[str, Any], device: torch.device) -> StoredRollout:
-    """Raises UserError, or what a file that is none of ours makes safetensors raise."""
+    """Raises UserError, or safetensors' own errors for a foreign file."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 

@@ -1,7 +1,7 @@
 """Learning-rate schedules over a training run.
 
-Progress is steps done / total steps. The last rollout may overshoot the total, so what lies outside
-0..1 counts as the nearer end.
+Progress is steps done / total steps. The last rollout may overshoot, so progress is clamped to
+0..1.
 """
 
 import math

@@ -1,13 +1,13 @@
-"""3x3 convolutions in the form that is cheapest on small feature maps.
+"""3x3 convolutions in the cheapest form for small feature maps.
 
-On a 2x2 map a 3x3 convolution joins every position with every other one: it is one matrix,
+On a 2x2 map a 3x3 convolution connects all positions with each other: it is one matrix,
 
     [y x ci] -> [v u co],   M[y x ci, v u co] = kernel[y - v + 1, x - u + 1, ci, co]
 
 and a dilated one (dilation d) on a map of 2d x 2d is the same matrix on d x d interleaved 2x2 maps.
-Convolution libraries spend half their work there on the padding, and backwards more than that.
+Convolution libraries spend half their work there on padding, and more in the backward pass.
 
-Everything here is [B, C, h, w] in channels-last memory and computes in the type of its input.
+Everything here is [B, C, h, w] in channels-last memory, computed in the input's type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 
 class Conv(nn.Conv2d):
-    """nn.Conv2d that brings its weights to the type of the input."""
+    """nn.Conv2d that converts its weights to the input's type."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         x = input
@@ -29,7 +29,7 @@ class Conv(nn.Conv2d):
 
 
 class Norm(nn.GroupNorm):
-    """nn.GroupNorm that brings its weights to the type of the input."""
+    """nn.GroupNorm that converts its weights to the input's type."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         x = input
@@ -38,11 +38,11 @@ class Norm(nn.GroupNorm):
 
 
 class MatrixConv(nn.Module):
-    """A 3x3 convolution without bias on 2x2 maps that stand one after another in memory."""
+    """A 3x3 convolution without bias on 2x2 maps, contiguous in memory."""
 
     def __init__(self, channels: int, wider: int) -> None:
         super().__init__()
-        # [ky, kx, ci, co]: the blocks of the matrix lie together, so that putting it up is cheap
+        # [ky, kx, ci, co]: the blocks of the matrix are contiguous, so building it is cheap
         self.weight = nn.Parameter(torch.empty(3, 3, channels, wider))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> 
 
 
 def is_matrix(height: int, width: int, dilation: int) -> bool:
-    """Whether `conv3` is a matrix and wants its map in the order of `interleaved`."""
+    """Whether `conv3` is a matrix and needs its map in the order of `interleaved`."""
     return height == width == 2 * dilation
 
 
@@ -81,7 +81,7 @@ def interleaved(x: Tensor, dilation: int) -> Tensor:
 
 
 def deinterleaved(x: Tensor, dilation: int) -> Tensor:
-    """The way back."""
+    """The inverse of `interleaved`."""
     return _reordered(x, (dilation, dilation, 2, 2), (0, 3, 1, 4, 2, 5))
 
 

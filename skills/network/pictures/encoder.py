@@ -8,7 +8,7 @@
 
 A stage is two basic blocks of two dilated 3x3 convolutions; the patches, the separate
 down-sampling layers, the layer scale and the dilation are ConvNeXt's. Wijmans et al. 2022 (VER),
-section 4, names these parts; sizes that it leaves open are ours and stand in `EncoderCfg`.
+section 4, names these parts; the sizes that it leaves open are our choices, in `EncoderCfg`.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ WIDTHS = (1, 2, 4, 8)  # of the stages, in base widths, as ResNet18
 MIN_IMAGE = 8  # pixels a side
 MAX_SIZE = 65536  # of everything else that has one
 FINE_STAGES = 2
-CHUNK = 256  # pictures at a time through the fine stages on a CPU, for the sake of its caches
+CHUNK = 256  # pictures at a time through the fine stages on a CPU, to fit its caches
 
 
 @dataclass(kw_only=True)
 class EncoderCfg:
-    """What the encoder is built like. The defaults are the `small` preset's."""
+    """The encoder's architecture. The defaults are the `small` preset's."""
 
     base_width: int = 16
     """Channels of the first stage. Half of ResNet18's 64 in the paper."""
     image_size: int = 64
     """Pixels a side; a larger picture is averaged down to it, a smaller one stays as it is."""
     compressed_size: int = 512
-    """About how many numbers are left before the last linear layer (2048 in habitat-baselines)."""
+    """Approximate input size of the last linear layer (2048 in habitat-baselines)."""
     feature_size: int = 256
     """Length of the feature vector."""
     dilation: int = 2
@@ -57,8 +57,8 @@ class EncoderCfg:
     layer_scale: float = 1e-2
     """How much of a block's branch is added at the start (ConvNeXt: between 1e-6 and 1e-1)."""
     output_gain: float = 0.1
-    """Size of the features at the start. At 1 they are ten times as large as a robot's joint angles
-    and goals, and drown them until the network has learned to see."""
+    """Scale of the features at the start. At 1 they are ten times as large as joint angles and
+    goals, and drown them until the network has learned to see."""
     norm_groups: int = 1
     """Of every GroupNorm; it must divide base_width. More than 1 is slow on a CPU."""
 
@@ -81,8 +81,8 @@ class EncoderCfg:
 class BasicBlock(nn.Module):
     """relu(x + scale * norm(conv(relu(norm(conv(x)))))).
 
-    The layer scale is the weight of the second norm, which multiplies the branch channel by
-    channel already: a second factor beside it would be the same function with more work.
+    The layer scale is the weight of the second norm, which already scales the branch per channel: a
+    separate factor would be the same function with more work.
     """
 
     def __init__(self, channels: int, height: int, width: int, dilation: int, cfg: EncoderCfg):
@@ -177,17 +177,16 @@ class DepthEncoder(nn.Module):
         self._inference: InferenceEncoder | None = None  # made by `refresh`
 
     def refresh(self) -> None:
-        """To be called when the weights have changed, before acting with them.
+        """Call when the weights have changed, before acting with them.
 
-        From then on few pictures at a time, without gradients, go through functions that were made
-        of the weights as they are now. Until then, and again as soon as gradients are taken,
-        weights are loaded or the modules moved, they go through the modules: the same, slower. Only
-        weights that were written in place are not noticed.
+        Small batches without gradients then use functions made from the current weights. Before
+        that, and after gradients are taken, weights loaded or modules moved, the modules are used:
+        the same numbers, slower. In-place changes of weights go unnoticed.
         """
         self._inference = InferenceEncoder(self)
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "_inference": None}  # a copy has weights of its own
+        return {**self.__dict__, "_inference": None}  # a copy has its own weights
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._inference = None

@@ -2,9 +2,9 @@
 
     DepthEncoder -- weights in the stages' type, once --> functions, one after another --> features
 
-A handful of pictures keeps a core busy for a few microseconds an operation. Calling 80 modules and
-bringing 50 weights to bfloat16 between them is then a third of the encoder's time, and while acting
-the weights are the same ones for a whole rollout. With gradients the modules are called.
+With few pictures an operation takes a few microseconds. Calling 80 modules and converting 50
+weights to bfloat16 is then a third of the encoder's time, and the acting weights are constant for a
+whole rollout. With gradients the modules are used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Step = Callable[[Tensor], Tensor]
 
 
 class InferenceEncoder:
-    """A DepthEncoder with the weights that it has now, made and called without gradients."""
+    """A DepthEncoder with its current weights, made and called without gradients."""
 
     @torch.no_grad()
     def __init__(self, encoder: Any) -> None:  # DepthEncoder, whose module imports this one

@@ -2,10 +2,9 @@
 
     picture [B, H, W, C] --> nearest pixel of each of n x n cells --> nearness --> [B, C n n]
 
-A hand that must not touch anything asks for the nearest surface first. The encoder can learn that,
-slowly; this hands it over at no cost. The numbers are those of the sensor `coarse_depth`
-(`tasks/ranges.py`), so what a policy has learned with that sensor it goes on with when it gets the
-camera.
+For a hand that must not touch anything the nearest surface matters most. The encoder can learn it,
+slowly; this provides it at no cost. The numbers are those of the sensor `coarse_depth`
+(`tasks/ranges.py`), so a policy trained with that sensor can be continued with the camera.
 
 B: batch, C: channels, n: cells a side.
 """

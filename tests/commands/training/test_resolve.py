@@ -109,6 +109,15 @@ def test_a_stage_that_is_like_another_says_only_what_differs():
     assert stage.settings == {"ppo": {"num_epochs": 3, "learning_rate": 0.5}}
 
 
+def test_a_stage_may_use_the_old_name_of_a_setting():
+    look = {"settings": {"policy": {"base_frame_vectors": True}}}
+    differs = {"name": "b", "like": "look", "settings": {"policy": {"has_levelled": False}}}
+    (stage,) = read_recipes("skill/pick.yaml", own(differs), shared(look=look)).stages["laptop"]
+    assert stage.settings == {"policy": {"base_frame_vectors": False}}
+    with pytest.raises(UserError, match="policy.base_frame_vectors is given twice"):
+        read("train-skill", ["pick", "policy.has_levelled=1", "policy.base_frame_vectors=0"])
+
+
 @pytest.mark.parametrize("skill", group_options("skill"))
 def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(skill):
     for preset, stages in recipes_of(skill).stages.items():
@@ -148,7 +157,7 @@ def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     cfg = load_training("train-skill", arguments)
     assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
     assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-12.4, -2.8)  # of the stage
-    assert (cfg.num_steps, cfg.policy.has_levelled) == (512, True)  # of the recipe
+    assert (cfg.num_steps, cfg.policy.base_frame_vectors) == (512, True)  # of the recipe
     ranges = {"ranges": "camera", "depth": False, "homes": "mixed", "success_scale": 0.9}
     assert cfg.env_kwargs == {"starts": "varied"} | ranges
     given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]

@@ -104,6 +104,14 @@ def test_files_without_a_checksum_of_the_header_are_still_read(skill, tmp_path):
     assert said(read_skill(rewritten(skill, tmp_path / "old", old=True))) == said(skill)
 
 
+def test_a_setting_of_the_policy_is_read_under_its_old_name(skill, tmp_path):
+    policy = header_json(skill)["policy"]
+    old = {n.replace("base_frame_vectors", "has_levelled"): v for n, v in policy.items()}
+    assert "has_levelled" in old
+    back = read_skill(rewritten(skill, tmp_path / "old", policy=old))
+    assert list(header_json(back)["policy"].items()) == list(policy.items())
+
+
 WRONG = {
     "a module": ({"env": "this:X-v0"}, "'this:X-v0' is not registered"),
     "another world": ({"env": "CartPole-v1"}, "cannot make env 'CartPole-v1'"),

@@ -79,7 +79,7 @@ def test_weights_that_lack_nothing_are_left_as_they_are():
     assert with_new_inputs(known, policy.state_dict(), policy.embedding) is known
 
 
-def test_levelled_vectors_are_ignored_at_first():
+def test_base_frame_vectors_are_ignored_at_first():
     torch.manual_seed(0)
     action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
     before = {
@@ -87,7 +87,7 @@ def test_levelled_vectors_are_ignored_at_first():
     }  # fmt: skip
     cfg = PolicyCfg(vector_size=8, lstm_hidden=13, hidden_sizes=[16])
     old = build_policy(observation_spec(spaces.Dict(before)), action, cfg)
-    grown_cfg = replace(cfg, has_levelled=True)
+    grown_cfg = replace(cfg, base_frame_vectors=True)
     grown = build_policy(observation_spec(spaces.Dict(before)), action, grown_cfg)
     grown.load_state_dict(with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding))
     seen = {"joint": torch.rand(4, 7), "obj_start_sensor": torch.rand(4, 3)}

@@ -75,6 +75,14 @@ def test_checkpoint_of_the_same_training_matches(tmp_path):
     check_matches(load_newest(tmp_path), {"policy": {"preset": "small", "sizes": (64, 64)}})
 
 
+def test_checkpoint_matches_under_the_old_name_of_a_setting(tmp_path):
+    save_checkpoint(tmp_path, 1, tensors_of(1), {"identity": {"policy": {"has_levelled": True}}})
+    checkpoint = load_newest(tmp_path)
+    check_matches(checkpoint, {"identity": {"policy": {"base_frame_vectors": True}}})
+    with pytest.raises(UserError, match="identity.policy.base_frame_vectors is True, here it is"):
+        check_matches(checkpoint, {"identity": {"policy": {"base_frame_vectors": False}}})
+
+
 def policy_tensors():
     return below_prefix("policy", tensors_of(1))
 

@@ -74,7 +74,7 @@ def test_the_trainer_calls_all_four_of_an_algorithm_that_it_does_not_know(tmp_pa
     one = trained(tmp_path, 3, mode=mode, serial=serial)
     algorithm = one.algorithm
     assert algorithm.calls == 3 * ["compute_returns", "update"]
-    assert (algorithm.acting == {id(one.policy)}) == (MODES[mode].turns == "in turn")
+    assert (algorithm.acting == {id(one.policy)}) == (MODES[mode].interleaving == "alternating")
     # what it stored is what it learned from, but for steps that came after the last rollout
     assert np.sum(algorithm.judged) <= algorithm.total + 1e-3
     if mode == "nover":

@@ -1,11 +1,11 @@
-"""How collecting and learning take turns, from when each begins and ends."""
+"""How collecting and learning interleave, from when each begins and ends."""
 
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-from rearrange.ver.rollout.turns import free_running, in_turn, overlapped
+from rearrange.ver.rollout.interleaving import alternating, free_running, overlapped
 
 
 class Storage:
@@ -35,9 +35,9 @@ class FakeCollector:
         self.carries.append((source, target))
 
 
-def test_in_turn_collects_only_when_asked():
+def test_alternating_collects_only_when_asked():
     collector, storage = FakeCollector(), Storage()
-    rollouts = in_turn(collector, storage)
+    rollouts = alternating(collector, storage)
     for number in range(4):
         found, report = next(rollouts)
         assert found is storage and found.content == report.number == number
@@ -95,7 +95,7 @@ def test_free_running_collects_until_no_storage_is_free():
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_what_goes_wrong_while_collecting_reaches_the_caller(number):
     for make in (
-        lambda c: in_turn(c, Storage()),
+        lambda c: alternating(c, Storage()),
         lambda c: overlapped(c, [Storage(), Storage()], lambda: None),
         lambda c: free_running(c, [Storage(), Storage(), Storage()]),
     ):

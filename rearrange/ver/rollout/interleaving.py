@@ -1,14 +1,13 @@
 """Interleaving of collecting and learning: generators of full rollouts; learn between yields.
 
-    in turn       collect | learn | collect | learn          ver, nover, ddppo
+    alternating   collect | learn | collect | learn          ver, nover, ddppo
     overlapped    collect | learn                            htsrl: the policy that collects is one
                           | collect | learn                  rollout old
                                     | collect | ...
     free          collecting never waits for learning        async: weights change under way
 
-Each yields (storage, report). The storage is the caller's until it asks for the next one. Where
-there are several ranks they `synchronise` after each rollout, in the caller's thread; see
-`rank_sync.py`.
+Each yields (storage, report). The storage is the caller's until it requests the next one. Several
+ranks `synchronise` after each rollout, in the caller's thread; see `rank_sync.py`.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from rearrange.ver.rollout.storage import RolloutStorage
 
 Rollouts = Generator[tuple[RolloutStorage, CollectReport], None, None]
 Synchronise = Callable[[Callable[[], CollectReport], RolloutStorage, RolloutStorage], CollectReport]
-"""What collects, the storage it fills and that of the rollout before; gives what it gives."""
+"""Collector, its storage and the previous one -> the collector's report."""
 
 
 def alone(
     collect: Callable[[], CollectReport], storage: RolloutStorage, previous: RolloutStorage
 ) -> CollectReport:
-    """A single process synchronises with nobody."""
+    """Does nothing: there is one process."""
     return collect()
 
 
-def in_turn(
+def alternating(
     collector: Collector, storage: RolloutStorage, synchronise: Synchronise = alone
 ) -> Rollouts:
-    """One storage, filled again and again."""
+    """One storage, filled repeatedly."""
     while True:
         report = synchronise(lambda: collector.collect(storage), storage, storage)
         yield storage, report
@@ -49,7 +48,7 @@ def in_turn(
 def overlapped(
     collector: Collector,
     storages: list[RolloutStorage],  # two
-    refresh: Callable[[], None],  # gives the policy that acts the newest weights
+    refresh: Callable[[], None],  # refreshes the acting policy's weights
     synchronise: Synchronise = alone,
 ) -> Rollouts:
     """The next rollout is collected while the caller learns from this one."""
@@ -69,7 +68,7 @@ def overlapped(
 
 
 def free_running(collector: Collector, storages: list[RolloutStorage]) -> Rollouts:
-    """Collects as long as a storage is free; the caller refreshes weights when it likes."""
+    """Collects while a storage is free; the caller refreshes weights at any time."""
     free: queue.Queue = queue.Queue()
     full: queue.Queue = queue.Queue()
     is_over = threading.Event()
