@@ -155,10 +155,10 @@ class TrainSkillCfg(RunCfg):
     imitation: ImitationCfg = field(default_factory=ImitationCfg)
     guide: GuideCfg = field(default_factory=GuideCfg)
     """Who moves the robot while a teacher is imitated."""
-    eyes: bool = False
-    """method=imitation_ver: go on with the camera at the end."""
+    camera_stage: bool = False
+    """method=imitation_ver: a last stage with the camera."""
     blind_steps: int = 0
-    """Environment steps of the stage before that one; 0: as its recipe says."""
+    """Environment steps of the stage before it; 0: from its recipe."""
     camera_size: int | None = None
     """Pixels per side of the depth image; none: as many as the network looks at."""
     action_space: str = "full"

@@ -44,17 +44,17 @@ def run(cfg: EvaluateCfg) -> int:
     return 0
 
 
-def evaluate_settings(cfg: EvaluateCfg, tell: Notify = print_line) -> tuple[dict[str, Any], Path]:
+def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[dict[str, Any], Path]:
     """The evaluation that the settings ask for: its summary and its folder. Raises UserError."""
     cfg = home_evaluation(cfg)
     if cfg.run is not None:
-        return evaluate_run(cfg, tell), run_output_folder(cfg)
+        return evaluate_run(cfg, notify), run_output_folder(cfg)
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
-    return evaluate(cfg, make_env_and_agent, tell), output_folder(cfg)
+    return evaluate(cfg, make_env_and_agent, notify), output_folder(cfg)
 
 
 def evaluate(
-    cfg: EvaluateCfg, make_env_and_agent: MakeEnvAndAgent, tell: Notify = print_line
+    cfg: EvaluateCfg, make_env_and_agent: MakeEnvAndAgent, notify: Notify = print_line
 ) -> dict[str, Any]:
     """Runs the episodes that are missing, writes every file and tells the table.
 
@@ -76,8 +76,8 @@ def evaluate(
         if cfg.record:
             prepare_folder(output_dir / "videos")
         store = EpisodeStore(output_dir, settings, cfg.num_episodes)
-        run_facts = run_missing(cfg, runner, make_env_and_agent, store, lock, tell)
-        return _write_results(cfg, runner, store, run_facts, tell)
+        run_facts = run_missing(cfg, runner, make_env_and_agent, store, lock, notify)
+        return _write_results(cfg, runner, store, run_facts, notify)
 
 
 def output_folder(cfg: EvaluateCfg) -> Path:
@@ -93,7 +93,7 @@ def _write_results(
     runner: EpisodeRunnerCfg,
     store: EpisodeStore,
     run_facts: dict[str, Any],
-    tell: Notify,
+    notify: Notify,
 ) -> dict[str, Any]:
     """Tells the table, writes all files and returns the summary."""
     output_dir = output_folder(cfg)
@@ -124,7 +124,7 @@ def _write_results(
         return record_command(cfg, index, runner.video_path(index))
 
     try:  # the table before the files, which a full disk may refuse
-        tell(summary_table(summary, cfg.task))
+        notify(summary_table(summary, cfg.task))
     finally:  # nor does a closed stdout cost the files
         store.write()
         figure = draw_stages(summary, cfg.task)
@@ -132,7 +132,7 @@ def _write_results(
         report = write_report(summary, records, cfg.task, figure, films, to_film)
         atomic_write_text(output_dir / "report.html", report)
         atomic_write_json(output_dir / "summary.json", summary)  # last: with it the rest is there
-    tell(f"\nreport: {output_dir / 'report.html'}")
+    notify(f"\nreport: {output_dir / 'report.html'}")
     for film in films:
-        tell(f"video:  {output_dir / film}")
+        notify(f"video:  {output_dir / film}")
     return summary

@@ -54,7 +54,7 @@ def run_missing(
     make_env_and_agent: MakeEnvAndAgent,
     store: EpisodeStore,
     lock: FolderLock,
-    tell: Notify,
+    notify: Notify,
 ) -> dict[str, Any]:
     """Runs what is not kept, or not filmed as it should be; returns what `RUN_FACTS` names."""
     remove_unfinished(lock.folder)
@@ -62,13 +62,13 @@ def run_missing(
     missing = [index for index in range(cfg.num_episodes) if _is_missing(index, runner, store)]
     if store.records:
         which = "all" if not missing else f"{len(store.records)} of"
-        tell(f"kept {which} {cfg.num_episodes} episodes in {lock.folder}")
+        notify(f"kept {which} {cfg.num_episodes} episodes in {lock.folder}")
     if not missing and (found := _old_run(lock.folder)):
         return found
     _remove_old_results(lock.folder)
     with _workers(cfg, runner, make_env_and_agent) as pool:
         start = time.perf_counter()
-        records = _run_all(pool, missing, cfg, runner, store, lock, tell) if missing else []
+        records = _run_all(pool, missing, cfg, runner, store, lock, notify) if missing else []
         wall_time_s = time.perf_counter() - start
     remove_unfinished(lock.folder / "videos")
     steps = sum(record.steps for record in records)
@@ -134,7 +134,7 @@ def _run_all(
     runner: EpisodeRunner,
     store: EpisodeStore,
     lock: FolderLock,
-    tell: Notify,
+    notify: Notify,
 ) -> list[Any]:
     """Runs and keeps these episodes; tells what is kept if it is interrupted."""
     records: list[Any] = []
@@ -142,7 +142,7 @@ def _run_all(
     try:
         done = [store.records[i] for i in sorted({*range(cfg.num_episodes)} - {*missing})]
         steps = sum(record.steps for record in done)
-        is_quiet = tell is silent
+        is_quiet = notify is silent
         with Progress(runner.title, cfg.num_episodes, len(done), steps, is_quiet) as progress:
             for record in pool.run(missing, progress.underway):
                 _check_lock(lock)
@@ -157,7 +157,7 @@ def _run_all(
             store.write()
             if store.records:
                 path = lock.folder / "episodes.jsonl"
-                tell(f"kept {len(store.records)} finished episodes in {path}")
+                notify(f"kept {len(store.records)} finished episodes in {path}")
     return records
 
 

@@ -149,7 +149,7 @@ def run_output_folder(cfg: EvaluateCfg) -> Path:
     return Path("outputs/evaluate") / (run.resolve().name if run.is_dir() else run.stem)
 
 
-def evaluate_run(cfg: EvaluateCfg, tell: Notify) -> dict[str, Any]:
+def evaluate_run(cfg: EvaluateCfg, notify: Notify) -> dict[str, Any]:
     """As `evaluate.evaluate`, of a trained policy in its own environment: returns the summary.
 
     Raises UserError if the folder is in use, or holds other results.
@@ -175,18 +175,18 @@ def evaluate_run(cfg: EvaluateCfg, tell: Notify) -> dict[str, Any]:
         if cfg.record:
             prepare_folder(folder / "videos")
         store = EpisodeStore(folder, settings, cfg.num_episodes, _parsed)
-        run_facts = run_missing(cfg, runner, make_env_and_policy, store, lock, tell)
+        run_facts = run_missing(cfg, runner, make_env_and_policy, store, lock, notify)
         records = [store.records[index] for index in range(cfg.num_episodes)]
         summary = about | {"num_episodes": cfg.num_episodes} | summarise(records) | run_facts
         summary |= {"acting": store.acting, "versions": versions()}
         try:  # the table before the files, which a full disk may refuse
-            tell(table(summary))
+            notify(table(summary))
         finally:
             store.write()
             atomic_write_json(folder / "summary.json", summary)
-    tell(f"\nsummary: {folder / 'summary.json'}")
+    notify(f"\nsummary: {folder / 'summary.json'}")
     for film_path in map(runner.video_path, range(min(cfg.record, cfg.num_episodes))):
-        tell(f"video:   {film_path}")
+        notify(f"video:   {film_path}")
     return summary
 
 

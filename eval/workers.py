@@ -72,7 +72,7 @@ class EpisodeWorker:
 
     Args:
         folder: where relative paths begin; None: where the process is.
-        tell: called about once a second with the steps that an episode has by now.
+        notify: called about once a second with the steps that an episode has by now.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class EpisodeWorker:
         cfg: EpisodeRunner,
         make_env_and_agent: MakeEnvAndAgent,
         folder: str | None = None,
-        tell: Callable[[int], None] = lambda steps: None,
+        notify: Callable[[int], None] = lambda steps: None,
     ) -> None:
         self._cfg, self._make_env_and_agent, self._folder = cfg, make_env_and_agent, folder
-        self._tell, self._steps, self._told_at = tell, 0, 0.0
+        self._notify, self._steps, self._notified_at = notify, 0, 0.0
         self._env_and_agent: tuple[Any, Any] | None = None  # environment and agent
 
     def open(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class EpisodeWorker:
         return self._told(self._open)
 
     def run(self, index: int) -> dict[str, Any]:
-        self._steps, self._told_at = 0, time.monotonic()
+        self._steps, self._notified_at = 0, time.monotonic()
         return self._told(
             lambda: {
                 "record": self._cfg.run_episode(*self._open(), index, self._count).to_json(),
@@ -112,9 +112,9 @@ class EpisodeWorker:
 
     def _count(self) -> None:
         self._steps += 1
-        if (now := time.monotonic()) - self._told_at >= TELL_EVERY_S:
-            self._told_at = now
-            self._tell(self._steps)
+        if (now := time.monotonic()) - self._notified_at >= TELL_EVERY_S:
+            self._notified_at = now
+            self._notify(self._steps)
 
     def _told(self, work: Callable[[], Any]) -> dict[str, Any]:
         try:
@@ -155,10 +155,10 @@ def run_episode_worker(
     if not end_with_parent(parent and parent.pid):
         return
 
-    def tell(steps: int) -> None:
+    def notify(steps: int) -> None:
         connection.send_bytes(json.dumps({"steps": steps}).encode())
 
-    worker = EpisodeWorker(cfg, make_env_and_agent, tell=tell)
+    worker = EpisodeWorker(cfg, make_env_and_agent, notify=notify)
     with suppress(EOFError, OSError):  # the parent is gone
         while (index := json.loads(connection.recv_bytes())) is not None:
             connection.send_bytes(json.dumps(worker.run(index)).encode())

@@ -57,7 +57,7 @@ class DeploymentRules:
 class SkillDefinition:
     """A skill. Functions and objects may be given as "module:Name".
 
-    `Body` is `rearrange.skills.motion.body.Body`, the robot as rules and programs see it.
+    `Robot` is `rearrange.skills.motion.robot.Robot`, the robot as rules and programs see it.
     """
 
     name: str
@@ -66,7 +66,7 @@ class SkillDefinition:
     recipe: Path
     """A YAML file like configs/skill/pick.yaml: its training settings."""
     program: Callable[[Any, EpisodeSpec], Program] | str
-    """The oracle, which reads the simulator's state: `Body` and an episode -> program."""
+    """The oracle, which reads the simulator's state: `Robot` and an episode -> program."""
     teacher: Callable[[Any, EpisodeSpec], Any] | str | None = None
     """The same arguments -> rules with an action in every state (`act()`, [11]), for
     method=imitation; None: the skill is learned from its reward alone."""
@@ -85,21 +85,21 @@ class SkillDefinition:
     oracle_steps: int = 700
     """Time limit of the oracle."""
     step: Callable[..., Program] | str | None = None
-    """The oracle for a step of a plan: `Body`, episode, the step's `Call` and the next step's or
+    """The oracle for a step of a plan: `Robot`, episode, the step's `Call` and the next step's or
     None -> program; None: `program` with an episode for this step alone."""
     reach: Callable[..., Any] | str | None = None
-    """`Body`, episode and `Call` -> the `ReachPlan` for its object, so that Navigate ends where the
-    skill starts best; None: unknown."""
+    """`Robot`, episode and `Call` -> the `ReachPlan` for its object, so that Navigate ends where
+    the skill starts best; None: unknown."""
 
-    def start_program(self, body: Any, episode: EpisodeSpec) -> Program:
+    def start_program(self, robot: Any, episode: EpisodeSpec) -> Program:
         """The oracle's program for an episode."""
-        return resolved(self.program)(body, episode)
+        return resolved(self.program)(robot, episode)
 
-    def start_teacher(self, body: Any, episode: EpisodeSpec) -> Any:
+    def start_teacher(self, robot: Any, episode: EpisodeSpec) -> Any:
         """The rules for an episode. Raises UserError for a skill without, or without `act`."""
         if self.teacher is None:
             raise UserError(f"skill {self.name} has no teacher to imitate: train it by method=ver")
-        teacher = resolved(self.teacher)(body, episode)
+        teacher = resolved(self.teacher)(robot, episode)
         if not callable(getattr(teacher, "act", None)):
             kind = type(teacher).__name__
             raise UserError(f"the teacher of skill {self.name} has no method act(): it is a {kind}")

@@ -60,7 +60,7 @@ def test_its_environment_is_sound():
     assert set(observation) == set(press_button.SENSORS) and env.observation_space.contains(
         observation
     )
-    teacher = press_button.teacher(press_button.Body(world.sim), world.episode)
+    teacher = press_button.teacher(press_button.Robot(world.sim), world.episode)
     rewards, distances, is_over = [], [], False
     while not is_over:
         distances.append(float(np.linalg.norm(observation["marker_rel_pos"])))

@@ -108,7 +108,7 @@ def make_recording_env(cfg: CollectingRunner) -> tuple[RecordingEnv, Agent]:
 
 
 def collect(
-    cfg: CollectCfg, runner: EpisodeRunnerCfg, folder: Path, tell: Notify
+    cfg: CollectCfg, runner: EpisodeRunnerCfg, folder: Path, notify: Notify
 ) -> dict[str, Any]:
     """Demonstrates the episodes that are missing and makes the data set; returns the summary.
 
@@ -120,11 +120,11 @@ def collect(
         settings = settings_of(runner, versions()) | {"format": cfg.format}
         store = EpisodeStore(folder, settings, cfg.num_episodes)
         if (folder / SUMMARY).exists():
-            return _finished(folder, store, cfg.num_episodes, tell)
+            return _finished(folder, store, cfg.num_episodes, notify)
         pieces = prepare_folder(folder / PIECES)
         whole = CollectingRunner(runner=runner, format=cfg.format, folder=str(pieces))
-        run_facts = _run_missing(cfg, whole, store, lock, tell)
-        tell(f"making the data set of {cfg.num_episodes} episodes")
+        run_facts = _run_missing(cfg, whole, store, lock, notify)
+        notify(f"making the data set of {cfg.num_episodes} episodes")
         numbers = range(cfg.num_episodes)
         specs = [whole.spec(number) for number in numbers]
         assemble(folder, cfg.format, [whole.piece(number) for number in numbers], specs)
@@ -146,18 +146,20 @@ def check_folder(folder: Path) -> None:
             )
 
 
-def _finished(folder: Path, store: EpisodeStore, num_episodes: int, tell: Notify) -> dict[str, Any]:
+def _finished(
+    folder: Path, store: EpisodeStore, num_episodes: int, notify: Notify
+) -> dict[str, Any]:
     if len(store.records) != num_episodes:
         raise UserError(
             f"{folder} is a finished dataset of {len(store.records)} episodes, got "
             f"{num_episodes=}: choose another output, or remove it to start over"
         )
-    tell(f"all {num_episodes} demonstrations are there already")
+    notify(f"all {num_episodes} demonstrations are there already")
     return read_summary(folder)
 
 
 def _run_missing(
-    cfg: CollectCfg, runner: CollectingRunner, store: EpisodeStore, lock: FolderLock, tell: Notify
+    cfg: CollectCfg, runner: CollectingRunner, store: EpisodeStore, lock: FolderLock, notify: Notify
 ) -> dict[str, Any]:
     """Runs what has no piece yet; returns what the summary says of the run."""
     pieces = Path(runner.folder)
@@ -165,7 +167,7 @@ def _run_missing(
     there = {index for index in store.records if runner.has(index)}
     missing = [index for index in range(cfg.num_episodes) if index not in there]
     if there:
-        tell(f"kept {len(there)} of {cfg.num_episodes} episodes in {lock.folder}")
+        notify(f"kept {len(there)} of {cfg.num_episodes} episodes in {lock.folder}")
     pool = WorkerPool(
         runner, cfg.num_workers or num_cores(), make_recording_env, cfg.episode_timeout_s,
         cfg.max_restarts,
@@ -186,7 +188,7 @@ def _run_missing(
             store.write()
             if store.records:
                 more = "the same command goes on"
-                tell(f"kept {len(store.records)} finished episodes in {lock.folder}: {more}")
+                notify(f"kept {len(store.records)} finished episodes in {lock.folder}: {more}")
     return {"workers_lost": pool.lost, "kept_episodes": len(there)}
 
 

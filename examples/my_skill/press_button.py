@@ -18,7 +18,7 @@ from rearrange.registries import SKILLS, TASKS
 from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.definition import DeploymentRules, Operator, Phrases, SkillDefinition
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.doors import outward_of
 from rearrange.skills.skill import GRIP, STOP, Program
 from rearrange.skills.teacher.servo import Servo
@@ -96,8 +96,8 @@ class PressServo(Servo):
     AWAY = 0.8  # m from the button to where the base stands
     FAR = 1.15  # m, from farther off it drives to a place before the button
 
-    def __init__(self, body: Body, button: str) -> None:
-        super().__init__(body)
+    def __init__(self, robot: Robot, button: str) -> None:
+        super().__init__(robot)
         self._button, self._has_pressed = button, False
 
     def act(self) -> np.ndarray:
@@ -134,13 +134,13 @@ class PressServo(Servo):
         return np.array([np.clip(pace, -0.5, 0.5), turn_for(bearing)])
 
 
-def teacher(body: Body, episode: EpisodeSpec) -> PressServo:
-    return PressServo(body, episode.handle)
+def teacher(robot: Robot, episode: EpisodeSpec) -> PressServo:
+    return PressServo(robot, episode.handle)
 
 
-def program(body: Body, episode: EpisodeSpec) -> Program:
+def program(robot: Robot, episode: EpisodeSpec) -> Program:
     """The oracle, here no more than the rules carried out."""
-    servo = PressServo(body, episode.handle)
+    servo = PressServo(robot, episode.handle)
     while (action := servo.act())[STOP] < 0.0:
         yield action
     return None

@@ -24,7 +24,7 @@ from rearrange.planner.home.plan import solve_home
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.planner.strips.search import NoPlanError
 from rearrange.planner.strips.validate import PlanError, validate
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import Program
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.task import Task
@@ -71,16 +71,16 @@ class ChainProgram:
 
     def __init__(
         self,
-        body: Body,
+        robot: Robot,
         episode: EpisodeSpec,
         skills: SkillProvider,
         cfg: ChainCfg | None = None,
         source: FactSource | None = None,
         task: Task | None = None,
     ) -> None:
-        self._body, self._episode, self._skills = body, episode, skills
+        self._robot, self._episode, self._skills = robot, episode, skills
         self._cfg = cfg or ChainCfg()
-        self._truth = PrivilegedFacts(body.sim, episode, task)
+        self._truth = PrivilegedFacts(robot.sim, episode, task)
         self._source = source or self._truth
         self._entities = entity_table(episode)
         self._robot_at: str | None = None
@@ -111,7 +111,7 @@ class ChainProgram:
             except NoPlanError:
                 return "no plan"
             if not self._plan:
-                yield from self._body.settle(SETTLE_STEPS)
+                yield from self._robot.settle(SETTLE_STEPS)
                 if self._source.are_goals_met():
                     self.status = "done"
                     return None
@@ -145,7 +145,7 @@ class ChainProgram:
                 if self._num_failures >= self._cfg.most_failures:
                     return failure
                 self._past.append(f"x {self._call(self._plan.pop(0)).line}")
-        yield from self._body.settle(SETTLE_STEPS)
+        yield from self._robot.settle(SETTLE_STEPS)
         self.status = "done"
         return self.failures[0] if self.failures else None
 

@@ -18,7 +18,7 @@ from rearrange.planner.agents.oracle_skills import OracleSkills
 from rearrange.planner.agents.skill_set import SkillSet, Variant
 from rearrange.planner.home.facts import read_facts
 from rearrange.skills.deployed.deployment import Frames, Senses
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.programs import skill_program
 from rearrange.skills.skill import ACTION_SIZE, STOP, Program, checked_action
 from rearrange.tasks.rules.names import HOME_TASKS
@@ -39,7 +39,7 @@ class ProgramAgent:
 
     def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
         """Starts the program of the episode."""
-        self._body = Body(self._env.sim)
+        self._robot = Robot(self._env.sim)
         self._chain = None
         self.failure: str | None = None
         self._is_done = False
@@ -57,7 +57,7 @@ class ProgramAgent:
                 return checked_action(action, f"the program of {self._env.task.name}")
             except StopIteration as end:
                 self._is_done, self.failure = True, end.value
-        action = self._body.action()
+        action = self._robot.action()
         action[STOP] = 1.0
         return action
 
@@ -68,9 +68,9 @@ class ProgramAgent:
 
     @property
     def status(self) -> str:
-        """The running step of the plan and what the body is doing."""
+        """The running step of the plan and what the robot is doing."""
         step = self._chain.status if self._chain is not None else ""
-        return f"{step}: {self._body.phase}" if self._body.phase else step
+        return f"{step}: {self._robot.phase}" if self._robot.phase else step
 
     @property
     def plan_lines(self) -> list[str]:
@@ -87,9 +87,9 @@ class OracleAgent(ProgramAgent):
         episode = self._env.episode
         self._skill = "" if episode.task in HOME_TASKS else episode.task
         if self._skill:
-            return skill_program(self._body, episode)
-        maker = OracleSkills(self._body, episode)
-        self._chain = ChainProgram(self._body, episode, maker, self._cfg, task=self._env.task)
+            return skill_program(self._robot, episode)
+        maker = OracleSkills(self._robot, episode)
+        self._chain = ChainProgram(self._robot, episode, maker, self._cfg, task=self._env.task)
         return self._chain.run()
 
     @property
@@ -104,10 +104,10 @@ class OracleAgent(ProgramAgent):
 
     @property
     def status(self) -> str:
-        """The running step of the plan and what the body is doing."""
+        """The running step of the plan and what the robot is doing."""
         if not self._skill:
             return super().status
-        return f"{self._skill}: {self._body.phase}" if self._body.phase else self._skill
+        return f"{self._skill}: {self._robot.phase}" if self._robot.phase else self._skill
 
     @property
     def plan_lines(self) -> list[str]:
@@ -136,7 +136,7 @@ class TpSrlAgent(ProgramAgent):
     def _start(self) -> Program:
         episode = self._env.episode
         self._senses = Senses()
-        sim, source = self._body.sim, None
+        sim, source = self._robot.sim, None
         if self._cfg.looks == "privileged":
             self._beliefs = Beliefs(sim, episode)
         else:
@@ -144,9 +144,9 @@ class TpSrlAgent(ProgramAgent):
             if self._cfg.looks == "own":
                 source = SensedFacts(memory, episode)
         maker = LearnedSkills(
-            self._body, episode, self._senses, self._skills, self._cfg, self._beliefs
+            self._robot, episode, self._senses, self._skills, self._cfg, self._beliefs
         )
-        self._chain = ChainProgram(self._body, episode, maker, self._cfg, source, self._env.task)
+        self._chain = ChainProgram(self._robot, episode, maker, self._cfg, source, self._env.task)
         return self._chain.run()
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:

@@ -22,8 +22,8 @@ from rearrange.sim.home.furniture import MARKERS
 from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.deployment import Observation, Senses, reset_arm, run_policy
 from rearrange.skills.deployed.recovery import back_out, step_aside
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.retreat import let_go
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import Program
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.home import HOME_MARKERS
@@ -33,21 +33,21 @@ View = Callable[[Observation], Observation]
 
 
 class LearnedSkills:
-    """The skills of a set on one body in one episode."""
+    """The skills of a set, for one robot in one episode."""
 
     def __init__(
         self,
-        body: Body,
+        robot: Robot,
         episode: EpisodeSpec,
         senses: Senses,
         skills: SkillSet,
         cfg: ChainCfg,
         beliefs: Beliefs,
     ) -> None:
-        self._body, self._episode, self._senses = body, episode, senses
+        self._robot, self._episode, self._senses = robot, episode, senses
         self._skills, self._cfg = skills, cfg
-        self._oracle = OracleSkills(body, episode)
-        self._lead = body.sim.motor_lead  # of the environment: the oracle's
+        self._oracle = OracleSkills(robot, episode)
+        self._lead = robot.sim.motor_lead  # of the environment: the oracle's
         self._names = [target.name for target in episode.targets]
         self._num_calls = 0
         self._failures: Counter[str] = Counter()  # by the step's line
@@ -71,19 +71,19 @@ class LearnedSkills:
         """
         self._beliefs.begin(None)
         policy = self._skills.policies.get(call.skill)
-        self._body.sim.motor_lead = self._lead if policy is None else policy.motor_lead
+        self._robot.sim.motor_lead = self._lead if policy is None else policy.motor_lead
         if self._senses.is_holding and not call.is_carrying:
-            yield from let_go(self._body)
+            yield from let_go(self._robot)
         if call.skill not in self._skills.oracle:
             if self._is_hand_out:
-                yield from back_out(self._body)
-            yield from reset_arm(self._body, self._senses)
+                yield from back_out(self._robot)
+            yield from reset_arm(self._robot, self._senses)
         self._is_hand_out = False
         return None
 
     def program(self, call: Call, following: Call | None) -> Program:
         """The trained skill of a call, from a fresh memory, or the oracle's program for it."""
-        self._body.phase = ""
+        self._robot.phase = ""
         self._beliefs.begin(call)
         self._is_hand_out = call.skill in ("pick", "place") and call.skill in self._skills.policies
         if call.skill in self._skills.oracle:
@@ -109,7 +109,7 @@ class LearnedSkills:
             return self._oracle.recover(call, failures)
         self._failures[call.line] += 1
         self._is_hand_out = False  # it backs out
-        return step_aside(self._body, self._senses, 1000 * self._episode.index + failures)
+        return step_aside(self._robot, self._senses, 1000 * self._episode.index + failures)
 
     def leaves_place(self, call: Call) -> bool:
         """After a learned skill the robot has stepped aside; the oracle takes it as it comes."""

@@ -11,8 +11,8 @@ from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.home.objects import ObjectKind
 from rearrange.skills.definition import SKILLS
 from rearrange.skills.motion import retreat
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.reach import ReachPlan
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors as oracle_doors
 from rearrange.skills.oracle import objects as oracle_objects
 from rearrange.skills.oracle import place as oracle_place
@@ -22,12 +22,12 @@ from rearrange.tasks.rules.episode import EpisodeSpec, Target
 
 
 class OracleSkills:
-    """Oracle programs on one body in one episode."""
+    """Oracle programs for one robot in one episode."""
 
     skipped: frozenset[str] = frozenset()
 
-    def __init__(self, body: Body, episode: EpisodeSpec) -> None:
-        self._body, self._episode = body, episode
+    def __init__(self, robot: Robot, episode: EpisodeSpec) -> None:
+        self._robot, self._episode = robot, episode
 
     def limit(self, skill: str) -> int:
         """Control steps that a skill may take."""
@@ -42,12 +42,12 @@ class OracleSkills:
         """The program of a call. Navigation goes where the skill after it is best started."""
         definition = SKILLS[call.skill]
         if definition.step is None:
-            return definition.start_program(self._body, own_episode(self._episode, call))
-        return resolved(definition.step)(self._body, self._episode, call, following)
+            return definition.start_program(self._robot, own_episode(self._episode, call))
+        return resolved(definition.step)(self._robot, self._episode, call, following)
 
     def recover(self, call: Call, failures: int) -> Program:
         """Away from what is touched, to an open place near by."""
-        return retreat.recover(self._body, failures)
+        return retreat.recover(self._robot, failures)
 
     def leaves_place(self, call: Call) -> bool:
         """Its programs start from anywhere."""
@@ -70,52 +70,54 @@ def own_episode(episode: EpisodeSpec, call: Call) -> EpisodeSpec:
     )
 
 
-def navigate(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
+def navigate(robot: Robot, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
     reach = SKILLS[following.skill].reach if following is not None else None
-    where = place_of(body.sim, episode, call.entity)
-    plan: ReachPlan | None = None if reach is None else resolved(reach)(body, episode, following)
-    return oracle_objects.navigate(body, where, plan)
+    where = place_of(robot.sim, episode, call.entity)
+    plan: ReachPlan | None = None if reach is None else resolved(reach)(robot, episode, following)
+    return oracle_objects.navigate(robot, where, plan)
 
 
-def pick(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
+def pick(robot: Robot, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
     target = _target(episode, call.target)
-    return oracle_objects.pick(body, target.object, _pitches(body, target))
+    return oracle_objects.pick(robot, target.object, _pitches(robot, target))
 
 
-def reach_pick(body: Body, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
+def reach_pick(robot: Robot, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
     target = _target(episode, call.target)
-    return oracle_objects.plan_pick(body, target.object, _pitches(body, target))
+    return oracle_objects.plan_pick(robot, target.object, _pitches(robot, target))
 
 
-def place(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
+def place(robot: Robot, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
     target = _target(episode, call.target)
-    return oracle_place.place(body, target.object, _goal(episode, call))
+    return oracle_place.place(robot, target.object, _goal(episode, call))
 
 
-def reach_place(body: Body, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
+def reach_place(robot: Robot, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
     target = _target(episode, call.target)
-    return oracle_place.plan_place(body, target.object, _goal(episode, call))
+    return oracle_place.plan_place(robot, target.object, _goal(episode, call))
 
 
-def open_container(body: Body, episode: EpisodeSpec, call: Call, following: Call | None) -> Program:
-    _check_empty(body, call)
-    return oracle_doors.open_container(body, call.entity)
+def open_container(
+    robot: Robot, episode: EpisodeSpec, call: Call, following: Call | None
+) -> Program:
+    _check_empty(robot, call)
+    return oracle_doors.open_container(robot, call.entity)
 
 
-def reach_handle(body: Body, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
-    return oracle_doors.plan_handle(body, call.entity)
+def reach_handle(robot: Robot, episode: EpisodeSpec, call: Call) -> ReachPlan | None:
+    return oracle_doors.plan_handle(robot, call.entity)
 
 
 def close_container(
-    body: Body, episode: EpisodeSpec, call: Call, following: Call | None
+    robot: Robot, episode: EpisodeSpec, call: Call, following: Call | None
 ) -> Program:  # fmt: skip
-    _check_empty(body, call)
-    return oracle_doors.close_container(body, call.entity)
+    _check_empty(robot, call)
+    return oracle_doors.close_container(robot, call.entity)
 
 
-def _check_empty(body: Body, call: Call) -> None:
+def _check_empty(robot: Robot, call: Call) -> None:
     """Raises RuntimeError if a plan has the hand empty and it is not."""
-    sim = body.sim
+    sim = robot.sim
     if sim.held_object is not None:
         held = sim.object_kind(sim.held_object).name
         raise RuntimeError(f"{call.skill} planned with {held} in hand")
@@ -130,10 +132,10 @@ def _goal(episode: EpisodeSpec, call: Call) -> np.ndarray:
     return np.array(_target(episode, call.destination).goal)
 
 
-def _pitches(body: Body, target: Target) -> tuple[float, ...]:
+def _pitches(robot: Robot, target: Target) -> tuple[float, ...]:
     """How to approach a target so that it can be set down where it has to go."""
-    kind = body.sim.object_kind(target.object)
-    return pick_pitches(kind, target, body.sim.object_pos_w(target.object))
+    kind = robot.sim.object_kind(target.object)
+    return pick_pitches(kind, target, robot.sim.object_pos_w(target.object))
 
 
 def pick_pitches(kind: ObjectKind, target: Target, now: np.ndarray) -> tuple[float, ...]:

@@ -23,7 +23,7 @@ from rearrange.planner.agents.chain_agents import OracleAgent, TpSrlAgent
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_set import SkillSet
 from rearrange.skills.definition import SKILLS, skill_for
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ACTION_SIZE, STOP
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class TeacherAgent:
     def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
         """Starts the rules of the episode."""
         self._rules = skill_for(self._env.task.name).start_teacher(
-            Body(self._env.sim), self._env.episode
+            Robot(self._env.sim), self._env.episode
         )
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:

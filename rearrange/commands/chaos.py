@@ -19,7 +19,7 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.faults import FAULTS
-from rearrange.eval.benchmarks.chaos.lab import Check, Finding, Lab
+from rearrange.eval.benchmarks.chaos.harness import Check, Finding, Harness
 from rearrange.eval.benchmarks.chaos.run import ConditionNotMet
 from rearrange.eval.benchmarks.soak.kills import soak_with_kills
 from rearrange.eval.benchmarks.soak.pairs import kill_pairs
@@ -53,8 +53,8 @@ def run(settings: ChaosCfg) -> int:
             name, do, _ = chosen[number]
             place = Path(folder) / f"{number:02d}"
             place.mkdir()
-            lab = Lab(place, np.random.default_rng(seeds[number]), settings.quick)
-            row = _attempt(name, do, lab)
+            harness = Harness(place, np.random.default_rng(seeds[number]), settings.quick)
+            row = _attempt(name, do, harness)
             mark = "ok" if row["ok"] else "WRONG"
             print(f"{mark:<6} {name} ({row['seconds']:.0f} s)", file=sys.stderr, flush=True)
             return row
@@ -76,12 +76,12 @@ def _report(settings: ChaosCfg, rows: list[dict[str, Any]]) -> int:
     return 0 if all(row["ok"] for row in rows) else 1
 
 
-def _attempt(name: str, do: Callable[[Lab], Finding], lab: Lab) -> dict[str, Any]:
+def _attempt(name: str, do: Callable[[Harness], Finding], harness: Harness) -> dict[str, Any]:
     begin = time.monotonic()
     try:
-        finding = do(lab)
+        finding = do(harness)
     except (ConditionNotMet, OSError, LookupError) as error:  # a process or file was not there
-        finding = lab.finding
+        finding = harness.finding
         finding.checks.append(Check(f"{type(error).__name__}: {error}", False))
     return {
         "fault": name,

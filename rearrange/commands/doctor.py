@@ -21,7 +21,7 @@ from rearrange.sim.kernel_cache import remove_damaged
 from rearrange.system.machine import PROGRAM_BYTES, WORKER_BYTES, free_memory, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_output
 from rearrange.ver.bridge import habitat
-from rearrange.ver.bridge.other_python import describe, find_python
+from rearrange.ver.bridge.external_python import describe, find_python
 
 GIB = 2**30
 PACKAGES = ("mujoco", "numpy", "numba", "gymnasium", "omegaconf", "pddlpy", "imageio-ffmpeg") + (
@@ -82,7 +82,7 @@ def run(cfg: DoctorCfg) -> int:
     ]
     other = None
     if cfg.python is not None:
-        finding, other = _other_python(cfg.python, cfg.timeout_s)
+        finding, other = _external_python(cfg.python, cfg.timeout_s)
         findings.append(finding)
     findings.append(_habitat(other))
     for finding in findings:
@@ -227,7 +227,7 @@ def _kernel_cache() -> Finding:
     return Finding("kernel cache", "cannot be written", is_good=False, is_needed=False, fix=fix)
 
 
-def _other_python(word: str, timeout_s: float) -> tuple[Finding, dict[str, str] | None]:
+def _external_python(word: str, timeout_s: float) -> tuple[Finding, dict[str, str] | None]:
     """Whether environment workers can run there, what environments may find, and its versions."""
     name = "workers.python"
     try:

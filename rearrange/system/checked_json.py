@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator
-from typing import Any, Literal, NoReturn, overload
+from typing import Any, Literal, NoReturn, cast, overload
 
 from rearrange.errors import UserError
 
@@ -183,7 +183,7 @@ class Node:
             self.fail(f"be {quoted(expected)}")
 
 
-RENAMED = {"policy.has_levelled": "policy.base_frame_vectors"}
+RENAMED = {"policy.has_levelled": "policy.base_frame_vectors", "eyes": "camera_stage"}
 """Settings with a new name; files and command lines with the old one are still read."""
 
 
@@ -199,5 +199,5 @@ def with_current_names(values: Any, prefix: str = "") -> Any:
         return values
     return {
         current_name(f"{prefix}{key}")[len(prefix) :]: with_current_names(value, f"{prefix}{key}.")
-        for key, value in values.items()
+        for key, value in cast("dict[str, Any]", values).items()
     }

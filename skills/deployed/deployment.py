@@ -31,7 +31,7 @@ import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.skills.definition import SKILLS, DeploymentRules
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import GRIP, STOP, Program
 from rearrange.system.registry import resolved
 from rearrange.tasks.rules.task import EE_AT_REST
@@ -192,23 +192,23 @@ class Progress:
         return self._since > PATIENCE
 
 
-def reset_arm(body: Body, senses: Senses) -> Program:
+def reset_arm(robot: Robot, senses: Senses) -> Program:
     """Moves the arm to the start posture of all skills, all joints arriving together.
 
     That is `ARM_START` (with a noise of 0.1 rad), not the oracle's `ARM_REST`. The grip is
     unchanged. Uses only the joint sensors and motor targets; obstacles are not considered.
     """
-    body.phase = "arm to its start"
+    robot.phase = "arm to its start"
     for _ in range(ARM_RESET_LIMIT):
         if np.abs(senses.now["joint"] - fetch.ARM_START).max() < ARM_RESET_DONE:
             break
-        yield body.action(towards_start(body))
-    body.phase = ""
+        yield robot.action(towards_start(robot))
+    robot.phase = ""
     return None
 
 
-def towards_start(body: Body) -> np.ndarray:
+def towards_start(robot: Robot) -> np.ndarray:
     """Motor targets [7], rad, a step on a straight line towards `ARM_START`."""
-    way = fetch.ARM_START - body.sim.arm_target
+    way = fetch.ARM_START - robot.sim.arm_target
     steps = max(1.0, float(np.abs(way).max()) / fetch.MAX_ARM_STEP)
-    return body.sim.arm_target + way / steps
+    return robot.sim.arm_target + way / steps

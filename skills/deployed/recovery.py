@@ -21,7 +21,7 @@ import numpy as np
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import CONTROL_DT
 from rearrange.skills.deployed.deployment import Senses, towards_start
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import Program
 from rearrange.tasks.ranges import BASE_SCAN, distance_of, scan_angles
 
@@ -35,36 +35,36 @@ HALF_WIDTH = math.radians(25.0)  # width of the gap
 CHANCE = 0.5  # m, random spread, so that the next attempt differs
 
 
-def back_out(body: Body) -> Program:
+def back_out(robot: Robot) -> Program:
     """Straight back from what the hand is at; the grip is unchanged."""
-    body.phase = "backing out"
-    held = body.sim.arm_target.copy()
+    robot.phase = "backing out"
+    held = robot.sim.arm_target.copy()
     for step in range(BACK_STEPS):
-        arm = held if step < HOLD_STEPS else towards_start(body)
-        yield body.action(arm, (BACK_SPEED, 0.0))
-    body.phase = ""
+        arm = held if step < HOLD_STEPS else towards_start(robot)
+        yield robot.action(arm, (BACK_SPEED, 0.0))
+    robot.phase = ""
     return None
 
 
-def step_aside(body: Body, senses: Senses, seed: int) -> Program:
+def step_aside(robot: Robot, senses: Senses, seed: int) -> Program:
     """Leaves the place of a failure; the grip is unchanged.
 
     Args:
         seed: for choosing among the directions with room.
     """
     rng = np.random.default_rng(seed)
-    yield from back_out(body)
-    body.phase = "stepping aside"
+    yield from back_out(robot)
+    robot.phase = "stepping aside"
     if BASE_SCAN in senses.now:
         angle = freest(senses.now[BASE_SCAN], rng)
         rate = TURN_SPEED * fetch.MAX_BASE_TURN * CONTROL_DT
         for _ in range(round(abs(angle) / rate)):
-            yield body.action(towards_start(body), (0.0, math.copysign(TURN_SPEED, angle)))
+            yield robot.action(towards_start(robot), (0.0, math.copysign(TURN_SPEED, angle)))
         for _ in range(DRIVE_STEPS):
             if room_ahead(senses.now[BASE_SCAN]) < ROOM:
                 break
-            yield body.action(towards_start(body), (DRIVE_SPEED, 0.0))
-    body.phase = ""
+            yield robot.action(towards_start(robot), (DRIVE_SPEED, 0.0))
+    robot.phase = ""
     return None
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import CONTROL_DT
-from rearrange.skills.motion.body import Body, near
 from rearrange.skills.motion.collision import Obstacles, min_clearance
 from rearrange.skills.motion.driving import PathFollower
+from rearrange.skills.motion.robot import Robot, near
 from rearrange.skills.motion.routes import RouteFollower, arm_footprint, overhead_plan, plan_route
 from rearrange.skills.skill import Program
 
@@ -41,7 +41,7 @@ class ArmMotion:
 
 
 @dataclass(frozen=True)
-class Way:
+class BasePath:
     """How the base gets to its goal: along corners [n, 2] to a yaw, or a route's poses [n, 3]."""
 
     points: np.ndarray
@@ -59,14 +59,14 @@ class Journey:
     """A way that was found clear."""
 
     back: float  # m straight back before the way
-    way: Way
+    way: BasePath
     motion: ArmMotion
     delay: int  # control steps of the way before the arm starts
     steps: int  # control steps that it takes, as predicted
 
 
 def plan_journey(
-    body: Body,
+    robot: Robot,
     plan: FloorPlan,
     goal,
     yaw: float | None,
@@ -79,24 +79,24 @@ def plan_journey(
     """
     motions = [*motions, ArmMotion(NO_ROWS, False)]
     for back in BACKS:
-        for backing, poses, way in _ways(body, plan, goal, yaw, back, world):
+        for backing, poses, way in _ways(robot, plan, goal, yaw, back, world):
             all_poses, first = np.concatenate([backing, poses]), len(backing)
             for motion in motions:
                 for delay in _delays(len(poses), len(motion.rows)):
                     # The arm begins on the way proper, however long backing off takes.
-                    if is_clear(body, all_poses, motion.rows, first + delay, world):
+                    if is_clear(robot, all_poses, motion.rows, first + delay, world):
                         steps = first + max(len(poses), delay + len(motion.rows))
                         return Journey(back, way, motion, delay, steps)
     return None
 
 
-def run_journey(body: Body, journey: Journey) -> Program:
+def run_journey(robot: Robot, journey: Journey) -> Program:
     """Carries it out."""
     if journey.back:
-        failure = yield from body.reverse(journey.back)
+        failure = yield from robot.reverse(journey.back)
         if failure is not None:
             return failure
-    return (yield from body.drive(journey.way.follower(), journey.motion.rows, journey.delay))
+    return (yield from robot.drive(journey.way.follower(), journey.motion.rows, journey.delay))
 
 
 def _delays(num_poses: int, num_rows: int) -> list[int]:
@@ -106,12 +106,12 @@ def _delays(num_poses: int, num_rows: int) -> list[int]:
     return sorted({0, late // 2, late, max(0, num_poses - num_rows // 2), max(0, num_poses - 10)})
 
 
-def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
+def _ways(robot: Robot, plan: FloorPlan, goal, yaw, back, world: Obstacles):
     """Predicted base poses of backing off [B, 3] and of a way [T, 3], and the way.
 
     Ways are direct, minding the arm, or with room to turn.
     """
-    x, y, heading = body.sim.base_pose
+    x, y, heading = robot.sim.base_pose
     start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
     backing = (
         np.linspace((x, y, heading), start, 2 + int(back / 0.02))[1:-1]
@@ -123,13 +123,13 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
     path = plan.shortest_path(np.array(start[:2]), np.asarray(goal[:2]))
     if path is None:
         return
-    direct = Way(rounded(path, plan), yaw)
+    direct = BasePath(rounded(path, plan), yaw)
     yield backing, predict(start, direct), direct
     if np.linalg.norm(np.diff(path, axis=0), axis=1).sum() < 0.5:
         return
     others = []
     for radius in WIDE_RADII:
-        wide = body.sim.floor_plan(radius)
+        wide = robot.sim.floor_plan(radius)
         detour = (
             None
             if wide.largest < 0
@@ -137,13 +137,13 @@ def _ways(body: Body, plan: FloorPlan, goal, yaw, back, world: Obstacles):
         )
         if detour is not None:
             points = np.concatenate([[start[:2]], detour, [goal[:2]]])
-            others.append(Way(rounded(points, plan), yaw))
+            others.append(BasePath(rounded(points, plan), yaw))
     if not back:
-        footprint = arm_footprint(body.sim.arm_target, body.held_spheres())
+        footprint = arm_footprint(robot.sim.arm_target, robot.held_spheres())
         overhead = overhead_plan(plan, world, footprint)
         poses = plan_route(plan, overhead, footprint, start, (float(goal[0]), float(goal[1])), yaw)
         if poses is not None:
-            others.append(Way(poses))
+            others.append(BasePath(poses))
     predicted = [predict(start, way) for way in others]
     for i in sorted(range(len(others)), key=lambda i: len(predicted[i])):
         yield backing, predicted[i], others[i]
@@ -173,7 +173,7 @@ def rounded(path: np.ndarray, plan: FloorPlan) -> np.ndarray:
     return np.array(points)
 
 
-def predict(start, way: Way) -> np.ndarray:
+def predict(start, way: BasePath) -> np.ndarray:
     """Base poses [T, 3] of a drive, by the follower on a base with a lag of 0.1 s."""
     follower = way.follower()
     x, y, yaw = (float(value) for value in start)
@@ -193,7 +193,7 @@ def predict(start, way: Way) -> np.ndarray:
 
 
 def is_clear(
-    body: Body,
+    robot: Robot,
     poses: np.ndarray,
     rows: np.ndarray,
     delay: int,
@@ -204,8 +204,8 @@ def is_clear(
 
     Where the way begins, what is already nearer than the margin may stay as near as it is.
     """
-    held = body.held_spheres()
-    hold = body.sim.arm_target
+    held = robot.held_spheres()
+    hold = robot.sim.arm_target
     first = min_clearance(hold, near(world, poses[0]), held)
     total = max(len(poses), delay + len(rows))
     for step in range(0, total + 3, 4):

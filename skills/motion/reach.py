@@ -19,12 +19,12 @@ import numpy as np
 from rearrange.sim.home.house import is_cut_off
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.robot import fetch
-from rearrange.skills.motion.body import ARM_MARGIN, Body, near, world_to_base_axes
 from rearrange.skills.motion.collision import Obstacles, min_clearance
 from rearrange.skills.motion.driving import wrapped
 from rearrange.skills.motion.journey import ArmMotion, Journey, plan_journey
 from rearrange.skills.motion.kinematics import ee_pose, solve_ik, solve_ik_many, straight_line
 from rearrange.skills.motion.motion import ARM_REST, plan_arm, time_parametrise
+from rearrange.skills.motion.robot import ARM_MARGIN, Robot, near, world_to_base_axes
 
 DISTANCES = (0.62, 0.54, 0.70, 0.47, 0.78, 0.86)  # m from base to hand
 HEADINGS = np.linspace(-np.pi, np.pi, 16, endpoint=False)
@@ -96,7 +96,7 @@ HandMaker = Callable[[float], Iterable[HandPose]]
 
 
 def plan_reach(
-    body: Body,
+    robot: Robot,
     plan: FloorPlan,
     hands: HandMaker,
     world: Obstacles,
@@ -112,7 +112,7 @@ def plan_reach(
 
     `world` holds everything; `touchable` leaves out what the hand is going to touch.
     """
-    here = body.sim.base_pose
+    here = robot.sim.base_pose
     island = plan.island(*plan.snap(here[0], here[1]))
     field = plan.geodesic_field(here[0], here[1])
     candidates = []
@@ -138,8 +138,8 @@ def plan_reach(
         # Where the nearest places all fail, as beside a fridge, those farther away have their turn.
         rest = np.linspace(NEAREST, len(candidates) - 1, MAX_CANDIDATES - NEAREST).astype(int)
         candidates = candidates[:NEAREST] + [candidates[i] for i in rest]
-    held, now = body.held_spheres(), body.sim.arm_target
-    found, tried, groups, walls = [], 0, 0, body.sim.layout.walls
+    held, now = robot.held_spheres(), robot.sim.arm_target
+    found, tried, groups, walls = [], 0, 0, robot.sim.layout.walls
     best, best_steps = None, math.inf
     for steps, number, x, y, yaw, hand in candidates:
         if tried >= MAX_CANDIDATES:
@@ -154,14 +154,14 @@ def plan_reach(
         arm = STEPS_PER_ARM_RADIAN * float(np.abs(postures[0] - now).max())
         found.append((max(steps, arm) + 0.3 * min(steps, arm), number, base, hand, postures))
         if len(found) == ENOUGH:
-            reach, taken = _quickest(body, plan, found, world, touchable, held, carry)
+            reach, taken = _quickest(robot, plan, found, world, touchable, held, carry)
             if taken < best_steps:
                 best, best_steps = reach, taken
             promised = min(f[0] for f in found)
             found, groups = [], groups + 1
             if best_steps < max(QUICK, 1.5 * promised) or groups >= MAX_GROUPS:
                 return best
-    reach, taken = _quickest(body, plan, found, world, touchable, held, carry)
+    reach, taken = _quickest(robot, plan, found, world, touchable, held, carry)
     return reach if taken < best_steps else best
 
 
@@ -207,7 +207,7 @@ def _turning(here, x: float, y: float, yaw: float) -> float:
     return STEPS_PER_RADIAN * turn
 
 
-def _quickest(body, plan, found, world, touchable, held, carry) -> tuple[ReachPlan | None, float]:
+def _quickest(robot, plan, found, world, touchable, held, carry) -> tuple[ReachPlan | None, float]:
     """Of the most promising postures, the plan of the fewest control steps, journey included.
 
     And how many steps that is, inf without a plan.
@@ -217,12 +217,12 @@ def _quickest(body, plan, found, world, touchable, held, carry) -> tuple[ReachPl
     for _, _, base, hand, postures in sorted(found, key=lambda f: f[:2]):
         if any(math.hypot(base[0] - x, base[1] - y) < APART for x, y in bases):
             continue
-        reach = _approach_plan(body, plan, base, hand, postures, world, touchable, held, carry)
+        reach = _approach_plan(robot, plan, base, hand, postures, world, touchable, held, carry)
         if reach is None:
             continue
         bases.append(base[:2])
         journey = plan_journey(
-            body, plan, reach.ready_base, reach.ready_base[2], reach.motions, world
+            robot, plan, reach.ready_base, reach.ready_base[2], reach.motions, world
         )
         if journey is None:
             continue
@@ -266,11 +266,11 @@ def find_postures(base, hand, touchable, held, pre_offset, pre_distance, now) ->
 
 
 def _approach_plan(
-    body, plan, base, hand, postures, world, touchable, held, carry
+    robot, plan, base, hand, postures, world, touchable, held, carry
 ) -> ReachPlan | None:
     """How base and arm get to the first of `postures`, or None."""
     pre = postures[0]
-    now = body.sim.arm_target.copy()
+    now = robot.sim.arm_target.copy()
     for back in BACK_OFFS:
         ready = (base[0] - back * np.cos(base[2]), base[1] - back * np.sin(base[2]), base[2])
         if not plan.is_free(ready[0], ready[1]):
@@ -290,7 +290,7 @@ def _approach_plan(
                 motions.append(ArmMotion(rows, True))
                 continue
             first = plan_arm(
-                now, carry, near(world, body.sim.base_pose), held, ARM_MARGIN, max_iterations=600
+                now, carry, near(world, robot.sim.base_pose), held, ARM_MARGIN, max_iterations=600
             )
             if first is not None:
                 carried = time_parametrise(first)
@@ -310,9 +310,9 @@ def _slides_in(ready, base, back, pre, touchable, held) -> bool:
     return True
 
 
-def refine(body: Body, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:
+def refine(robot: Robot, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:
     """Corner points to the last of `rows`, solved again for where the base really stands."""
-    base = body.sim.base_pose
+    base = robot.sim.base_pose
     turn = world_to_base_axes(base[2])
     pos_b = turn @ (hand.pos - (base[0], base[1], 0.0))
     rotation = None if hand.rotation is None else turn @ hand.rotation
@@ -322,18 +322,18 @@ def refine(body: Body, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:
     )  # fmt: skip
     if q is None or np.abs(q - rows[-1]).max() > 0.5:
         return None
-    start = body.sim.arm_target
+    start = robot.sim.arm_target
     line = straight_line(start, pos_b, "position")
     if line is not None and len(line) and np.abs(line[-1] - q).max() < 0.4:
         return np.concatenate([start[None], line, q[None]])
     return np.stack([start, q])
 
 
-def final_corners(body: Body, reach: ReachPlan) -> np.ndarray:
+def final_corners(robot: Robot, reach: ReachPlan) -> np.ndarray:
     """Corner points from where the arm is to the thing: `refine`d, or else as they were planned."""
-    corners = refine(body, reach.hand, reach.lower_rows)
+    corners = refine(robot, reach.hand, reach.lower_rows)
     if corners is None:
-        return np.concatenate([body.sim.arm_target[None], reach.lower_rows])
+        return np.concatenate([robot.sim.arm_target[None], reach.lower_rows])
     return corners
 
 

@@ -12,26 +12,26 @@ import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import ARM_MARGIN, Body, near, world_to_base_axes
 from rearrange.skills.motion.collision import Obstacles, min_clearance
 from rearrange.skills.motion.driving import PathFollower
 from rearrange.skills.motion.journey import is_clear, plan_journey, run_journey
 from rearrange.skills.motion.kinematics import solve_ik_many, straight_line
 from rearrange.skills.motion.motion import ARM_REST, plan_arm, time_parametrise
 from rearrange.skills.motion.reach import ReachPlan, is_resting
+from rearrange.skills.motion.robot import ARM_MARGIN, Robot, near, world_to_base_axes
 from rearrange.skills.skill import GRIP, Program
 
 QUICK = 60  # control steps; a way to rest this quick is not bettered
 REST_RADIUS = 0.12  # m, within the 0.15 m that tasks ask for
 
 
-def back_off(body: Body, distance: float = 0.12) -> Program:
+def back_off(robot: Robot, distance: float = 0.12) -> Program:
     """Takes the hand away from what it touched: along its approach, else to where most room is."""
-    sim = body.sim
-    body.phase = "backing off"
+    sim = robot.sim
+    robot.phase = "backing off"
     now, here = sim.arm_target.copy(), sim.ee_pos_b
     back = -(world_to_base_axes(sim.base_pose[2]) @ sim.ee_rot_w[:, 0])
-    local, held = near(body.world_obstacles(), sim.base_pose), body.held_spheres()
+    local, held = near(robot.world_obstacles(), sim.base_pose), robot.held_spheres()
     up = np.array([0.0, 0.0, 1.0])
     inward = -np.array([here[0], here[1], 0.0]) / np.hypot(here[0], here[1])
     side = np.array([-inward[1], inward[0], 0.0])
@@ -53,18 +53,18 @@ def back_off(body: Body, distance: float = 0.12) -> Program:
         if room > 2 * ARM_MARGIN:
             break
     if best is not None:
-        yield from body.follow_arm(time_parametrise(np.concatenate([now[None], best])))
+        yield from robot.follow_arm(time_parametrise(np.concatenate([now[None], best])))
     return None
 
 
-def to_rest(body: Body) -> Program:
+def to_rest(robot: Robot) -> Program:
     """Brings the hand to the resting point, backing off from furniture where there is no room."""
-    sim = body.sim
-    body.phase = "to rest"
+    sim = robot.sim
+    robot.phase = "to rest"
     for _ in range(3):
         if is_resting(sim.arm_qpos, REST_RADIUS) and is_resting(sim.arm_target, REST_RADIUS):
             return None
-        world, held = body.world_obstacles(), body.held_spheres()
+        world, held = robot.world_obstacles(), robot.held_spheres()
         plan = sim.floor_plan(0.28)
         x, y, yaw = sim.base_pose
         now = sim.arm_target.copy()
@@ -80,7 +80,7 @@ def to_rest(body: Body) -> Program:
             low = min(min_clearance(now, near(world, p), held) for p in poses)
             if low < min(0.008, min_clearance(now, near(world, poses[0]), held) - 0.004):
                 continue  # backing off with this posture would hit something
-            together = back == 0.0 or is_clear(body, np.array(poses), rows, 0, world, 0.015)
+            together = back == 0.0 or is_clear(robot, np.array(poses), rows, 0, world, 0.015)
             cost = max(len(rows), 45 * abs(back)) if together else len(rows) + 45 * abs(back)
             if cost < best_cost:
                 best_cost = cost
@@ -92,18 +92,18 @@ def to_rest(body: Body) -> Program:
             if best_cost < QUICK:
                 break
         if best is None:
-            failure = yield from body.move_arm(ARM_REST, until=lambda: _at_rest(sim))
+            failure = yield from robot.move_arm(ARM_REST, until=lambda: _at_rest(sim))
             if failure is not None:
-                yield from free_up(body)
+                yield from free_up(robot)
             continue
         back, rows, together = best
         if back:
-            failure = yield from body.reverse(back, together if len(together) else None)
+            failure = yield from robot.reverse(back, together if len(together) else None)
             if failure is not None and not sim.is_holding:
                 return failure
         if len(rows):
-            yield from body.follow_arm(rows, until=lambda: _at_rest(sim))
-        yield from body.settle(3)
+            yield from robot.follow_arm(rows, until=lambda: _at_rest(sim))
+        yield from robot.settle(3)
     return None if _at_rest(sim) else "no way to rest"
 
 
@@ -127,10 +127,10 @@ def _at_rest(sim: Simulation) -> bool:
     return bool(np.linalg.norm(sim.ee_pos_b - fetch.EE_REST_B) < REST_RADIUS)
 
 
-def free_up(body: Body) -> Program:
+def free_up(robot: Robot) -> Program:
     """Takes arm and base away from what is too near, by the small motion that gains most room."""
-    sim = body.sim
-    world, held = body.world_obstacles(), body.held_spheres()
+    sim = robot.sim
+    world, held = robot.world_obstacles(), robot.held_spheres()
     plan = sim.floor_plan(0.27)
     x, y, yaw = sim.base_pose
     now = sim.arm_target.copy()
@@ -144,21 +144,21 @@ def free_up(body: Body) -> Program:
         if room > best_room:
             best, best_room = back, room
     if best is not None and best_room > ARM_MARGIN - 0.004:
-        yield from body.reverse(best)
+        yield from robot.reverse(best)
     else:
-        yield from back_off(body)
+        yield from back_off(robot)
     return None
 
 
-def recover(body: Body, count: int) -> Program:
+def recover(robot: Robot, count: int) -> Program:
     """After a failure: away from what is touched, arm to rest, to an open place near by.
 
     `count` varies which place.
     """
-    sim = body.sim
-    body.phase = "recovering"
-    if body.clearance(sim.arm_target, sim.base_pose, body.world_obstacles()) < ARM_MARGIN:
-        yield from free_up(body)
+    sim = robot.sim
+    robot.phase = "recovering"
+    if robot.clearance(sim.arm_target, sim.base_pose, robot.world_obstacles()) < ARM_MARGIN:
+        yield from free_up(robot)
     plan = sim.floor_plan()
     x, y, _ = sim.base_pose
     island = plan.island(*plan.snap(x, y))
@@ -172,35 +172,35 @@ def recover(body: Body, count: int) -> Program:
     goal = cells[order[(count * 3) % len(order)]]
     for is_rested in (False, True):
         if is_rested:
-            yield from body.move_arm(ARM_REST)
-        journey = plan_journey(body, plan, goal, None, (), body.world_obstacles())
+            yield from robot.move_arm(ARM_REST)
+        journey = plan_journey(robot, plan, goal, None, (), robot.world_obstacles())
         if journey is not None:
-            yield from run_journey(body, journey)
+            yield from run_journey(robot, journey)
             return None
     # Nothing is clear for the arm: the base's own way out of where it is stuck.
     path = plan.shortest_path(np.asarray(sim.base_pose[:2]), goal)
     if path is not None:
-        yield from body.drive(PathFollower(path))
+        yield from robot.drive(PathFollower(path))
     return None
 
 
 def find_reach(
-    body: Body, plan: Callable[[], ReachPlan | None], attempt: int
+    robot: Robot, plan: Callable[[], ReachPlan | None], attempt: int
 ) -> Generator[np.ndarray, None, ReachPlan | None]:
     """What `plan` finds from here, or else from somewhere with more room; None when neither."""
     reach = plan()
     if reach is None:
-        yield from recover(body, attempt)
+        yield from recover(robot, attempt)
         reach = plan()
     return reach
 
 
-def let_go(body: Body, steps: int = 3) -> Program:
+def let_go(robot: Robot, steps: int = 3) -> Program:
     """Suction off, arm and base still."""
-    target = body.sim.arm_target.copy()
-    body.grip_wanted = False
+    target = robot.sim.arm_target.copy()
+    robot.grip_wanted = False
     for _ in range(steps):
-        action = body.action(target)
+        action = robot.action(target)
         action[GRIP] = -1.0
         yield action
     return None

@@ -19,11 +19,11 @@ import numpy as np
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body, world_to_base_axes
 from rearrange.skills.motion.kinematics import MAX_BASE_FORWARD, MAX_BASE_TURN, whole_body_step
 from rearrange.skills.motion.motion import ARM_REST, time_parametrise
 from rearrange.skills.motion.reach import HEADINGS, HandPose, ReachPlan, final_corners, plan_reach
 from rearrange.skills.motion.retreat import back_off, let_go, persist, to_rest
+from rearrange.skills.motion.robot import Robot, world_to_base_axes
 from rearrange.skills.oracle import still_drawers as doors_drawers
 from rearrange.skills.oracle import still_fridge as doors_fridge
 from rearrange.skills.oracle.objects import approach
@@ -74,75 +74,75 @@ def outward_of(sim: Simulation, joint: str) -> np.ndarray:
     return np.array([np.cos(yaw), np.sin(yaw), 0.0])
 
 
-def open_container(body: Body, marker: str, give_up: int = 3) -> Program:
+def open_container(robot: Robot, marker: str, give_up: int = 3) -> Program:
     """Opens the drawer or door behind `marker` and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    if body.sim.joint_position(joint) < IS_OPEN[kind_of(joint)] and (
-        yield from _open_quickly(body, marker)
+    if robot.sim.joint_position(joint) < IS_OPEN[kind_of(joint)] and (
+        yield from _open_quickly(robot, marker)
     ):
         return None
-    return (yield from persist(lambda attempt: _open_once(body, marker, joint), give_up))
+    return (yield from persist(lambda attempt: _open_once(robot, marker, joint), give_up))
 
 
-def _open_quickly(body: Body, marker: str) -> Generator[np.ndarray, None, bool]:
+def _open_quickly(robot: Robot, marker: str) -> Generator[np.ndarray, None, bool]:
     """Opens by the base alone where a rehearsal says that this works; whether it did."""
     if fur.MARKERS[marker] == doors_fridge.JOINT:
-        tow = doors_fridge.plan_tow(body, marker)
-        program = None if tow is None else doors_fridge.tow_open(body, marker, tow)
+        tow = doors_fridge.plan_tow(robot, marker)
+        program = None if tow is None else doors_fridge.tow_open(robot, marker, tow)
     else:
-        pull = doors_drawers.plan_pull(body, marker)
-        program = None if pull is None else doors_drawers.pull_open(body, marker, pull)
+        pull = doors_drawers.plan_pull(robot, marker)
+        program = None if pull is None else doors_drawers.pull_open(robot, marker, pull)
     if program is None:
         return False
     failure = yield from program
-    if failure is not None and body.sim.is_holding:
-        yield from let_go(body)
+    if failure is not None and robot.sim.is_holding:
+        yield from let_go(robot)
     return failure is None
 
 
-def _close_quickly(body: Body, marker: str) -> Generator[np.ndarray, None, bool]:
+def _close_quickly(robot: Robot, marker: str) -> Generator[np.ndarray, None, bool]:
     """Closes by the base alone where a rehearsal says that this works; whether it did."""
     if fur.MARKERS[marker] == doors_fridge.JOINT:
-        sweep = doors_fridge.plan_sweep(body)
-        program = None if sweep is None else doors_fridge.sweep_shut(body, sweep)
+        sweep = doors_fridge.plan_sweep(robot)
+        program = None if sweep is None else doors_fridge.sweep_shut(robot, sweep)
     else:
-        push = doors_drawers.plan_push(body, marker)
-        program = None if push is None else doors_drawers.push_shut(body, marker, push)
+        push = doors_drawers.plan_push(robot, marker)
+        program = None if push is None else doors_drawers.push_shut(robot, marker, push)
     return program is not None and (yield from program) is None
 
 
-def _open_once(body: Body, marker: str, joint: str) -> Program:
-    sim = body.sim
+def _open_once(robot: Robot, marker: str, joint: str) -> Program:
+    sim = robot.sim
     wanted = OPEN_VALUE[kind_of(joint)]
     if sim.joint_position(joint) < IS_OPEN[kind_of(joint)]:
-        reach = plan_handle(body, marker)
+        reach = plan_handle(robot, marker)
         if reach is None:
             return "no reach"
-        failure = yield from approach(body, reach)
+        failure = yield from approach(robot, reach)
         if failure is not None:
             return failure
-        failure = yield from _grip_handle(body, reach, marker)
+        failure = yield from _grip_handle(robot, reach, marker)
         if failure is None:
-            failure = yield from _drag(body, joint, wanted)
-        yield from let_go(body)
-        yield from back_off(body, 0.08)
+            failure = yield from _drag(robot, joint, wanted)
+        yield from let_go(robot)
+        yield from back_off(robot, 0.08)
         if failure is not None and sim.joint_position(joint) < IS_OPEN[kind_of(joint)]:
             return failure
-    failure = yield from to_rest(body)
+    failure = yield from to_rest(robot)
     if failure is None and sim.joint_position(joint) < IS_OPEN[kind_of(joint)]:
         return "it swung back"
     return failure
 
 
-def plan_handle(body: Body, marker: str) -> ReachPlan | None:
+def plan_handle(robot: Robot, marker: str) -> ReachPlan | None:
     """How to reach a handle to grip it."""
-    sim, joint = body.sim, fur.MARKERS[marker]
+    sim, joint = robot.sim, fur.MARKERS[marker]
     handle = sim.model.geom(f"{joint}_handle").id
     inward = -outward_of(sim, joint)
     facing = float(np.arctan2(inward[1], inward[0]))
     return plan_reach(
-        body, sim.floor_plan(), lambda heading: _handle_hands(sim, marker, joint, heading),
-        body.world_obstacles(), body.world_obstacles((handle,)),
+        robot, sim.floor_plan(), lambda heading: _handle_hands(sim, marker, joint, heading),
+        robot.world_obstacles(), robot.world_obstacles((handle,)),
         headings=facing + np.array([0.0, 0.27, -0.27, 0.55, -0.55]), pre_distance=0.08,
     )  # fmt: skip
 
@@ -156,29 +156,29 @@ def _handle_hands(sim: Simulation, marker: str, joint: str, heading: float) -> I
         yield HandPose(centre - approach_w * (depth - PRESS), approach_w, penalty=0.05 * number)
 
 
-def _grip_handle(body: Body, reach, marker: str) -> Program:
-    sim = body.sim
-    body.phase = "reaching the handle"
-    body.grip_wanted = True
-    corners = final_corners(body, reach)
+def _grip_handle(robot: Robot, reach, marker: str) -> Program:
+    sim = robot.sim
+    robot.phase = "reaching the handle"
+    robot.grip_wanted = True
+    corners = final_corners(robot, reach)
     try:
-        yield from body.follow_arm(time_parametrise(corners), lambda: sim.is_holding)
+        yield from robot.follow_arm(time_parametrise(corners), lambda: sim.is_holding)
         for _ in range(15):
             if sim.is_holding:
                 break
             step, _ = whole_body_step(
                 sim.arm_target, _to_base(sim, 0.004 * reach.hand.approach), False
             )
-            yield body.action(sim.arm_target + step)
+            yield robot.action(sim.arm_target + step)
     finally:  # also when it is cut off by its time limit
-        body.grip_wanted = False
+        robot.grip_wanted = False
     return None if sim.held_marker == marker else "no grip on the handle"
 
 
-def _drag(body: Body, joint: str, wanted: float) -> Program:
+def _drag(robot: Robot, joint: str, wanted: float) -> Program:
     """Moves the hand along the path of what it holds, until the joint has `wanted`."""
-    sim = body.sim
-    body.phase = "opening"
+    sim = robot.sim
+    robot.phase = "opening"
     plan = sim.floor_plan(0.28)
     is_drawer = kind_of(joint) == "drawer"
     radius = 1.0 if is_drawer else sim.layout.fridge.door_width
@@ -191,7 +191,7 @@ def _drag(body: Body, joint: str, wanted: float) -> Program:
             return "the handle slipped"
         ahead = min(value + HAND_SPEED / radius * 1.6, wanted + 0.03)
         step_w = carried(sim, joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
-        yield hand_action(body, plan, step_w, is_drawer)
+        yield hand_action(robot, plan, step_w, is_drawer)
         stalled = 0 if value > best + 0.002 else stalled + 1
         best = max(best, value)
         if stalled > 40:
@@ -199,14 +199,14 @@ def _drag(body: Body, joint: str, wanted: float) -> Program:
     return "the handle moves too slowly"
 
 
-def hand_action(body: Body, plan, step_w: np.ndarray, is_drawer: bool) -> np.ndarray:
+def hand_action(robot: Robot, plan, step_w: np.ndarray, is_drawer: bool) -> np.ndarray:
     """Arm and base together move the hand by `step_w` [3] m, world."""
-    sim = body.sim
+    sim = robot.sim
     dq, base = whole_body_step(
         sim.arm_target, _to_base(sim, step_w), True, q_preferred=ARM_REST,
         weights=STRAIGHT_WEIGHTS if is_drawer else DRAG_WEIGHTS,
     )  # fmt: skip
-    return body.action(sim.arm_target + dq, _allowed(sim, plan, base))
+    return robot.action(sim.arm_target + dq, _allowed(sim, plan, base))
 
 
 def _allowed(sim: Simulation, plan, motion: np.ndarray) -> tuple[float, float]:
@@ -224,18 +224,18 @@ def _to_base(sim: Simulation, vector: np.ndarray) -> np.ndarray:
     return (world_to_base_axes(sim.base_pose[2]) * vector).sum(axis=1)
 
 
-def close_container(body: Body, marker: str, give_up: int = 3) -> Program:
+def close_container(robot: Robot, marker: str, give_up: int = 3) -> Program:
     """Pushes the drawer or door behind `marker` shut and brings the hand to rest."""
     joint = fur.MARKERS[marker]
-    if body.sim.joint_position(joint) > 0.04 and (yield from _close_quickly(body, marker)):
+    if robot.sim.joint_position(joint) > 0.04 and (yield from _close_quickly(robot, marker)):
         return None
-    return (yield from persist(lambda attempt: _close_once(body, marker, joint), give_up))
+    return (yield from persist(lambda attempt: _close_once(robot, marker, joint), give_up))
 
 
-def _close_once(body: Body, marker: str, joint: str) -> Program:
-    sim = body.sim
+def _close_once(robot: Robot, marker: str, joint: str) -> Program:
+    sim = robot.sim
     if sim.joint_position(joint) > 0.04:
-        world = body.world_obstacles()
+        world = robot.world_obstacles()
         inward = -outward_of(sim, joint)
         facing = float(np.arctan2(inward[1], inward[0]))
         is_drawer = kind_of(joint) == "drawer"
@@ -243,22 +243,22 @@ def _close_once(body: Body, marker: str, joint: str) -> Program:
             np.array([facing + e for e in (0.0, 0.25, -0.25, 0.5, -0.5)]) if is_drawer else HEADINGS
         )
         reach = plan_reach(
-            body, sim.floor_plan(), lambda heading: _push_hands(sim, marker, joint, heading),
+            robot, sim.floor_plan(), lambda heading: _push_hands(sim, marker, joint, heading),
             world, world, headings=headings, pre_distance=0.06,
         )  # fmt: skip
         if reach is None:
             return "no reach"
-        failure = yield from approach(body, reach)
+        failure = yield from approach(robot, reach)
         if failure is not None:
             return failure
-        body.phase = "reaching the front"
-        corners = final_corners(body, reach)
-        yield from body.follow_arm(time_parametrise(corners))
-        failure = yield from _push(body, joint)
+        robot.phase = "reaching the front"
+        corners = final_corners(robot, reach)
+        yield from robot.follow_arm(time_parametrise(corners))
+        failure = yield from _push(robot, joint)
         if failure is not None:
-            yield from back_off(body, 0.08)
+            yield from back_off(robot, 0.08)
             return failure
-    failure = yield from to_rest(body)
+    failure = yield from to_rest(robot)
     if failure is None and sim.joint_position(joint) > 0.045:
         return "it came open again"
     return failure
@@ -293,10 +293,10 @@ def _direction(heading: float, pitch: float) -> np.ndarray:
     )
 
 
-def _push(body: Body, joint: str) -> Program:
+def _push(robot: Robot, joint: str) -> Program:
     """Moves the hand along the front's path until the joint is shut, whatever part of it pushes."""
-    sim = body.sim
-    body.phase = "closing"
+    sim = robot.sim
+    robot.phase = "closing"
     plan = sim.floor_plan(0.28)
     is_drawer = kind_of(joint) == "drawer"
     hinge = np.array(piece_to_world(_pose(sim, joint), *sim.layout.fridge.hinge))
@@ -318,7 +318,7 @@ def _push(body: Body, joint: str) -> Program:
         if length > 3.0 * HAND_SPEED:
             virtual += HAND_SPEED / radius  # wait for the hand
         step_w *= min(1.0, 1.4 * HAND_SPEED / max(length, 1e-6))
-        yield hand_action(body, plan, step_w, is_drawer)
+        yield hand_action(robot, plan, step_w, is_drawer)
         stalled = 0 if value < best - 0.003 else stalled + 1
         best = min(best, value)
         if stalled > patience:

@@ -11,8 +11,8 @@ import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.motion import time_parametrise
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import GRIP, Program
 
 HAND_HALF = 0.07  # m, from the hand's axis to its sides
@@ -27,9 +27,9 @@ _MIN_LEVER = 0.3  # m: a point beside the base cannot be led sideways
 class Posture:
     """Actions that bring the arm to a posture [7] while the base does whatever it does."""
 
-    def __init__(self, body: Body, goal: np.ndarray) -> None:
-        self._body, self._goal = body, goal
-        self._rows = list(time_parametrise(np.stack([body.sim.arm_target, goal])))
+    def __init__(self, robot: Robot, goal: np.ndarray) -> None:
+        self._robot, self._goal = robot, goal
+        self._rows = list(time_parametrise(np.stack([robot.sim.arm_target, goal])))
 
     @property
     def steps_left(self) -> int:
@@ -38,7 +38,7 @@ class Posture:
 
     def action(self, base=(0.0, 0.0)) -> np.ndarray:
         """The next action, [11]."""
-        return self._body.action(self._rows.pop(0) if self._rows else self._goal, base)
+        return self._robot.action(self._rows.pop(0) if self._rows else self._goal, base)
 
 
 def lead(sim: Simulation, point_b: np.ndarray, velocity_w: np.ndarray) -> tuple[float, float]:
@@ -63,25 +63,25 @@ def turned(vector: np.ndarray, angle: float) -> np.ndarray:
 
 
 def reach_for_handle(
-    body: Body,
+    robot: Robot,
     marker: str,
     posture: Posture,
     offset_w: tuple[float, float] | np.ndarray = (0.0, 0.0),
 ) -> Program:
     """Leads the hand to a handle, or an offset ([2] m, world) from it, until suction holds it."""
-    sim = body.sim
+    sim = robot.sim
     for _ in range(MAX_PHASE):
         if sim.is_holding:
             break
         error = sim.marker_pos_w(marker)[:2] + offset_w - sim.ee_pos_w[:2]
         distance = float(np.linalg.norm(error))
-        body.grip_wanted = posture.steps_left < 8 and distance < 0.2
+        robot.grip_wanted = posture.steps_left < 8 and distance < 0.2
         # Not there before the arm is; at the handle no faster than a gentle push.
         speed = float(np.clip(2.0 * (distance - 0.08), 0.25, 0.9))
         if posture.steps_left and distance < 0.15:
             speed = 0.0
         yield posture.action(lead_hand(sim, speed * error / max(distance, 1e-6)))
-    body.grip_wanted = False
+    robot.grip_wanted = False
     return None if sim.held_marker == marker else "no grip on the handle"
 
 

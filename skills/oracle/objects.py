@@ -9,7 +9,6 @@ import numpy as np
 from rearrange.sim.home.objects import ObjectKind
 from rearrange.sim.robot.fetch import NOZZLE_RADIUS
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import ARM_MARGIN, Body, near, world_to_base_axes
 from rearrange.skills.motion.collision import min_clearance
 from rearrange.skills.motion.driving import PathFollower
 from rearrange.skills.motion.journey import plan_journey, run_journey
@@ -23,6 +22,7 @@ from rearrange.skills.motion.reach import (
     plan_reach,
 )
 from rearrange.skills.motion.retreat import back_off, find_reach, free_up, let_go, persist, to_rest
+from rearrange.skills.motion.robot import ARM_MARGIN, Robot, near, world_to_base_axes
 from rearrange.skills.skill import Program
 
 PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
@@ -51,7 +51,7 @@ def object_rotation(sim: Simulation, index: int) -> np.ndarray:
 
 
 def navigate(
-    body: Body,
+    robot: Robot,
     point: np.ndarray,
     reach: ReachPlan | None = None,
     standoff: tuple[float, float] = (0.55, 1.35),
@@ -60,15 +60,15 @@ def navigate(
 
     With a plan for what comes next it drives to where that starts.
     """
-    sim = body.sim
-    body.phase = "driving"
+    sim = robot.sim
+    robot.phase = "driving"
     if (
         reach is None
-        and body.clearance(sim.arm_target, sim.base_pose, body.world_obstacles()) < ARM_MARGIN
+        and robot.clearance(sim.arm_target, sim.base_pose, robot.world_obstacles()) < ARM_MARGIN
     ):
-        yield from free_up(body)
+        yield from free_up(robot)
     if reach is not None and reach.journey is not None:
-        return (yield from run_journey(body, reach.journey))
+        return (yield from run_journey(robot, reach.journey))
     plan = sim.floor_plan()
     here = sim.base_pose
     island = plan.island(*plan.snap(here[0], here[1]))
@@ -83,18 +83,18 @@ def navigate(
     iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
     ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
     order = np.argsort(field[iy, ix] + 0.3 * np.abs(away - 1.0), kind="stable")
-    world = body.world_obstacles()
+    world = robot.world_obstacles()
     for choice in order[:200:8]:
         goal = cells[choice]
         yaw = float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))
         local = near(world, (goal[0], goal[1], yaw))
-        if min_clearance(sim.arm_target, local, body.held_spheres()) < 0.02:
+        if min_clearance(sim.arm_target, local, robot.held_spheres()) < 0.02:
             continue  # the hand would stand in something
-        journey = plan_journey(body, plan, goal, yaw, (), world)
+        journey = plan_journey(robot, plan, goal, yaw, (), world)
         if journey is not None:
-            return (yield from run_journey(body, journey))
+            return (yield from run_journey(robot, journey))
     # Nowhere with the arm as it is: bring it in and drive where the base alone fits.
-    failure = yield from body.move_arm(ARM_REST)
+    failure = yield from robot.move_arm(ARM_REST)
     if failure is not None:
         return failure
     goal = cells[order[0]]
@@ -102,42 +102,44 @@ def navigate(
     if path is None:
         return "no way to the goal"
     yaw = float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))
-    return (yield from body.drive(PathFollower(path, yaw)))
+    return (yield from robot.drive(PathFollower(path, yaw)))
 
 
-def pick(body: Body, index: int, pitches: tuple[float, ...] = PITCHES, give_up: int = 3) -> Program:
+def pick(
+    robot: Robot, index: int, pitches: tuple[float, ...] = PITCHES, give_up: int = 3
+) -> Program:
     """Drives to an object, grips it, brings the hand to rest. `pitches`: approaches, best first."""
-    return (yield from persist(lambda attempt: _pick_once(body, index, pitches, attempt), give_up))
+    return (yield from persist(lambda attempt: _pick_once(robot, index, pitches, attempt), give_up))
 
 
-def _pick_once(body: Body, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
-    sim = body.sim
+def _pick_once(robot: Robot, index: int, pitches: tuple[float, ...], attempt: int) -> Program:
+    sim = robot.sim
     if sim.held_object != index:
         reach = yield from find_reach(
-            body, lambda: plan_pick(body, index, pitches, attempt), attempt
+            robot, lambda: plan_pick(robot, index, pitches, attempt), attempt
         )
         if reach is None:
             return "no reach"
-        failure = yield from approach(body, reach)
+        failure = yield from approach(robot, reach)
         if failure is not None:
             return failure
-        failure = yield from _touch(body, reach, index)
+        failure = yield from _touch(robot, reach, index)
         if failure is not None:
-            yield from back_off(body)
+            yield from back_off(robot)
             return failure
-        yield from back_off(body)
-    return (yield from to_rest(body))
+        yield from back_off(robot)
+    return (yield from to_rest(robot))
 
 
 def plan_pick(
-    body: Body, index: int, pitches: tuple[float, ...] = PITCHES, attempt: int = 0
+    robot: Robot, index: int, pitches: tuple[float, ...] = PITCHES, attempt: int = 0
 ) -> ReachPlan | None:
     """How to reach an object to grip it."""
-    sim = body.sim
-    touchable = body.world_obstacles((sim.object_geom(index),))
+    sim = robot.sim
+    touchable = robot.world_obstacles((sim.object_geom(index),))
     return plan_reach(
-        body, sim.floor_plan(), lambda heading: pick_hands(sim, index, heading, pitches, attempt),
-        body.world_obstacles(), touchable,
+        robot, sim.floor_plan(), lambda heading: pick_hands(sim, index, heading, pitches, attempt),
+        robot.world_obstacles(), touchable,
     )  # fmt: skip
 
 
@@ -170,64 +172,64 @@ def pick_hands(
             yield HandPose(pos, approach, penalty=PITCH_PENALTY * number)
 
 
-def approach(body: Body, reach: ReachPlan) -> Program:
+def approach(robot: Robot, reach: ReachPlan) -> Program:
     """Base and arm to the ready posture of a reach plan."""
-    sim = body.sim
-    body.phase = "driving there"
+    sim = robot.sim
+    robot.phase = "driving there"
     journey = reach.journey
     assert journey is not None  # who is asked to drive has planned the way
     is_ready = journey.motion.is_ready
-    failure = yield from run_journey(body, journey)
+    failure = yield from run_journey(robot, journey)
     if failure is not None:
         return failure
-    body.phase = "getting the arm ready"
+    robot.phase = "getting the arm ready"
     pre = reach.lower_rows[0]
-    if body.clearance(pre, sim.base_pose, body.world_obstacles()) < HAND_MARGIN:
-        yield from body.dock(reach.ready_base)  # a narrow place: drives end to 3 cm
+    if robot.clearance(pre, sim.base_pose, robot.world_obstacles()) < HAND_MARGIN:
+        yield from robot.dock(reach.ready_base)  # a narrow place: drives end to 3 cm
     if not is_ready and np.abs(sim.arm_target - pre).max() > 0.01:
-        failure = yield from body.move_arm(pre)
+        failure = yield from robot.move_arm(pre)
         if failure is not None:
             return failure
-    body.phase = "moving in"
+    robot.phase = "moving in"
     gap = float(np.hypot(reach.base[0] - sim.base_pose[0], reach.base[1] - sim.base_pose[1]))
     if reach.base != reach.ready_base and gap > 0.02:
-        failure = yield from body.reverse(-gap)
+        failure = yield from robot.reverse(-gap)
         if failure is not None:
             return failure
-    yield from body.settle(3)
+    yield from robot.settle(3)
     return None
 
 
-def _touch(body: Body, reach: ReachPlan, index: int) -> Program:
+def _touch(robot: Robot, reach: ReachPlan, index: int) -> Program:
     """The last centimetres, with suction on, until something is held."""
-    sim = body.sim
-    corners = final_corners(body, reach)
-    body.phase = "reaching"
-    body.grip_wanted = True
+    sim = robot.sim
+    corners = final_corners(robot, reach)
+    robot.phase = "reaching"
+    robot.grip_wanted = True
 
     def is_held() -> bool:
         return sim.is_holding
 
     try:
-        yield from body.follow_arm(time_parametrise(corners), is_held)
+        yield from robot.follow_arm(time_parametrise(corners), is_held)
         for _ in range(12):  # the arm lags its targets a little
             if sim.is_holding:
                 break
-            yield body.action(sim.arm_target)
+            yield robot.action(sim.arm_target)
         if not sim.is_holding:  # short of the surface: feel forward along the approach
             forward = world_to_base_axes(sim.base_pose[2]) @ reach.hand.approach
             line = straight_line(
                 sim.arm_qpos, sim.ee_pos_b + 0.04 * forward, "position", step=0.005
             )
             if line is not None:
-                yield from body.follow_arm(
+                yield from robot.follow_arm(
                     time_parametrise(np.concatenate([sim.arm_target[None], line])), is_held
                 )
     finally:  # also when it is cut off by its time limit
-        body.grip_wanted = False
+        robot.grip_wanted = False
     if sim.held_object == index:
         return None
     if not sim.is_holding:
         return "no contact"
-    yield from let_go(body)
+    yield from let_go(robot)
     return "wrong object"

@@ -9,12 +9,12 @@ import numpy as np
 
 from rearrange.sim.home.objects import ObjectKind
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body, near, world_to_base_axes
 from rearrange.skills.motion.collision import min_clearance
 from rearrange.skills.motion.kinematics import straight_line
 from rearrange.skills.motion.motion import time_parametrise
 from rearrange.skills.motion.reach import HandPose, ReachPlan, final_corners, plan_reach
 from rearrange.skills.motion.retreat import back_off, find_reach, let_go, persist, to_rest
+from rearrange.skills.motion.robot import Robot, near, world_to_base_axes
 from rearrange.skills.oracle.objects import approach, object_rotation
 from rearrange.skills.oracle.rehearsal import twin
 from rearrange.skills.skill import ARM, BASE, GRIP, Program
@@ -26,48 +26,48 @@ FALL_STEPS = 20  # control steps, until what falls over lies there
 PLACE_TILTS = (0.0, 0.35, 0.7, 1.05, 1.3)  # rad
 
 
-def place(body: Body, index: int, goal: np.ndarray, give_up: int = 2) -> Program:
+def place(robot: Robot, index: int, goal: np.ndarray, give_up: int = 2) -> Program:
     """Drives to where the goal is within reach, sets the held object down upright, and rests."""
     goal = np.asarray(goal, dtype=float)
-    return (yield from persist(lambda attempt: _place_once(body, index, goal, attempt), give_up))
+    return (yield from persist(lambda attempt: _place_once(robot, index, goal, attempt), give_up))
 
 
-def _place_once(body: Body, index: int, goal: np.ndarray, attempt: int) -> Program:
-    sim = body.sim
+def _place_once(robot: Robot, index: int, goal: np.ndarray, attempt: int) -> Program:
+    sim = robot.sim
     if sim.held_object != index:
         if not _is_there(sim, index, goal):
             return "object lost"
-        return (yield from to_rest(body))  # an earlier attempt got this far
-    reach = yield from find_reach(body, lambda: plan_place(body, index, goal, attempt), attempt)
+        return (yield from to_rest(robot))  # an earlier attempt got this far
+    reach = yield from find_reach(robot, lambda: plan_place(robot, index, goal, attempt), attempt)
     if reach is None:
         return "no reach"
-    failure = yield from approach(body, reach)
+    failure = yield from approach(robot, reach)
     if failure is not None:
         return failure
-    corners = final_corners(body, reach)
-    yield from body.follow_arm(time_parametrise(corners))
-    yield from body.settle(4)
+    corners = final_corners(robot, reach)
+    yield from robot.follow_arm(time_parametrise(corners))
+    yield from robot.settle(4)
     if sim.held_object != index:
         return "object lost"
-    yield from _make_up_for_fall(body, index, goal)
-    yield from let_go(body, 4)
-    yield from back_off(body, 0.06)
-    failure = yield from to_rest(body)
+    yield from _make_up_for_fall(robot, index, goal)
+    yield from let_go(robot, 4)
+    yield from back_off(robot, 0.06)
+    failure = yield from to_rest(robot)
     if failure is None and not _is_there(sim, index, goal):
         return "not at its place"
     return failure
 
 
-def _make_up_for_fall(body: Body, index: int, goal: np.ndarray) -> Program:
+def _make_up_for_fall(robot: Robot, index: int, goal: np.ndarray) -> Program:
     """Moves aside what would fall over, if it comes to rest nearer to its goal from there.
 
     Something tall that is let go aslant may come down more than `PLACED` away, or off the table.
     """
-    sim = body.sim
-    miss = _miss(body, index, goal, np.empty((0, 7)))
+    sim = robot.sim
+    miss = _miss(robot, index, goal, np.empty((0, 7)))
     if (best := float(np.linalg.norm(miss))) < SAFELY_PLACED:
         return None
-    local, held = near(body.world_obstacles(), sim.base_pose), body.held_spheres()
+    local, held = near(robot.world_obstacles(), sim.base_pose), robot.held_spheres()
     room = min_clearance(sim.arm_target, local, held) - 0.004
     chosen = np.empty((0, 7))
     for share, rise in product((0.5, 1.0, 0.25, -0.5), (0.0, -RELEASE_HEIGHT)):
@@ -77,19 +77,19 @@ def _make_up_for_fall(body: Body, index: int, goal: np.ndarray) -> Program:
         if line is None or min((min_clearance(row, local, held) for row in line), default=1) < room:
             continue
         rows = time_parametrise(np.concatenate([sim.arm_target[None], line]))
-        left = float(np.linalg.norm(_miss(body, index, goal, rows)))
+        left = float(np.linalg.norm(_miss(robot, index, goal, rows)))
         if left < best:
             best, chosen = left, rows
         if best < SAFELY_PLACED:
             break
-    yield from body.follow_arm(chosen)
-    yield from body.settle(4)
+    yield from robot.follow_arm(chosen)
+    yield from robot.settle(4)
 
 
-def _miss(body: Body, index: int, goal: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _miss(robot: Robot, index: int, goal: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """From where an object comes to rest to its goal, [3] m: let go after arm rows [T, 7]."""
-    with twin(body.sim) as sim:
-        other = Body(sim)
+    with twin(robot.sim) as sim:
+        other = Robot(sim)
         for action in chain(other.follow_arm(rows), other.settle(4)):
             sim.step(action[ARM], float(action[GRIP]), action[BASE])
         for _ in range(FALL_STEPS):
@@ -101,14 +101,14 @@ def _is_there(sim: Simulation, index: int, goal: np.ndarray) -> bool:
     return bool(np.linalg.norm(sim.object_pos_w(index) - goal) < PLACED)
 
 
-def plan_place(body: Body, index: int, goal: np.ndarray, attempt: int = 0) -> ReachPlan | None:
+def plan_place(robot: Robot, index: int, goal: np.ndarray, attempt: int = 0) -> ReachPlan | None:
     """How to reach a goal to set down what is held: from above, or else along the approach."""
-    sim = body.sim
-    world = body.world_obstacles()
+    sim = robot.sim
+    world = robot.world_obstacles()
     from_above = np.array([0.0, 0.0, 0.05])
     for pre_offset in (None, from_above) if attempt % 2 else (from_above, None):
         reach = plan_reach(
-            body, sim.floor_plan(),
+            robot, sim.floor_plan(),
             lambda heading: place_hands(sim, index, goal, heading, attempt),
             world, world, pre_offset=pre_offset, pre_distance=0.08,
         )  # fmt: skip

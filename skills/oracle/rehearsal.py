@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import mujoco
 
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ARM, BASE, GRIP, Program
 
 Variant = TypeVar("Variant")
@@ -57,14 +57,14 @@ def twin(sim: Simulation) -> Iterator[Simulation]:
 
 
 def rehearse(
-    body: Body,
-    make: Callable[[Body], Program],
+    robot: Robot,
+    make: Callable[[Robot], Program],
     is_good: Callable[[Simulation], bool],
     max_steps: int,
 ) -> Outcome:
     """Runs a program on a twin for at most `max_steps` control steps; `is_good` judges the end."""
-    with twin(body.sim) as sim:
-        program, steps, before = make(Body(sim)), 0, sim.force_accum
+    with twin(robot.sim) as sim:
+        program, steps, before = make(Robot(sim)), 0, sim.force_accum
         while True:
             try:
                 action = next(program)
@@ -82,9 +82,9 @@ def rehearse(
 
 
 def best_of(
-    body: Body,
+    robot: Robot,
     variants: Iterable[Variant],
-    make: Callable[[Body, Variant], Program],
+    make: Callable[[Robot, Variant], Program],
     is_good: Callable[[Simulation], bool],
     max_steps: int,
     enough: int,
@@ -93,7 +93,7 @@ def best_of(
     best, best_cost = None, float("inf")
     for variant in variants:
         limit = int(min(max_steps, best_cost))
-        outcome = rehearse(body, lambda other, v=variant: make(other, v), is_good, limit)
+        outcome = rehearse(robot, lambda other, v=variant: make(other, v), is_good, limit)
         if outcome.cost < best_cost:
             best, best_cost = variant, outcome.cost
         if best_cost <= enough:

@@ -17,7 +17,7 @@ import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.lead import (
     ENOUGH_STEPS,
     HAND_HALF,
@@ -77,25 +77,25 @@ PUSHES = tuple(
 )
 
 
-def plan_pull(body: Body, marker: str) -> Pull | None:
+def plan_pull(robot: Robot, marker: str) -> Pull | None:
     """The way to pull the drawer open from here that a rehearsal found good, or None."""
-    if not _fits(body.sim, marker):
+    if not _fits(robot.sim, marker):
         return None
     joint = fur.MARKERS[marker]
     return best_of(
-        body, PULLS, lambda other, way: pull_open(other, marker, way),
+        robot, PULLS, lambda other, way: pull_open(other, marker, way),
         lambda sim: is_at_rest(sim) and sim.joint_position(joint) > OPEN + 0.01,
         MAX_STEPS, ENOUGH_STEPS,
     )  # fmt: skip
 
 
-def plan_push(body: Body, marker: str) -> Push | None:
+def plan_push(robot: Robot, marker: str) -> Push | None:
     """The way to push the drawer shut from here that a rehearsal found good, or None."""
-    if not _fits(body.sim, marker):
+    if not _fits(robot.sim, marker):
         return None
     joint = fur.MARKERS[marker]
     return best_of(
-        body, PUSHES, lambda other, way: push_shut(other, marker, way),
+        robot, PUSHES, lambda other, way: push_shut(other, marker, way),
         lambda sim: is_at_rest(sim) and sim.joint_position(joint) < 0.04,
         MAX_STEPS, ENOUGH_STEPS,
     )  # fmt: skip
@@ -112,19 +112,19 @@ def _axes(sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
     return np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
 
 
-def pull_open(body: Body, marker: str, way: Pull) -> Program:
+def pull_open(robot: Robot, marker: str, way: Pull) -> Program:
     """Pulls a drawer open by its handle; the hand ends at rest, holding nothing."""
-    sim, joint = body.sim, fur.MARKERS[marker]
-    posture = Posture(body, GRIP_LOW)
-    body.phase = "reaching the handle"
+    sim, joint = robot.sim, fur.MARKERS[marker]
+    posture = Posture(robot, GRIP_LOW)
+    robot.phase = "reaching the handle"
     if way.back:
         yield from reverse(sim, posture, way.back)
     failure = yield from _in_front(sim, marker, posture, 0.0)
     if failure is None:
-        failure = yield from reach_for_handle(body, marker, posture)
+        failure = yield from reach_for_handle(robot, marker, posture)
     if failure is not None:
         return failure
-    body.phase = "opening"
+    robot.phase = "opening"
     hitch = sim.world_to_base(sim.marker_pos_w(marker))[:2]
     out, side = _axes(sim)
     start = sim.marker_pos_w(marker)[:2]
@@ -138,14 +138,14 @@ def pull_open(body: Body, marker: str, way: Pull) -> Program:
     else:
         return "the handle moves too slowly"
     yield from let_go(posture)
-    return (yield from _raise(body, GRIP_HIGH))
+    return (yield from _raise(robot, GRIP_HIGH))
 
 
-def push_shut(body: Body, marker: str, way: Push) -> Program:
+def push_shut(robot: Robot, marker: str, way: Push) -> Program:
     """Pushes a drawer shut; the hand ends at rest."""
-    sim, joint = body.sim, fur.MARKERS[marker]
-    posture = Posture(body, PUSH_LOW)
-    body.phase = "reaching the front"
+    sim, joint = robot.sim, fur.MARKERS[marker]
+    posture = Posture(robot, PUSH_LOW)
+    robot.phase = "reaching the front"
     if way.back:
         yield from reverse(sim, posture, way.back)
     out, side = _axes(sim)
@@ -156,7 +156,7 @@ def push_shut(body: Body, marker: str, way: Push) -> Program:
     failure = yield from _in_front(sim, marker, posture, along)
     if failure is not None:
         return failure
-    body.phase = "closing"
+    robot.phase = "closing"
     for _ in range(MAX_PHASE):
         if sim.joint_position(joint) < SHUT:
             break
@@ -165,7 +165,7 @@ def push_shut(body: Body, marker: str, way: Push) -> Program:
         yield posture.action(lead_hand(sim, -way.speed * out + correction * side))
     else:
         return "the front moves too slowly"
-    return (yield from _raise(body, PUSH_HIGH))
+    return (yield from _raise(robot, PUSH_HIGH))
 
 
 def _in_front(sim: Simulation, marker: str, posture: Posture, along: float) -> Program:
@@ -181,11 +181,11 @@ def _in_front(sim: Simulation, marker: str, posture: Posture, along: float) -> P
     return "the hand does not get down"
 
 
-def _raise(body: Body, goal: np.ndarray) -> Program:
+def _raise(robot: Robot, goal: np.ndarray) -> Program:
     """Hand up to rest."""
-    sim = body.sim
-    body.phase = "to rest"
-    posture = Posture(body, goal)
+    sim = robot.sim
+    robot.phase = "to rest"
+    posture = Posture(robot, goal)
     for _ in range(60):
         if is_at_rest(sim):
             return None

@@ -18,8 +18,8 @@ import numpy as np
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.driving import PathFollower
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.lead import (
     ENOUGH_STEPS,
     HAND_HALF,
@@ -93,23 +93,23 @@ TOWS = tuple(
 )
 
 
-def plan_sweep(body: Body) -> Sweep | None:
+def plan_sweep(robot: Robot) -> Sweep | None:
     """The way to push the door shut from here that a rehearsal found good, or None."""
-    if not may_begin(body.sim, "fridge"):
+    if not may_begin(robot.sim, "fridge"):
         return None
     return best_of(
-        body, SWEEPS, sweep_shut,
+        robot, SWEEPS, sweep_shut,
         lambda sim: is_at_rest(sim) and sim.joint_position(JOINT) < 0.045,
         MAX_STEPS, ENOUGH_STEPS,
     )  # fmt: skip
 
 
-def plan_tow(body: Body, marker: str) -> Tow | None:
+def plan_tow(robot: Robot, marker: str) -> Tow | None:
     """The way to pull the door open from here that a rehearsal found good, or None."""
-    if not may_begin(body.sim, "fridge"):
+    if not may_begin(robot.sim, "fridge"):
         return None
     return best_of(
-        body, TOWS, lambda other, way: tow_open(other, marker, way),
+        robot, TOWS, lambda other, way: tow_open(other, marker, way),
         lambda sim: is_at_rest(sim) and sim.joint_position(JOINT) > OPEN_ANGLE + 0.02,
         MAX_STEPS, ENOUGH_STEPS,
     )  # fmt: skip
@@ -120,13 +120,13 @@ def door_axes(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return sim.layout.door_frame(sim.joint_position(JOINT))
 
 
-def sweep_shut(body: Body, way: Sweep) -> Program:
+def sweep_shut(robot: Robot, way: Sweep) -> Program:
     """Pushes the fridge's door shut; the hand ends at rest."""
-    sim, hook = body.sim, Posture(body, HOOK)
+    sim, hook = robot.sim, Posture(robot, HOOK)
     clear = fur.FRIDGE_DOOR_THICKNESS + HAND_HALF
     over = HANDLE_D + HAND_HALF  # clear of the handle, too
     fridge = sim.layout.fridge
-    body.phase = "around the door"
+    robot.phase = "around the door"
     hinge, _, out = door_axes(sim)
     if way.back and float((sim.ee_pos_w[:2] - hinge) @ out) < clear:
         yield from reverse(sim, hook, way.back)
@@ -147,7 +147,7 @@ def sweep_shut(body: Body, way: Sweep) -> Program:
         yield hook.action(lead_hand(sim, LEAD_GAIN * error))
     else:
         return "no way around the door"
-    body.phase = "closing"
+    robot.phase = "closing"
     for _ in range(MAX_PHASE):
         if sim.joint_position(JOINT) < SHUT_ANGLE and not hook.steps_left:
             break
@@ -163,20 +163,20 @@ def sweep_shut(body: Body, way: Sweep) -> Program:
     return None
 
 
-def tow_open(body: Body, marker: str, way: Tow) -> Program:
+def tow_open(robot: Robot, marker: str, way: Tow) -> Program:
     """Pulls the fridge's door open by its handle; the hand ends at rest, holding nothing."""
-    sim, hook = body.sim, Posture(body, HOOK)
-    body.phase = "driving there"
+    sim, hook = robot.sim, Posture(robot, HOOK)
+    robot.phase = "driving there"
     if way.stage is not None:
         failure = yield from _stage(sim, hook, marker, way.stage)
         if failure is not None:
             return failure
-    body.phase = "reaching the handle"
+    robot.phase = "reaching the handle"
     hinge, along, _ = door_axes(sim)
-    failure = yield from reach_for_handle(body, marker, hook, way.aside * along)
+    failure = yield from reach_for_handle(robot, marker, hook, way.aside * along)
     if failure is not None:
         return failure
-    body.phase = "opening"
+    robot.phase = "opening"
     hitch = sim.world_to_base(sim.marker_pos_w(marker))[:2]
     radius = float(np.linalg.norm(sim.marker_pos_w(marker)[:2] - hinge))
     base = (0.0, 0.0)

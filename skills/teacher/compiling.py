@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.teacher.rules import teacher_for
 from rearrange.tasks.gym_factory import make_gym
 
@@ -45,7 +45,7 @@ def compile_teacher(env_id: str, num_steps: int = 150) -> None:
     env.reset(seed=0)
     world = cast("RearrangeEnv", env.unwrapped)
     assert world.episode is not None
-    teacher = teacher_for(Body(world.sim), world.episode)
+    teacher = teacher_for(Robot(world.sim), world.episode)
     for _ in range(num_steps):
         if any(env.step(np.clip(teacher.act(), -1.0, 1.0))[2:4]):
             break

@@ -24,7 +24,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP, checked_action
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.skills.teacher.rules import teacher_for
@@ -74,7 +74,7 @@ class GuidedEnv(gymnasium.Wrapper):
         episode = self._world.episode
         assert episode is not None
         self._rng = np.random.default_rng([episode.seed, episode.index, 23])
-        self._teacher = teacher_for(Body(self._world.sim), episode)
+        self._teacher = teacher_for(Robot(self._world.sim), episode)
         self._was_guided = False
         self._next_turn(is_guided=self._rng.random() < 0.5)
         return self._labelled(observation), info

@@ -15,7 +15,6 @@ from collections import deque
 import numpy as np
 
 from rearrange.sim.robot import fetch
-from rearrange.skills.motion.body import Body, world_to_base_axes
 from rearrange.skills.motion.kinematics import (
     MAX_BASE_FORWARD,
     MAX_BASE_TURN,
@@ -23,6 +22,7 @@ from rearrange.skills.motion.kinematics import (
     whole_body_step,
 )
 from rearrange.skills.motion.motion import ARM_REST
+from rearrange.skills.motion.robot import Robot, world_to_base_axes
 from rearrange.skills.oracle.still_fridge import JOINT as FRIDGE_DOOR
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.teacher.shelf import Shelf
@@ -58,8 +58,8 @@ class Servo(Steering):
         done: the action [11] that was carried out last, the teacher's or another's.
     """
 
-    def __init__(self, body: Body) -> None:
-        super().__init__(body)
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
         self.done = np.full(ACTION_SIZE, -1.0)
         self._poses: deque[np.ndarray] = deque(maxlen=STALL_STEPS)
         self._back = 0  # control steps that it may still back off
@@ -94,7 +94,7 @@ class Servo(Steering):
             q_preferred=ARM_REST if preferred is None else preferred, weights=weights,
             posture_gain=posture_gain, damping=DAMPING,
         )  # fmt: skip
-        return self.body.action(self.sim.arm_target + dq, self._allowed(base))
+        return self.robot.action(self.sim.arm_target + dq, self._allowed(base))
 
     def reach(self, target_w: np.ndarray, gain: float = GAIN, **how) -> np.ndarray:
         """The hand a step towards a point [3] m, world."""
@@ -241,7 +241,7 @@ class Servo(Steering):
         """The arm goes to a posture [7] rad on a straight line through joint space."""
         left = posture - self.sim.arm_qpos
         pace = fetch.MAX_ARM_STEP / max(float(np.abs(left).max()), POSTURE_RANGE)
-        return self.body.action(self.sim.arm_target + pace * left, base)
+        return self.robot.action(self.sim.arm_target + pace * left, base)
 
     @property
     def is_resting(self) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors
 from rearrange.skills.oracle import still_fridge as fridge
 from rearrange.skills.skill import GRIP, STOP
@@ -21,8 +21,8 @@ class OpenServo(Servo):
     AWAY = 0.8  # m from the handle to where the base stands
     SKEW = {"drawer": 0.6, "fridge": 0.9}  # rad off the straight look at the front: it may stay
 
-    def __init__(self, body: Body, marker: str) -> None:
-        super().__init__(body)
+    def __init__(self, robot: Robot, marker: str) -> None:
+        super().__init__(robot)
         self._marker = marker
         self._joint = fur.MARKERS[marker]
         self._kind = doors.kind_of(self._joint)
@@ -83,10 +83,10 @@ class OpenServo(Servo):
         yaw = self.sim.base_pose[2]
         if np.cos(yaw) * outward[0] + np.sin(yaw) * outward[1] < 0.0:
             is_clear = np.linalg.norm(off[:2]) > 0.12
-            return self.rest((-0.7, 0.0)) if is_clear else self.body.action(None, (-1.0, 0.0))
+            return self.rest((-0.7, 0.0)) if is_clear else self.robot.action(None, (-1.0, 0.0))
         if np.linalg.norm(off) < 0.15 and off @ outward < 0.07:
             return self.reach(self.sim.ee_pos_w + 0.1 * outward, base_allowed=True)
-        return self.body.action(None, BACK)
+        return self.robot.action(None, BACK)
 
     def _handle(self) -> np.ndarray:
         """Where to grip, [3] m world: the fridge's handle is long, and gripped at rest's height."""
@@ -119,7 +119,7 @@ class OpenServo(Servo):
         radius = 1.0 if self._kind == "drawer" else sim.layout.fridge.door_width
         ahead = value + doors.HAND_SPEED / radius * 1.6
         step_w = doors.carried(sim, self._joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
-        return doors.hand_action(self.body, sim.floor_plan(0.28), step_w, self._kind == "drawer")
+        return doors.hand_action(self.robot, sim.floor_plan(0.28), step_w, self._kind == "drawer")
 
 
 class CloseDrawerServo(OpenServo):
@@ -146,7 +146,7 @@ class CloseDrawerServo(OpenServo):
             return self.rest(base)
         if beside < 0.05 + 0.15 * max(along, 0.0) and along > -0.02:
             step = -doors.HAND_SPEED * outward + 0.2 * (handle + along * outward - ee)
-            return doors.hand_action(self.body, sim.floor_plan(0.28), step, True)
+            return doors.hand_action(self.robot, sim.floor_plan(0.28), step, True)
         return self.reach(handle + 0.12 * outward)
 
 

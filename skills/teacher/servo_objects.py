@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.objects import PITCHES, pick_hands
 from rearrange.skills.oracle.place import place_hands
 from rearrange.skills.skill import GRIP, STOP
@@ -32,13 +32,13 @@ class PickServo(Servo):
     HOVER = 0.2  # m above the tallest top on the way there, clear of armrests and backs
     GRIP_BESIDE, GRIP_ABOVE = 0.06, 0.06  # m from the centre and above the tallest top
 
-    def __init__(self, body: Body, index: int, shelf: Shelf | None = None) -> None:
-        super().__init__(body)
+    def __init__(self, robot: Robot, index: int, shelf: Shelf | None = None) -> None:
+        super().__init__(robot)
         self._index = index
         self._start = self.sim.object_pos_w(index).copy()
         self._shelf = shelf
         if shelf is None:
-            touchable = body.world_obstacles((self.sim.object_geom(index),))
+            touchable = robot.world_obstacles((self.sim.object_geom(index),))
             self.choose(
                 self._start, lambda heading: pick_hands(self.sim, index, heading, PITCHES, 0),
                 touchable, pre_offset=None, pre_distance=0.1,
@@ -88,16 +88,16 @@ class PlaceServo(Servo):
     RELEASE = 0.035  # m above the goal
 
     def __init__(
-        self, body: Body, index: int, goal: np.ndarray, shelf: Shelf | None = None
+        self, robot: Robot, index: int, goal: np.ndarray, shelf: Shelf | None = None
     ) -> None:
-        super().__init__(body)
+        super().__init__(robot)
         self._index, self._target = index, np.asarray(goal, dtype=float)
         self._shelf = shelf
         if shelf is None:
             self.choose(
                 self._target,
                 lambda heading: place_hands(self.sim, index, self._target, heading, 0),
-                body.world_obstacles(), pre_offset=np.array([0.0, 0.0, 0.05]), pre_distance=0.08,
+                robot.world_obstacles(), pre_offset=np.array([0.0, 0.0, 0.05]), pre_distance=0.08,
             )  # fmt: skip
 
     def act(self) -> np.ndarray:
@@ -122,7 +122,7 @@ class PlaceServo(Servo):
         return self.with_base(action, base)
 
     def _let_go(self) -> np.ndarray:
-        action = self.body.action(self.sim.arm_target)
+        action = self.robot.action(self.sim.arm_target)
         action[GRIP] = -1.0
         return action
 
@@ -145,8 +145,8 @@ class NavigateServo(Servo):
     STANDOFF = (0.6, 1.3)
     STOP_DISTANCE, STOP_BEARING = SUCCESS_DISTANCE - 0.06, SUCCESS_ANGLE - 0.04
 
-    def __init__(self, body: Body, point: np.ndarray) -> None:
-        super().__init__(body)
+    def __init__(self, robot: Robot, point: np.ndarray) -> None:
+        super().__init__(robot)
         self._point = np.asarray(point, dtype=float)
         places = self.places_near(self._point, (self.STANDOFF, (0.3, 1.45), (0.0, 3.0)))
         self.place = places[0] if len(places) else np.array(self.sim.base_pose[:2])
@@ -164,7 +164,7 @@ class NavigateServo(Servo):
             base = BACK
         else:
             base = self.steer(self.carrot(self.place), left)
-        action = self.body.action(None, base)
+        action = self.robot.action(None, base)
         is_done = away < self.STOP_DISTANCE and abs(bearing) < self.STOP_BEARING
         action[STOP] = 1.0 if is_done else -1.0
         return action

@@ -8,7 +8,7 @@ import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.skills.motion.body import world_to_base_axes
+from rearrange.skills.motion.robot import world_to_base_axes
 
 # All in the fridge's frame, x out of its front, m.
 LINE, LINE_SHARE = -0.12, 0.2  # to the side: the line it comes in on; and of the thing's own offset

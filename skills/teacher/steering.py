@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim.robot import fetch
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.collision import BOX, Obstacles
 from rearrange.skills.motion.driving import wrapped
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.reach import HandMaker, find_postures, wrist_in_reach
+from rearrange.skills.motion.robot import Robot
 
 NEAR, FAR = 1.02, 1.12  # m, from base to a thing: the arm begins to work, has to stop working
 COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
@@ -37,19 +37,19 @@ class Steering:
     """What the rules of all skills know about driving.
 
     Args:
-        body: of the simulation that is to be acted in.
+        robot: in the simulation to act in.
 
     Attributes:
         place: where the base should stand, [2] m, world.
     """
 
-    def __init__(self, body: Body) -> None:
-        self.body, self.sim = body, body.sim
+    def __init__(self, robot: Robot) -> None:
+        self.robot, self.sim = robot, robot.sim
         self._path: np.ndarray | None = None  # corners [n, 2] of the way, m, world
         self._age = 0  # control steps since it was planned
         self._has_arrived = False
         self.place = np.array(self.sim.base_pose[:2])
-        world = body.world_obstacles()
+        world = robot.world_obstacles()
         is_box = (world.kind == BOX) & (world.rot[:, 2, 2] > 0.99)  # upright: furniture
         self._boxes = Obstacles(
             world.kind[is_box], world.pos[is_box], world.rot[is_box], world.size[is_box]
@@ -106,7 +106,7 @@ class Steering:
         # First from where nothing stands in between: a chair is reached from its open side.
         low = [self.ridge((x, y), point) < point[2] + RIDGE for x, y in places]
         places = places[np.argsort(np.logical_not(low), kind="stable")] if len(places) else places
-        held, best = self.body.held_spheres(), None
+        held, best = self.robot.held_spheres(), None
         for px, py in places[:MAX_TRIED]:
             heading = float(np.arctan2(point[1] - py, point[0] - px))
             for hand in hands(heading):

@@ -91,7 +91,7 @@ def test_a_worker_tells_the_steps_of_a_running_episode(monkeypatch):
                 on_step()
             return fake_world.Record()
 
-    worker = workers.EpisodeWorker(EpisodeRunner(), fake_world.make_nothing, tell=told.append)
+    worker = workers.EpisodeWorker(EpisodeRunner(), fake_world.make_nothing, notify=told.append)
     assert worker.run(0)["record"] == {} and worker.run(1)["record"] == {}
     assert told == [1, 2, 3, 1, 2, 3]
 

@@ -8,7 +8,7 @@ from rearrange.planner.agents.chain import NOT_DONE, OUT_OF_TIME, ChainProgram
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.home.facts import goal_name, read_facts
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.tasks.episodes.generate import generate_episode
 
 LIMIT = 5  # control steps of every pretended skill
@@ -81,7 +81,7 @@ def world(sim):
 
 def chain_of(world, skills, **options):
     sim, episode, _ = world
-    return ChainProgram(Body(sim), episode, skills, ChainCfg(**options))
+    return ChainProgram(Robot(sim), episode, skills, ChainCfg(**options))
 
 
 def run(chain):
@@ -204,7 +204,7 @@ def test_by_its_own_memory_a_chain_believes_what_it_did_and_the_report_does_not(
     goals = {target.name: goal_name(target.name) for target in episode.targets}
     memory = StoredRollout(read_facts(sim, episode), goals)
     cfg = ChainCfg(looks="own", max_failures=2)
-    chain = ChainProgram(Body(sim), episode, skills, cfg, memory)
+    chain = ChainProgram(Robot(sim), episode, skills, cfg, memory)
     assert run(chain)[0] is None and chain.status == "done"
     assert len(skills.calls) == 8 and skills.recoveries == []
     assert [worked for skill, worked in chain.attempts if skill != "navigate"] == 4 * [False]
@@ -217,6 +217,6 @@ def test_what_its_own_memory_tells_of_a_failure_is_tried_again(world):
     skills = Pretender({"navigate": deeds["navigate"]}, lengths={"pick": 100})
     goals = {target.name: goal_name(target.name) for target in episode.targets}
     memory = StoredRollout(read_facts(sim, episode), goals)
-    chain = ChainProgram(Body(sim), episode, skills, ChainCfg(looks="own", max_failures=3), memory)
+    chain = ChainProgram(Robot(sim), episode, skills, ChainCfg(looks="own", max_failures=3), memory)
     assert run(chain)[0] == f"pick(any_targets|0): {OUT_OF_TIME}"
     assert skills.recoveries == [("pick", 1), ("pick", 2)]

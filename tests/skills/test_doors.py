@@ -5,7 +5,7 @@ import pytest
 
 from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors as oracle_doors
 from rearrange.skills.oracle import still_fridge as doors_fridge
 from rearrange.skills.oracle.lead import is_at_rest, lead
@@ -39,7 +39,7 @@ def test_each_skill_solves_its_task_in_time(sim: Simulation, task: str) -> None:
         run = (
             oracle_doors.open_container if task.startswith("open") else oracle_doors.close_container
         )
-        failure, _ = _run(sim, run(Body(sim), episode.marker))
+        failure, _ = _run(sim, run(Robot(sim), episode.marker))
         opening = sim.joint_position(MARKERS[episode.marker])
         assert failure is None and is_at_rest(sim)
         if task.startswith("open"):
@@ -53,18 +53,18 @@ def test_a_rehearsal_leaves_the_world_alone_and_foretells_it(sim: Simulation) ->
     sim.reset(episode.scene)
     before = sim.data.qpos.copy(), sim.model.eq_data.copy(), sim.force_accum
     way = doors_fridge.TOWS[0]
-    make = lambda body: doors_fridge.tow_open(body, episode.marker, way)  # noqa: E731
+    make = lambda robot: doors_fridge.tow_open(robot, episode.marker, way)  # noqa: E731
     outcome = rehearse(
-        Body(sim), make, lambda other: other.joint_position(doors_fridge.JOINT) > 1.0, 199
+        Robot(sim), make, lambda other: other.joint_position(doors_fridge.JOINT) > 1.0, 199
     )
     assert outcome.failure is None
     assert np.array_equal(sim.data.qpos, before[0]) and np.array_equal(sim.model.eq_data, before[1])
     assert sim.force_accum == before[2] and not sim.is_holding
 
     with twin(sim) as other:
-        failure, foretold = _run(other, make(Body(other)))
+        failure, foretold = _run(other, make(Robot(other)))
         end = other.data.qpos.copy()
-    assert (failure, foretold) == _run(sim, make(Body(sim)))
+    assert (failure, foretold) == _run(sim, make(Robot(sim)))
     assert foretold == outcome.steps
     assert np.array_equal(sim.data.qpos, end)
 
@@ -72,8 +72,8 @@ def test_a_rehearsal_leaves_the_world_alone_and_foretells_it(sim: Simulation) ->
 def test_a_rehearsal_that_takes_too_long_fails(sim: Simulation) -> None:
     episode = generate_episode("open_fridge", "train", 0, 0)
     sim.reset(episode.scene)
-    make = lambda body: doors_fridge.tow_open(body, episode.marker, doors_fridge.TOWS[0])  # noqa: E731
-    assert rehearse(Body(sim), make, lambda other: True, 5).failure == "too slow"
+    make = lambda robot: doors_fridge.tow_open(robot, episode.marker, doors_fridge.TOWS[0])  # noqa: E731
+    assert rehearse(Robot(sim), make, lambda other: True, 5).failure == "too slow"
 
 
 def test_the_led_point_goes_where_it_is_led(sim: Simulation) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from rearrange.eval.benchmarks.chaos import lab as chaos_lab
+from rearrange.eval.benchmarks.chaos import harness as chaos_lab
 from rearrange.eval.benchmarks.chaos.disk import SmallDisk
 from rearrange.eval.benchmarks.chaos.faulty_policy import build
-from rearrange.eval.benchmarks.chaos.lab import Lab
+from rearrange.eval.benchmarks.chaos.harness import Harness
 from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.skills.network.policy import SkillPolicy, build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
@@ -298,7 +298,7 @@ def test_a_truncated_newest_checkpoint_is_skipped(tmp_path, caplog):
 
 def test_a_killed_training_leaves_nobody_and_a_checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a")  # the paths of sockets in it may have 107 bytes
-    with Lab(folder, np.random.default_rng(0), is_quick=True).train(
+    with Harness(folder, np.random.default_rng(0), is_quick=True).train(
         "checkpoint_interval_s=0"
     ) as training:
         training.wait_for_step(2 * chaos_lab.ROLLOUT)  # the first one's checkpoint is there

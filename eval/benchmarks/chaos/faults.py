@@ -1,6 +1,6 @@
 """The list of faults: name, what is done to a training and must follow, and whether it is quick.
 
-Each function gets a `Lab` and returns a `Finding`; they lie in modules by their subject.
+Each function gets a `Harness` and returns a `Finding`; they lie in modules by their subject.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from rearrange.eval.benchmarks.chaos.lab import NUM_ENVS, Finding, Lab
+from rearrange.eval.benchmarks.chaos.harness import NUM_ENVS, Finding, Harness
 from rearrange.eval.benchmarks.chaos.leaving import (
     asked_to_stop,
     asked_twice,
@@ -40,46 +40,50 @@ from rearrange.eval.benchmarks.chaos.workers import (
 
 _NAN_VALUE = "a NaN value from the policy"
 
-FAULTS: list[tuple[str, Callable[[Lab], Finding], bool]] = [
+FAULTS: list[tuple[str, Callable[[Harness], Finding], bool]] = [
     # name, what to do, also when it has to be quick
-    ("Ctrl-C", lambda lab: asked_to_stop(lab, signal.SIGINT, True), True),
-    ("SIGTERM", lambda lab: asked_to_stop(lab, signal.SIGTERM, False), False),
-    ("SIGTERM to all", lambda lab: asked_to_stop(lab, signal.SIGTERM, True), True),
-    ("SIGUSR1 to all", lambda lab: asked_to_stop(lab, signal.SIGUSR1, True), False),
-    ("SIGHUP to all", lambda lab: asked_to_stop(lab, signal.SIGHUP, True), False),
+    ("Ctrl-C", lambda harness: asked_to_stop(harness, signal.SIGINT, True), True),
+    ("SIGTERM", lambda harness: asked_to_stop(harness, signal.SIGTERM, False), False),
+    ("SIGTERM to all", lambda harness: asked_to_stop(harness, signal.SIGTERM, True), True),
+    ("SIGUSR1 to all", lambda harness: asked_to_stop(harness, signal.SIGUSR1, True), False),
+    ("SIGHUP to all", lambda harness: asked_to_stop(harness, signal.SIGHUP, True), False),
     ("second Ctrl-C", asked_twice, True),
     ("SIGTERM, long update", stopped_in_long_update, False),
-    ("worker killed", lambda lab: workers_signalled(lab, signal.SIGKILL, 1), True),
-    ("all workers killed", lambda lab: workers_signalled(lab, signal.SIGKILL, NUM_ENVS), True),
+    ("worker killed", lambda harness: workers_signalled(harness, signal.SIGKILL, 1), True),
+    (
+        "all workers killed",
+        lambda harness: workers_signalled(harness, signal.SIGKILL, NUM_ENVS),
+        True,
+    ),
     ("budget spent", budget_spent, True),
-    ("worker stopped", lambda lab: workers_signalled(lab, signal.SIGSTOP, 1), True),
+    ("worker stopped", lambda harness: workers_signalled(harness, signal.SIGSTOP, 1), True),
     ("server killed", server_killed, False),
     ("worker and server", worker_and_server_killed, True),
     ("seed that breaks", seed_that_breaks, False),
-    ("worker raises", lambda lab: worker_breaks(lab, "raise"), True),
-    ("worker exits", lambda lab: worker_breaks(lab, "exit"), False),
-    ("worker hangs", lambda lab: worker_breaks(lab, "hang"), False),
+    ("worker raises", lambda harness: worker_breaks(harness, "raise"), True),
+    ("worker exits", lambda harness: worker_breaks(harness, "exit"), False),
+    ("worker hangs", lambda harness: worker_breaks(harness, "hang"), False),
     ("user's mistake", environment_refuses, False),
-    ("ValueError in step 1", lambda lab: first_step_fails(lab, "value_error"), False),
-    ("sys.exit in step 1", lambda lab: first_step_fails(lab, "sys_exit"), False),
+    ("ValueError in step 1", lambda harness: first_step_fails(harness, "value_error"), False),
+    ("sys.exit in step 1", lambda harness: first_step_fails(harness, "sys_exit"), False),
     ("second training", second_training, True),
     ("folder deleted", folder_deleted, True),
     ("nobody listens", output_closed, False),
     ("main killed", main_killed, True),
     ("main killed, saving", killed_while_saving, True),
-    ("checkpoint cut off", lambda lab: newest_damaged(lab, "is cut off"), True),
-    ("checkpoint bit flip", lambda lab: newest_damaged(lab, "has one bit flipped"), False),
-    ("disk full, then free", lambda lab: disk_full(lab, True), False),
-    ("disk full", lambda lab: disk_full(lab, False), True),
+    ("checkpoint cut off", lambda harness: newest_damaged(harness, "is cut off"), True),
+    ("checkpoint bit flip", lambda harness: newest_damaged(harness, "has one bit flipped"), False),
+    ("disk full, then free", lambda harness: disk_full(harness, True), False),
+    ("disk full", lambda harness: disk_full(harness, False), True),
     ("disk read-only", folder_read_only, True),
-    ("NaN observation", lambda lab: not_finite(lab, "nan_observation", "stop"), True),
-    ("NaN observation", lambda lab: not_finite(lab, "nan_observation", "drop"), True),
-    ("NaN reward", lambda lab: not_finite(lab, "nan_reward", "stop"), False),
-    ("NaN reward", lambda lab: not_finite(lab, "nan_reward", "drop"), True),
-    ("NaN at reset", lambda lab: not_finite(lab, "nan_reset", "stop"), False),
-    ("NaN at reset", lambda lab: not_finite(lab, "nan_reset", "drop"), False),
-    ("NaN in the loss", lambda lab: loss_not_finite(lab, _NAN_VALUE, "stop"), True),
-    ("NaN in the loss", lambda lab: loss_not_finite(lab, _NAN_VALUE, "drop"), False),
-    ("infinite loss", lambda lab: loss_not_finite(lab, "a reward of 1e30", "stop"), False),
-    ("infinite loss", lambda lab: loss_not_finite(lab, "a reward of 1e30", "drop"), False),
+    ("NaN observation", lambda harness: not_finite(harness, "nan_observation", "stop"), True),
+    ("NaN observation", lambda harness: not_finite(harness, "nan_observation", "drop"), True),
+    ("NaN reward", lambda harness: not_finite(harness, "nan_reward", "stop"), False),
+    ("NaN reward", lambda harness: not_finite(harness, "nan_reward", "drop"), True),
+    ("NaN at reset", lambda harness: not_finite(harness, "nan_reset", "stop"), False),
+    ("NaN at reset", lambda harness: not_finite(harness, "nan_reset", "drop"), False),
+    ("NaN in the loss", lambda harness: loss_not_finite(harness, _NAN_VALUE, "stop"), True),
+    ("NaN in the loss", lambda harness: loss_not_finite(harness, _NAN_VALUE, "drop"), False),
+    ("infinite loss", lambda harness: loss_not_finite(harness, "a reward of 1e30", "stop"), False),
+    ("infinite loss", lambda harness: loss_not_finite(harness, "a reward of 1e30", "drop"), False),
 ]

@@ -6,14 +6,14 @@ import contextlib
 import signal
 import time
 
-from rearrange.eval.benchmarks.chaos.lab import (
+from rearrange.eval.benchmarks.chaos.harness import (
     LEAVE_LIMIT_S,
     NUM_ENVS,
     NUM_STEPS,
     ROLLOUT,
     Check,
     Finding,
-    Lab,
+    Harness,
     last_update_saved,
     left,
     no_traceback,
@@ -31,27 +31,27 @@ _AT_ONCE_S = 12.0  # on a busy machine; an update that is waited for may take 13
 _QUIET_S = 3.0  # a rollout that is still collected has no environment rest for so long
 
 
-def asked_to_stop(lab: Lab, signum: int, to_group: bool) -> Finding:
+def asked_to_stop(harness: Harness, signum: int, to_group: bool) -> Finding:
     name, code = signal.Signals(signum).name, EXIT_CODES[signum]
     whom = "the whole process group" if to_group else "the main process"
-    finding = lab.begins(
+    finding = harness.begins(
         f"{name} to {whom} at a random moment",
         f"exit code {code} within {LEAVE_LIMIT_S:.0f} s; the last update saved; nobody left",
     )
-    with lab.train() as training:
+    with harness.train() as training:
         training.wait_for_step(2 * ROLLOUT)
-        time.sleep(lab.rng.uniform(0.0, 0.5))
+        time.sleep(harness.rng.uniform(0.0, 0.5))
         finding.checks += left(training, signum, code, to_group)
         finding.checks += [last_update_saved(training), Check(*no_traceback(training))]
     return finding
 
 
-def asked_twice(lab: Lab) -> Finding:
-    finding = lab.begins(
+def asked_twice(harness: Harness) -> Finding:
+    finding = harness.begins(
         "Ctrl-C in an update that would take hours; a second one 1.5 s later",
         "the first waits for the update's grace, the second leaves at once with 130; nobody left",
     )
-    with lab.train("ppo.num_epochs=1000000", "checkpoint_interval_s=0") as training:
+    with harness.train("ppo.num_epochs=1000000", "checkpoint_interval_s=0") as training:
         wait_for_first_update(training)
         training.send(signal.SIGINT)
         time.sleep(1.5)
@@ -60,12 +60,12 @@ def asked_twice(lab: Lab) -> Finding:
     return finding
 
 
-def stopped_in_long_update(lab: Lab) -> Finding:
-    finding = lab.begins(
+def stopped_in_long_update(harness: Harness) -> Finding:
+    finding = harness.begins(
         "SIGTERM in an update that would take hours",
         f"the update is cut short: 143 within {LEAVE_LIMIT_S:.0f} s, and a checkpoint",
     )
-    with lab.train("ppo.num_epochs=1000000") as training:
+    with harness.train("ppo.num_epochs=1000000") as training:
         wait_for_first_update(training)
         finding.checks += left(training, signal.SIGTERM, 143, False)
         steps = training.checkpoint_steps()

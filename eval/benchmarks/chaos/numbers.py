@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rearrange.eval.benchmarks.chaos.lab import (
+from rearrange.eval.benchmarks.chaos.harness import (
     FAULTY,
     ROLLOUT,
     Check,
     Finding,
-    Lab,
+    Harness,
     ended,
     last_update_saved,
     logged,
@@ -19,19 +19,21 @@ from rearrange.eval.benchmarks.chaos.lab import (
 from rearrange.eval.benchmarks.chaos.run import Training
 
 
-def not_finite(lab: Lab, fault: str, reaction: str) -> Finding:
+def not_finite(harness: Harness, fault: str, reaction: str) -> Finding:
     what = fault.replace("_", " ").replace("nan", "NaN")
     where = f"environment 1, episode {4 if fault != 'nan_reset' else 5}, step "
     where += "0" if fault == "nan_reset" else "10"
     stop = reaction == "stop"
-    finding = lab.begins(
+    finding = harness.begins(
         f"{what} in environment 1, once; on_nonfinite={reaction}",
         f"exit code 1 naming {where}; saved"
         if stop
         else "its sequence dropped and counted; training ends as planned",
     )
     words = (FAULTY, f"env_kwargs.fault={fault}", "env_kwargs.at_step=90")
-    with lab.train(*words, f"on_nonfinite={reaction}", f"total_steps={12 * ROLLOUT}") as training:
+    with harness.train(
+        *words, f"on_nonfinite={reaction}", f"total_steps={12 * ROLLOUT}"
+    ) as training:
         finding.checks.append(ended(training, 1 if stop else 0))
         if stop:
             finding.checks += [logged(training, where), last_update_saved(training)]
@@ -45,9 +47,9 @@ def not_finite(lab: Lab, fault: str, reaction: str) -> Finding:
     return finding
 
 
-def loss_not_finite(lab: Lab, how: str, reaction: str) -> Finding:
+def loss_not_finite(harness: Harness, how: str, reaction: str) -> Finding:
     stop = reaction == "stop"
-    finding = lab.begins(
+    finding = harness.begins(
         f"{how}, once, so that the loss is not finite; on_nonfinite={reaction}",
         "exit code 1 naming environment, episode and step; saved"
         if stop
@@ -57,10 +59,10 @@ def loss_not_finite(lab: Lab, how: str, reaction: str) -> Finding:
     if how == "a NaN value from the policy":
         words = [f"total_steps={total_steps}", f"on_nonfinite={reaction}"]
         training = Training(
-            lab.folder, words, module="rearrange.eval.benchmarks.chaos.faulty_policy"
+            harness.folder, words, module="rearrange.eval.benchmarks.chaos.faulty_policy"
         )
     else:
-        training = lab.train(
+        training = harness.train(
             FAULTY, "env_kwargs.fault=huge_reward", "normalize_rewards=false",
             f"total_steps={total_steps}", f"on_nonfinite={reaction}",
         )  # fmt: skip

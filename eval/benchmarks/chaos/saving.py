@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 from rearrange.eval.benchmarks.chaos.disk import SmallDisk
-from rearrange.eval.benchmarks.chaos.lab import (
+from rearrange.eval.benchmarks.chaos.harness import (
     ROLLOUT,
     Check,
     Finding,
-    Lab,
+    Harness,
     ended,
     left,
     logged,
@@ -24,25 +24,25 @@ from rearrange.eval.benchmarks.chaos.lab import (
 from rearrange.eval.benchmarks.chaos.run import START_LIMIT_S, ConditionNotMet, Training
 
 
-def main_killed(lab: Lab) -> Finding:
-    finding = lab.begins(
+def main_killed(harness: Harness) -> Finding:
+    finding = harness.begins(
         "SIGKILL to the main process, with one worker stopped; then resume=auto",
         "no process and no shared memory left; goes on from the newest checkpoint",
     )
-    with lab.train("checkpoint_interval_s=0") as training:
+    with harness.train("checkpoint_interval_s=0") as training:
         training.wait_for_step(4 * ROLLOUT)
         os.kill(training.workers()[0], signal.SIGSTOP)
         training.send(signal.SIGKILL)
         training.wait()
         finding.checks += nothing_left_behind(training)
         newest = training.checkpoint_steps()[-1]
-    finding.checks += resumed(lab, newest)
+    finding.checks += resumed(harness, newest)
     return finding
 
 
-def killed_while_saving(lab: Lab) -> Finding:
-    times = 2 if lab.is_quick else 8
-    finding = lab.begins(
+def killed_while_saving(harness: Harness) -> Finding:
+    times = 2 if harness.is_quick else 8
+    finding = harness.begins(
         f"SIGKILL to the main process in the middle of writing a checkpoint, {times} times; "
         "resume=auto after each",
         "every time it goes on from the newest whole checkpoint; metrics without gap or doublet",
@@ -50,9 +50,9 @@ def killed_while_saving(lab: Lab) -> Finding:
     starts: list[int] = []
     newest, num_halves, overrides = 0, 0, ("checkpoint_interval_s=0", "resume=auto")
     for _ in range(times):
-        with lab.train(*overrides) as training:
+        with harness.train(*overrides) as training:
             training.wait_for_step(newest + 3 * ROLLOUT)
-            time.sleep(lab.rng.uniform(0.0, 0.3))
+            time.sleep(harness.rng.uniform(0.0, 0.3))
             folder = training.run_dir / "checkpoints"
             stop_while_saving(training, folder)
             training.send(signal.SIGKILL)
@@ -65,8 +65,8 @@ def killed_while_saving(lab: Lab) -> Finding:
             ]
     finding.checks.append(Check(f"{num_halves} times a half-written file was left", num_halves > 0))
     finding.checks.append(Check(f"whole checkpoints at steps {starts}", True))
-    finding.checks += resumed(lab, newest)
-    halves = list((lab.folder / "run" / "checkpoints").glob(".*unfinished*"))
+    finding.checks += resumed(harness, newest)
+    halves = list((harness.folder / "run" / "checkpoints").glob(".*unfinished*"))
     finding.checks.append(Check(f"{len(halves)} half-written files at the end", not halves))
     return finding
 
@@ -83,12 +83,12 @@ def stop_while_saving(training: Training, folder: Path) -> None:
     raise ConditionNotMet("it was never seen writing a checkpoint")
 
 
-def newest_damaged(lab: Lab, how: str) -> Finding:
-    finding = lab.begins(
+def newest_damaged(harness: Harness, how: str) -> Finding:
+    finding = harness.begins(
         f"the newest checkpoint {how}; then resume=auto",
         "it is named and skipped; goes on from the one before",
     )
-    with lab.train("checkpoint_interval_s=0", f"total_steps={6 * ROLLOUT}") as training:
+    with harness.train("checkpoint_interval_s=0", f"total_steps={6 * ROLLOUT}") as training:
         finding.checks.append(ended(training, 0))
         steps = training.checkpoint_steps()
     path = next((training.run_dir / "checkpoints").glob(f"{steps[-1]:012d}-*.safetensors"))
@@ -96,15 +96,15 @@ def newest_damaged(lab: Lab, how: str) -> Finding:
     if how == "is cut off":
         content = content[: len(content) * 2 // 3]
     else:
-        content[int(lab.rng.integers(len(content)))] ^= 1 << int(lab.rng.integers(8))
+        content[int(harness.rng.integers(len(content)))] ^= 1 << int(harness.rng.integers(8))
     path.write_bytes(content)
-    finding.checks += resumed(lab, steps[-2], warning=path.name)
+    finding.checks += resumed(harness, steps[-2], warning=path.name)
     return finding
 
 
-def disk_full(lab: Lab, is_freed: bool) -> Finding:
-    with SmallDisk(lab.folder / "disk") as disk:
-        finding = lab.begins(
+def disk_full(harness: Harness, is_freed: bool) -> Finding:
+    with SmallDisk(harness.folder / "disk") as disk:
+        finding = harness.begins(
             f"the disk is full ({disk.kind})" + (", and free again" if is_freed else " for good"),
             "a warning, and training goes on; checkpoints again once there is space"
             if is_freed
@@ -112,7 +112,7 @@ def disk_full(lab: Lab, is_freed: bool) -> Finding:
             "code 2; the earlier checkpoint stays and is resumed from",
         )
         run_dir = disk.folder / "run"
-        with lab.train("checkpoint_interval_s=0", run_dir=run_dir) as training:
+        with harness.train("checkpoint_interval_s=0", run_dir=run_dir) as training:
             training.wait_for_step(3 * ROLLOUT)
             disk.fill(training.pid)
             wait_for_output(training, "no checkpoint at step")
@@ -135,19 +135,19 @@ def disk_full(lab: Lab, is_freed: bool) -> Finding:
                 finding.checks += [ended(training, 2), *nothing_left_behind(training)]
                 finding.checks.append(Check(training.last_line(), "error:" in training.last_line()))
                 disk.free()
-                finding.checks += resumed(lab, before[-1], run_dir=run_dir)
+                finding.checks += resumed(harness, before[-1], run_dir=run_dir)
     return finding
 
 
-def folder_read_only(lab: Lab) -> Finding:
-    finding = lab.begins(
+def folder_read_only(harness: Harness) -> Finding:
+    finding = harness.begins(
         "run_dir lies on a read-only disk", "exit code 2 and one line, no traceback"
     )
-    with SmallDisk(lab.folder / "disk") as disk:
+    with SmallDisk(harness.folder / "disk") as disk:
         if not disk.make_read_only():
             finding.checks.append(Check("not tried: this user can write everywhere", True))
             return finding
-        with lab.train(run_dir=disk.folder / "run") as training:
+        with harness.train(run_dir=disk.folder / "run") as training:
             finding.checks += [ended(training, 2), Check(*no_traceback(training))]
             finding.checks += [Check(training.last_line(), "error:" in training.last_line())]
     return finding

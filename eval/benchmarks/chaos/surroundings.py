@@ -7,13 +7,13 @@ import shutil
 import signal
 import time
 
-from rearrange.eval.benchmarks.chaos.lab import (
+from rearrange.eval.benchmarks.chaos.harness import (
     FAULTY,
     NUM_ENVS,
     ROLLOUT,
     Check,
     Finding,
-    Lab,
+    Harness,
     ended,
     left,
     logged,
@@ -23,14 +23,14 @@ from rearrange.eval.benchmarks.chaos.lab import (
 )
 
 
-def second_training(lab: Lab) -> Finding:
-    finding = lab.begins(
+def second_training(harness: Harness) -> Finding:
+    finding = harness.begins(
         "a second training is started in the folder of one that runs",
         "the second ends with 2 and names the first, which goes on undisturbed",
     )
-    with lab.train() as training:
+    with harness.train() as training:
         training.wait_for_step(ROLLOUT)
-        with lab.train("resume=auto") as second:
+        with harness.train("resume=auto") as second:
             finding.checks += [
                 ended(second, 2),
                 logged(second, f"in use by process {training.pid}"),
@@ -41,12 +41,12 @@ def second_training(lab: Lab) -> Finding:
     return finding
 
 
-def folder_deleted(lab: Lab) -> Finding:
-    finding = lab.begins(
+def folder_deleted(harness: Harness) -> Finding:
+    finding = harness.begins(
         "the run's folder is deleted under a running training",
         "exit code 1 and one line; its last state is saved in a new folder",
     )
-    with lab.train() as training:
+    with harness.train() as training:
         training.wait_for_step(2 * ROLLOUT)
         shutil.rmtree(training.run_dir)
         finding.checks += [ended(training, 1), logged(training, "was deleted or moved away")]
@@ -56,13 +56,13 @@ def folder_deleted(lab: Lab) -> Finding:
     return finding
 
 
-def output_closed(lab: Lab) -> Finding:
+def output_closed(harness: Harness) -> Finding:
     num_updates = 8
-    finding = lab.begins(
+    finding = harness.begins(
         "the reader of stdout and stderr leaves as the training starts",
         f"it ends as planned, code 0, with all {num_updates} lines of metrics and a checkpoint",
     )
-    with lab.train(f"total_steps={num_updates * ROLLOUT}", is_heard=False) as training:
+    with harness.train(f"total_steps={num_updates * ROLLOUT}", is_heard=False) as training:
         finding.checks.append(ended(training, 0))
         finding.checks += no_update_missing(training)
         steps = training.checkpoint_steps()[-1:]
@@ -70,31 +70,31 @@ def output_closed(lab: Lab) -> Finding:
     return finding
 
 
-def worker_and_server_killed(lab: Lab) -> Finding:
+def worker_and_server_killed(harness: Harness) -> Finding:
     """One of those pairs that `chaos pairs=200` tries in numbers."""
-    finding = lab.begins(
+    finding = harness.begins(
         "SIGKILL to a worker and, some milliseconds later, to the server that forks its successor",
         f"all workers are replaced: restarts={NUM_ENVS}; training goes on",
     )
-    with lab.train() as training:
+    with harness.train() as training:
         training.wait_for_step(2 * ROLLOUT)
         workers, server = training.workers(), training.server()
         os.kill(workers[0], signal.SIGKILL)
-        time.sleep(lab.rng.uniform(0.0, 0.004))
+        time.sleep(harness.rng.uniform(0.0, 0.004))
         os.kill(server, signal.SIGKILL)
         finding.checks += recovered(training, workers, NUM_ENVS)
         finding.checks += left(training, signal.SIGINT, 130, False)
     return finding
 
 
-def first_step_fails(lab: Lab, fault: str) -> Finding:
+def first_step_fails(harness: Harness, fault: str) -> Finding:
     how = {"value_error": "raises ValueError", "sys_exit": "calls sys.exit(0)"}[fault]
-    finding = lab.begins(
+    finding = harness.begins(
         f"an environment {how} in its first step",
         "exit code 1, the place in its code and a line; it is no mistake of the caller's",
     )
     overrides = (FAULTY, f"env_kwargs.fault={fault}", "env_kwargs.broken_index=0")
-    with lab.train(*overrides, "env_kwargs.at_step=1") as training:
+    with harness.train(*overrides, "env_kwargs.at_step=1") as training:
         finding.checks += [
             ended(training, 1),
             logged(training, "error: the environment's first step"),
@@ -103,14 +103,14 @@ def first_step_fails(lab: Lab, fault: str) -> Finding:
     return finding
 
 
-def seed_that_breaks(lab: Lab) -> Finding:
+def seed_that_breaks(harness: Harness) -> Finding:
     every = 7
-    finding = lab.begins(
+    finding = harness.begins(
         f"one environment ends its process in each reset whose seed divides by {every}",
         "after two failures such a seed is left out; training ends as planned",
     )
     overrides = (FAULTY, "env_kwargs.fault=bad_seed", f"env_kwargs.at_step={every}")
-    with lab.train(*overrides, f"total_steps={12 * ROLLOUT}") as training:
+    with harness.train(*overrides, f"total_steps={12 * ROLLOUT}") as training:
         finding.checks += [ended(training, 0), logged(training, "is left out from now on")]
         finding.checks += [*no_update_missing(training), *nothing_left_behind(training)]
         restarts = (training.summary() or {}).get("restarts", 0)

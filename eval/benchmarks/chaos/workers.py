@@ -6,14 +6,14 @@ import os
 import signal
 import time
 
-from rearrange.eval.benchmarks.chaos.lab import (
+from rearrange.eval.benchmarks.chaos.harness import (
     FAULTY,
     FOUND_LIMIT_S,
     NUM_ENVS,
     ROLLOUT,
     Check,
     Finding,
-    Lab,
+    Harness,
     ended,
     last_update_saved,
     left,
@@ -25,18 +25,18 @@ from rearrange.eval.benchmarks.chaos.lab import (
 )
 
 
-def workers_signalled(lab: Lab, signum: int, count: int) -> Finding:
+def workers_signalled(harness: Harness, signum: int, count: int) -> Finding:
     name = signal.Signals(signum).name
     whom = {1: "one worker", NUM_ENVS: "all workers at once"}[count]
-    finding = lab.begins(
+    finding = harness.begins(
         f"{name} to {whom} mid-rollout",
         f"replaced within {FOUND_LIMIT_S:.1f} s, restarts={count} in the metrics; every "
         "environment gives data again; training goes on",
     )
-    with lab.train() as training:
+    with harness.train() as training:
         wait_for_all_workers(training)
         workers = training.workers()
-        time.sleep(lab.rng.uniform(0.0, 0.3))
+        time.sleep(harness.rng.uniform(0.0, 0.3))
         for pid in workers[:count]:
             os.kill(pid, signum)
         finding.checks += recovered(training, workers, count)
@@ -44,12 +44,12 @@ def workers_signalled(lab: Lab, signum: int, count: int) -> Finding:
     return finding
 
 
-def server_killed(lab: Lab) -> Finding:
-    finding = lab.begins(
+def server_killed(harness: Harness) -> Finding:
+    finding = harness.begins(
         "SIGKILL to the server that workers are forked from",
         f"its workers go with it; all are replaced: restarts={NUM_ENVS}; training goes on",
     )
-    with lab.train() as training:
+    with harness.train() as training:
         training.wait_for_step(2 * ROLLOUT)
         workers = training.workers()
         os.kill(training.server(), signal.SIGKILL)
@@ -58,12 +58,12 @@ def server_killed(lab: Lab) -> Finding:
     return finding
 
 
-def budget_spent(lab: Lab) -> Finding:
-    finding = lab.begins(
+def budget_spent(harness: Harness) -> Finding:
+    finding = harness.begins(
         "SIGKILL to a worker, again and again, with workers.max_restarts=2",
         "exit code 1 and a message after the third; the last update saved; nobody left",
     )
-    with lab.train("workers.max_restarts=2", "workers.restart_refill_s=1e6") as training:
+    with harness.train("workers.max_restarts=2", "workers.restart_refill_s=1e6") as training:
         training.wait_for_step(2 * ROLLOUT)
         for _ in range(2):
             workers = training.workers()
@@ -78,15 +78,15 @@ def budget_spent(lab: Lab) -> Finding:
     return finding
 
 
-def worker_breaks(lab: Lab, fault: str) -> Finding:
+def worker_breaks(harness: Harness, fault: str) -> Finding:
     how = {"raise": "raises", "exit": "ends its process", "hang": "hangs"}[fault]
-    finding = lab.begins(
+    finding = harness.begins(
         f"one environment {how} in a step",
         "its worker is replaced, restarts=1 in the metrics; its share comes back",
     )
-    trigger = lab.folder / "break"
+    trigger = harness.folder / "break"
     overrides = (FAULTY, f"env_kwargs.fault={fault}", f"env_kwargs.trigger={trigger}")
-    with lab.train(*overrides, "env_kwargs.step_s=0.002") as training:
+    with harness.train(*overrides, "env_kwargs.step_s=0.002") as training:
         wait_for_all_workers(training)
         workers = training.workers()
         trigger.touch()
@@ -97,12 +97,12 @@ def worker_breaks(lab: Lab, fault: str) -> Finding:
     return finding
 
 
-def environment_refuses(lab: Lab) -> Finding:
-    finding = lab.begins(
+def environment_refuses(harness: Harness) -> Finding:
+    finding = harness.begins(
         "one environment raises UserError: a mistake in its settings",
         "exit code 2 and its line; no restarts; the last update saved",
     )
-    with lab.train(FAULTY, "env_kwargs.fault=mistake") as training:
+    with harness.train(FAULTY, "env_kwargs.fault=mistake") as training:
         finding.checks += [ended(training, 2), logged(training, "does not like its settings")]
         finding.checks.append(last_update_saved(training))
         finding.checks += [*nothing_left_behind(training), Check(*no_traceback(training))]

@@ -23,8 +23,8 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from rearrange.configs.benches import BenchHomesCfg
-from rearrange.eval.benchmarks.bars import report
-from rearrange.eval.benchmarks.homes.bench_sim import Bar
+from rearrange.eval.benchmarks.criteria import report
+from rearrange.eval.benchmarks.homes.bench_sim import Threshold
 from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import prepare_output
@@ -58,8 +58,8 @@ def run(cfg: BenchHomesCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
     prepare_output(cfg.output)  # better said before the work
     results = measure_homes(cfg)
-    bars = bars_of(results)
-    return report(table(results, bars), results, bars, cfg.output)
+    criteria = criteria_of(results)
+    return report(table(results, criteria), results, criteria, cfg.output)
 
 
 def measure_homes(cfg: BenchHomesCfg) -> dict[str, Any]:
@@ -223,18 +223,20 @@ def _memory_of_a_home(cfg: BenchHomesCfg) -> float | None:
     return float(done.stdout)
 
 
-def bars_of(results: dict[str, Any]) -> list[Bar]:
+def criteria_of(results: dict[str, Any]) -> list[Threshold]:
     """What has to hold of many homes in one process."""
-    bars = [
-        Bar("steps that differ from single homes", results["equal"]["different"], 0.0, ""),
-        Bar("99% of steps / median", results["resets"]["processor"], 3.0, "of processor time"),
+    criteria = [
+        Threshold("steps that differ from single homes", results["equal"]["different"], 0.0, ""),
+        Threshold(
+            "99% of steps / median", results["resets"]["processor"], 3.0, "of processor time"
+        ),
     ]
     if results["memory_mb"] is not None:
-        bars.append(Bar("memory of a further home", results["memory_mb"], 4.0, "MB"))
-    return bars
+        criteria.append(Threshold("memory of a further home", results["memory_mb"], 4.0, "MB"))
+    return criteria
 
 
-def table(results: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
     """What the command prints."""
     known, same = results["num_envs"], results["equal"]
     lines = [
@@ -251,7 +253,8 @@ def table(results: dict[str, Any], bars: list[Bar]) -> str:
     lines += [f"  {name:<28}{100 * share:>6.1f}%" for name, share in results["shares"].items()]
     lines.append(f"99% of steps / median, by the clock: {results['resets']['clock']:.2f}")
     lines += ["", f"{'bar':<40}{'measured':>12}{'at most':>12}"]
-    for bar in bars:
-        verdict = "met" if bar.is_met else "MISSED"
-        lines.append(f"{bar.name:<40}{bar.value:>12.3g}{bar.limit:>12.3g} {bar.unit}   {verdict}")
+    for criterion in criteria:
+        verdict = "met" if criterion.is_met else "MISSED"
+        numbers = f"{criterion.value:>12.3g}{criterion.limit:>12.3g} {criterion.unit}"
+        lines.append(f"{criterion.name:<40}{numbers}   {verdict}")
     return "\n".join(lines)

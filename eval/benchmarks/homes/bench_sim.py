@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.configs.benches import BenchCfg
-from rearrange.eval.benchmarks.bars import report
+from rearrange.eval.benchmarks.criteria import report
 from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import prepare_output
@@ -51,7 +51,7 @@ print(json.dumps({"rss_mb": kib["VmRSS"] * 1024 / 1e6, "peak_mb": kib["VmHWM"] *
 
 
 @dataclass
-class Bar:
+class Threshold:
     """A figure that has to stay below a limit (design.md, section 9)."""
 
     name: str
@@ -76,8 +76,8 @@ def run(cfg: BenchCfg) -> int:
     """Measures, prints a table and returns 1 if a bar is missed."""
     prepare_output(cfg.output)  # better said before the work
     results = measure_sim(cfg)
-    bars = bars_of(results)
-    return report(table(results, bars), results, bars, cfg.output)
+    criteria = criteria_of(results)
+    return report(table(results, criteria), results, criteria, cfg.output)
 
 
 def measure_sim(cfg: BenchCfg) -> dict[str, Any]:
@@ -225,30 +225,32 @@ def _worker(seed: int) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def bars_of(results: dict[str, Any]) -> list[Bar]:
-    """The bars of design.md, section 9, that concern the simulator."""
+def criteria_of(results: dict[str, Any]) -> list[Threshold]:
+    """The criteria of design.md, section 9, that concern the simulator."""
     ratios, worker = results["ratios_to_mj_multiRay"], results["worker"]
     reset_ms = 1e3 * results["times_s"]["reset of a training episode, median"]
     return [
-        Bar("depth image / mj_multiRay", ratios["depth"], 1 / 12, ""),
-        Bar("env.step of Pick / mj_multiRay", ratios["env.step of Pick, mean"], 1 / 6, ""),
-        Bar("reset of a training episode", reset_ms, 20.0, "ms"),
-        Bar("memory of a worker", worker["rss_mb"], 250.0, "MB"),
-        Bar("torch in a worker", float(worker["has_torch"]), 0.0, ""),
+        Threshold("depth image / mj_multiRay", ratios["depth"], 1 / 12, ""),
+        Threshold("env.step of Pick / mj_multiRay", ratios["env.step of Pick, mean"], 1 / 6, ""),
+        Threshold("reset of a training episode", reset_ms, 20.0, "ms"),
+        Threshold("memory of a worker", worker["rss_mb"], 250.0, "MB"),
+        Threshold("torch in a worker", float(worker["has_torch"]), 0.0, ""),
     ]
 
 
-def table(results: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
     """What the command prints."""
     lines = [f"{'one call of':<48}{'ms':>10}{'/ mj_multiRay':>16}"]
     for name, value in results["times_s"].items():
         ratio = results["ratios_to_mj_multiRay"][name]
         lines.append(f"{name:<48}{1e3 * value:>10.3f}{ratio:>16.4f}")
     lines += ["", f"{'bar':<36}{'measured':>12}{'at most':>12}"]
-    for bar in bars:
-        verdict = "met" if bar.is_met else "MISSED"
-        measured, limit = (f"{x:.4g} {bar.unit}".strip() for x in (bar.value, bar.limit))
-        lines.append(f"{bar.name:<36}{measured:>12}{limit:>12}   {verdict}")
+    for criterion in criteria:
+        verdict = "met" if criterion.is_met else "MISSED"
+        measured, limit = (
+            f"{x:.4g} {criterion.unit}".strip() for x in (criterion.value, criterion.limit)
+        )
+        lines.append(f"{criterion.name:<36}{measured:>12}{limit:>12}   {verdict}")
     worker = results["worker"]
     lines.append(
         f"\nworker: {worker['rss_mb']:.0f} MB resident, {worker['peak_mb']:.0f} MB at most"

@@ -21,7 +21,7 @@ import numpy as np
 
 from rearrange.configs.benches import BenchScalingCfg
 from rearrange.errors import UserError
-from rearrange.eval.benchmarks.bars import report
+from rearrange.eval.benchmarks.criteria import report
 from rearrange.eval.benchmarks.scaling import preemption_check
 from rearrange.eval.benchmarks.scaling.calibration import (
     Measurements,
@@ -35,7 +35,7 @@ from rearrange.eval.benchmarks.scaling.measure import check_settings, measure
 from rearrange.eval.benchmarks.scaling.plot import draw
 from rearrange.eval.benchmarks.scaling.simulation import WAYS, Costs, StepTable
 from rearrange.eval.benchmarks.scaling.workload import workload_of
-from rearrange.eval.benchmarks.trainers.bench_trainers import Bar, names_of
+from rearrange.eval.benchmarks.trainers.bench_trainers import Threshold, names_of
 from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_figure, kept_or_temporary, prepare_output
@@ -65,8 +65,8 @@ def run(cfg: BenchScalingCfg) -> int:
         check_settings(cfg, root)
         measured = measure_all(cfg, ways, root)
     results = summarise(cfg, ways, measured)
-    bars = bars_of(results)
-    code = report(table(results, bars), results, bars, output)
+    criteria = criteria_of(results)
+    code = report(table(results, criteria), results, criteria, output)
     if output is not None:
         atomic_write_figure(output.with_suffix(".png"), draw(results))
     return code
@@ -79,7 +79,7 @@ def measure_all(cfg: BenchScalingCfg, ways: list[str], root: Path) -> Measuremen
     total = len(cfg.ranks) * len(ways)
     with tqdm(total=total, desc="scaling", unit="run", disable=None, file=sys.stderr) as bar:
 
-        def tell(num_ranks: int, way: str, found: Any) -> None:
+        def notify(num_ranks: int, way: str, found: Any) -> None:
             bar.update()
             tqdm.write(
                 f"{num_ranks} ranks {way}: {found.rate:.1f} steps/s, "
@@ -94,7 +94,7 @@ def measure_all(cfg: BenchScalingCfg, ways: list[str], root: Path) -> Measuremen
                     file=sys.stderr,
                 )
 
-        return {ranks: measure(cfg, ranks, ways, root, tell) for ranks in cfg.ranks}
+        return {ranks: measure(cfg, ranks, ways, root, notify) for ranks in cfg.ranks}
 
 
 def summarise(cfg: BenchScalingCfg, ways: list[str], measured: Measurements) -> dict[str, Any]:
@@ -166,25 +166,25 @@ def simulate_all(
     return found
 
 
-def bars_of(results: dict[str, Any]) -> list[Bar]:
-    """The bars that concern what was measured."""
-    points, bars = results["measured"].get(BAR_RANKS, {}), []
+def criteria_of(results: dict[str, Any]) -> list[Threshold]:
+    """The criteria that concern what was measured."""
+    points, criteria = results["measured"].get(BAR_RANKS, {}), []
     for other, limit in (("nover", 1.25), ("ddppo", 2.5)):
         if "ver" in points and other in points:
             ratio = points["ver"]["rate"] / points[other]["rate"]
-            bars.append(Bar(f"{BAR_RANKS} ranks: ver / {other}", ratio, limit))
+            criteria.append(Threshold(f"{BAR_RANKS} ranks: ver / {other}", ratio, limit))
     if "ver" in points:
         value = points["ver"]["efficiency"]
-        bars.append(Bar(f"ver: efficiency 1 -> {BAR_RANKS} ranks", value, 0.84))
+        criteria.append(Threshold(f"ver: efficiency 1 -> {BAR_RANKS} ranks", value, 0.84))
     worst = max(abs(p["simulated"]) for ways in results["measured"].values() for p in ways.values())
-    bars.append(Bar("simulation: 1 - its largest error", 1.0 - worst, 0.90))
+    criteria.append(Threshold("simulation: 1 - its largest error", 1.0 - worst, 0.90))
     scores = results["preemption"]
-    bars.append(Bar("preemption: S / best, same means", scores["means"]["worst"], 0.97))
-    bars.append(Bar("preemption: S / best, next rollout", scores["next"]["mean"], 0.97))
-    return bars
+    criteria.append(Threshold("preemption: S / best, same means", scores["means"]["worst"], 0.97))
+    criteria.append(Threshold("preemption: S / best, next rollout", scores["next"]["mean"], 0.97))
+    return criteria
 
 
-def table(results: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
     """What the command prints."""
     lines = [
         f"{'ranks':>5}  {'measured':<27}{'steps/s':>9}{'efficiency':>12}{'ver /':>7}"
@@ -210,9 +210,11 @@ def table(results: dict[str, Any], bars: list[Bar]) -> str:
         row = "".join(f"{score[key]:>8.3f}" for key in ("worst", "low", "mean"))
         lines.append(f"{title:<36}{row}")
     lines += ["", f"{'bar':<36}{'measured':>10}{'at least':>10}"]
-    for bar in bars:
-        verdict = "met" if bar.is_met else "MISSED"
-        lines.append(f"{bar.name:<36}{bar.value:>10.3f}{bar.limit:>10.2f}   {verdict}")
+    for criterion in criteria:
+        verdict = "met" if criterion.is_met else "MISSED"
+        lines.append(
+            f"{criterion.name:<36}{criterion.value:>10.3f}{criterion.limit:>10.2f}   {verdict}"
+        )
     return "\n".join(lines)
 
 

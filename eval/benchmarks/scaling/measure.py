@@ -58,12 +58,12 @@ class Measured:
 
 
 def measure(
-    cfg: BenchScalingCfg, num_ranks: int, ways: list[str], root: Path, tell: Callable[..., None]
+    cfg: BenchScalingCfg, num_ranks: int, ways: list[str], root: Path, notify: Callable[..., None]
 ) -> dict[str, Measured]:
     """Measures what `root` does not hold yet; way -> figures.
 
     Args:
-        tell: called with (num_ranks, way, figures) as soon as each is there.
+        notify: called with (num_ranks, way, figures) as soon as each is there.
 
     Raises RuntimeError with the last lines of the ranks' output if they fail.
     """
@@ -77,7 +77,7 @@ def measure(
         for way, paths in answers.items():
             if way not in found and all(path.exists() for path in paths):
                 found[way] = read_answers(paths, cfg, is_alone=num_ranks == 1)
-                tell(num_ranks, way, found[way])
+                notify(num_ranks, way, found[way])
 
     look()
     missing = [way for way in ways if way not in found]

@@ -27,7 +27,7 @@ _FEWEST = 2  # steps without which a rank does not stop: one for each minibatch 
 _BLOCK = 64  # steps of every environment that are drawn at once
 
 
-class Way(NamedTuple):
+class Variant(NamedTuple):
     """A mode of the trainer with a rule for stragglers."""
 
     mode: str
@@ -36,11 +36,11 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "ver": Way("ver", "optimal", "VER, optimal preemption"),
-    "ver_waits": Way("ver", "off", "VER, no preemption"),
-    "nover": Way("nover", "off", "NoVER"),
-    "nover_stops": Way("nover", "optimal", "NoVER, optimal preemption"),
-    "ddppo": Way("ddppo", "fraction", "DD-PPO, preemption at 60%"),
+    "ver": Variant("ver", "optimal", "VER, optimal preemption"),
+    "ver_waits": Variant("ver", "off", "VER, no preemption"),
+    "nover": Variant("nover", "off", "NoVER"),
+    "nover_stops": Variant("nover", "optimal", "NoVER, optimal preemption"),
+    "ddppo": Variant("ddppo", "fraction", "DD-PPO, preemption at 60%"),
 }
 
 

@@ -25,8 +25,8 @@ import torch
 
 from rearrange.configs.benches import BenchStaggeredCfg
 from rearrange.errors import UserError
-from rearrange.eval.benchmarks.bars import report
-from rearrange.eval.benchmarks.homes.bench_sim import Bar
+from rearrange.eval.benchmarks.criteria import report
+from rearrange.eval.benchmarks.homes.bench_sim import Threshold
 from rearrange.eval.benchmarks.staggered.chain_ppo import ChainRun, Learned, train
 from rearrange.eval.benchmarks.staggered.plot import draw
 from rearrange.eval.intervals import mean_over_seeds
@@ -61,9 +61,9 @@ def run(cfg: BenchStaggeredCfg) -> int:
         raise UserError(f"output is for the figures, plot and table stand beside; got {output}")
     with kept_or_temporary(cfg.keep_dir, "staggered-") as root:
         results = summarise(cfg, train_all(runs_of(cfg), root))
-    bars = bars_of(results)
-    text = table(results, bars)
-    code = report(text, results, bars, output)
+    criteria = criteria_of(results)
+    text = table(results, criteria)
+    code = report(text, results, criteria, output)
     if output is not None:
         atomic_write_figure(output.with_suffix(".png"), draw(results))
         atomic_write_text(output.with_suffix(".md"), f"{text}\n")
@@ -181,16 +181,16 @@ def _some(
     return [found[r] for r in found if (r.is_staggered, r.horizon, r.progression) == key]
 
 
-def bars_of(results: dict[str, Any]) -> list[Bar]:
+def criteria_of(results: dict[str, Any]) -> list[Threshold]:
     """What has to hold, by the means over seeds."""
     naive, staggered = (results["memory"][way] for way in WAYS)
 
     def ratio(name: str) -> float:
         return staggered[name]["mean"] / max(naive[name]["mean"], 1e-9)
 
-    bars = [
-        Bar("largest value error, staggered / naive", ratio("value_error"), 0.1, ""),
-        Bar("forgetting, staggered / naive", ratio("forgetting"), 0.2, ""),
+    criteria = [
+        Threshold("largest value error, staggered / naive", ratio("value_error"), 0.1, ""),
+        Threshold("forgetting, staggered / naive", ratio("forgetting"), 0.2, ""),
     ]
     horizons = list(results["horizons"])
     if len(horizons) > 1:
@@ -201,14 +201,14 @@ def bars_of(results: dict[str, Any]) -> list[Bar]:
             for way in WAYS
         }
         name = f"from H = {first} to {last}"
-        bars += [
-            Bar(f"success lost with staggering {name}", -gains["staggered"], FLAT, ""),
-            Bar(f"success gained without {name}", gains["naive"], -FLAT, ""),
+        criteria += [
+            Threshold(f"success lost with staggering {name}", -gains["staggered"], FLAT, ""),
+            Threshold(f"success gained without {name}", gains["naive"], -FLAT, ""),
         ]
-    return bars
+    return criteria
 
 
-def table(results: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
     """Markdown: what the command prints."""
     cfg, rows = results["settings"], []
     of_memory = {
@@ -243,9 +243,11 @@ def table(results: dict[str, Any], bars: list[Bar]) -> str:
         cells = [_text(ways[way][name]) for name in ("success", "accuracy") for way in WAYS]
         lines.append(f"| {horizon} | {' | '.join(cells)} |")
     lines += ["", "| bar | measured | at most | |", "|---|---|---|---|"]
-    for bar in bars:
-        verdict = "met" if bar.is_met else "MISSED"
-        lines.append(f"| {bar.name} | {bar.value:.3f} | {bar.limit:g} | {verdict} |")
+    for criterion in criteria:
+        verdict = "met" if criterion.is_met else "MISSED"
+        lines.append(
+            f"| {criterion.name} | {criterion.value:.3f} | {criterion.limit:g} | {verdict} |"
+        )
     return "\n".join(lines)
 
 

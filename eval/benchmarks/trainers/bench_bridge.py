@@ -22,7 +22,7 @@ from rearrange.configs.benches import BenchBridgeCfg
 from rearrange.system.machine import machine, versions
 from rearrange.system.outputs import atomic_write_json, prepare_output
 from rearrange.tasks.gym_factory import make_gym
-from rearrange.ver.bridge.other_python import OtherEnvs, describe, find_python
+from rearrange.ver.bridge.external_python import ExternalEnvs, describe, find_python
 from rearrange.ver.workers.environment_worker import MakeEnv, WorkerCfg
 from rearrange.ver.workers.first_step import try_environment
 from rearrange.ver.workers.pool import PoolCfg, SerialPool, WorkerPool
@@ -41,14 +41,14 @@ def run(cfg: BenchBridgeCfg) -> int:
     python = find_python(cfg.python or sys.executable)
     found = describe(python, _START_S)
     print(f"{python}: {', '.join(f'{name} {version}' for name, version in found.items())}")
-    times = step_times(OtherEnvs(python, ENV, {}), cfg.num_steps)
+    times = step_times(ExternalEnvs(python, ENV, {}), cfg.num_steps)
     for name, steps in times.items():
         low, middle, high = np.percentile(steps, (25, 50, 75)) * 1e6
         print(f"{name:<24}{middle:8.1f} us a step (middle half {low:.1f} to {high:.1f})")
     here, forked, other = times.values()
     overhead, beside = (float(np.median(other - base)) * 1e6 for base in (here, forked))
     print(f"a step there costs {overhead:.1f} us more than here, {beside:.1f} us more than forked")
-    killing = kill_workers(OtherEnvs(python, ENV, {}), cfg.num_kills)
+    killing = kill_workers(ExternalEnvs(python, ENV, {}), cfg.num_kills)
     print(
         f"{cfg.num_kills} kills: {killing['seconds']:.2f} s until the next one steps; left: "
         f"{killing['processes']} processes, {killing['files']} files, {killing['memory']} memory"
@@ -69,7 +69,7 @@ def run(cfg: BenchBridgeCfg) -> int:
     return int(overhead > MOST_OVERHEAD_US or left > 0)
 
 
-def step_times(envs: OtherEnvs, num_steps: int) -> dict[str, np.ndarray]:
+def step_times(envs: ExternalEnvs, num_steps: int) -> dict[str, np.ndarray]:
     """Seconds of each step, from its action to its answer, by who takes it."""
     here = partial(make_gym, env_id=ENV)
     pools = {
@@ -95,7 +95,7 @@ def step_times(envs: OtherEnvs, num_steps: int) -> dict[str, np.ndarray]:
     return times
 
 
-def kill_workers(envs: OtherEnvs, num_kills: int) -> dict[str, float]:
+def kill_workers(envs: ExternalEnvs, num_kills: int) -> dict[str, float]:
     """Kills a worker so often, each time once its successor has taken a step.
 
     Returns the median of the seconds that took, and how many processes and open files are left

@@ -22,7 +22,7 @@ from typing import Any
 
 from rearrange.configs.benches import BenchTrainersCfg
 from rearrange.errors import UserError
-from rearrange.eval.benchmarks.bars import report
+from rearrange.eval.benchmarks.criteria import report
 from rearrange.eval.benchmarks.peers import peers
 from rearrange.eval.benchmarks.trainers import bench_ideal
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
@@ -40,7 +40,7 @@ NEVER_S = 1e9
 
 
 @dataclass
-class Bar:
+class Threshold:
     """A figure that has to reach a limit (design.md, section 9)."""
 
     name: str
@@ -62,8 +62,8 @@ def run(cfg: BenchTrainersCfg) -> int:
     peer_names = find_peers(cfg) if PEER_TASK in workloads else []
     prepare_output(cfg.output)
     results = measure(cfg, workloads, modes, peer_names)
-    bars = bars_of(results["workloads"])
-    return report(table(results, bars), results, bars, cfg.output)
+    criteria = criteria_of(results["workloads"])
+    return report(table(results, criteria), results, criteria, cfg.output)
 
 
 def find_peers(cfg: BenchTrainersCfg) -> list[str]:
@@ -265,8 +265,8 @@ def add_calculated(rates: dict[str, Any], cfg: BenchTrainersCfg) -> None:
     rates["ideal"] = {"mean": bench_ideal.ideal_rate(work)}
 
 
-def bars_of(workloads: dict[str, dict[str, Any]]) -> list[Bar]:
-    """The bars that concern what was measured; a peer's only where it ran.
+def criteria_of(workloads: dict[str, dict[str, Any]]) -> list[Threshold]:
+    """The criteria that concern what was measured; a peer's only where it ran.
 
     Against async the bar is for one device that learns and infers: on sleeping environments, where
     learning takes nothing away from collecting, async hides all of it and is out of reach.
@@ -274,16 +274,16 @@ def bars_of(workloads: dict[str, dict[str, Any]]) -> list[Bar]:
     asked = [(STRAGGLER, "ddppo", 3.0), (STRAGGLER, "nover", 1.25), (STRAGGLER, "ideal", 0.95)]
     asked += [(name, "async", 1.0) for name in workloads if name != STRAGGLER]
     asked += [(PEER_TASK, "sample_factory", 1.0), (PEER_TASK, "sb3", 2.0)]
-    bars = []
+    criteria = []
     for name, other, limit in asked:
         rates = workloads.get(name, {})
         if "ver" in rates and "mean" in rates.get(other, {}):
             ratio = rates["ver"]["mean"] / rates[other]["mean"]
-            bars.append(Bar(f"{name}: ver / {other}", ratio, limit))
-    return bars
+            criteria.append(Threshold(f"{name}: ver / {other}", ratio, limit))
+    return criteria
 
 
-def table(results: dict[str, Any], bars: list[Bar]) -> str:
+def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
     """What the command prints."""
     lines = []
     for name, rates in results["workloads"].items():
@@ -294,11 +294,13 @@ def table(results: dict[str, Any], bars: list[Bar]) -> str:
         for mode, figure in rates.items():
             lines.append(_row(mode, figure, ver))
         lines.append("")
-    if bars:
+    if criteria:
         lines.append(f"{'bar':<32}{'measured':>10}{'at least':>10}")
-        for bar in bars:
-            verdict = "met" if bar.is_met else "MISSED"
-            lines.append(f"{bar.name:<32}{bar.value:>10.3f}{bar.limit:>10.2f}   {verdict}")
+        for criterion in criteria:
+            verdict = "met" if criterion.is_met else "MISSED"
+            lines.append(
+                f"{criterion.name:<32}{criterion.value:>10.3f}{criterion.limit:>10.2f}   {verdict}"
+            )
     return "\n".join(lines).rstrip()
 
 

@@ -177,7 +177,7 @@ def chain(given: ParsedOverrides) -> list[AnyRunCfg]:
     assert isinstance(last, TrainSkillCfg)  # no other has a method
     run_dir, own = last.folder, {"env_kwargs.depth": False, "resume": "auto"}
     parts = [("imitation", {"method": "imitation"}, last.imitation.total_steps)]
-    if last.eyes:
+    if last.camera_stage:
         values = {"method": "ver", "warm_start": str(run_dir / "imitation")}
         parts.append(("blind", values, last.blind_steps))
     stages = []
@@ -194,7 +194,7 @@ def _last_of_chain(given: ParsedOverrides) -> ParsedOverrides:
     """What the last training of method=imitation_ver begins with stands whatever was given."""
     draft = merged(given)
     run_dir = run_folder(draft, TrainingEnv("", {}, draft.skill.name))
-    if draft.eyes:
+    if draft.camera_stage:
         return given.changed({"warm_start": str(run_dir / "blind")})
     own = {"warm_start": str(run_dir / "imitation"), "env_kwargs.depth": False}
     return given.changed(own)

@@ -110,7 +110,7 @@ class StagePosition:
 
 
 def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
-    """Imitation, then VER from there, both without pictures; with `eyes` VER with them after that.
+    """Imitation, then VER, both without pictures; with `camera_stage`, then VER with them.
 
     The last stage's folder is the run's own, those before it lie in it.
     """

@@ -14,7 +14,7 @@ from rearrange.system.files import write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
 from rearrange.tasks.gym_factory import find_id
 from rearrange.ver.bridge import habitat
-from rearrange.ver.bridge.other_python import OtherEnvs, find_python
+from rearrange.ver.bridge.external_python import ExternalEnvs, find_python
 from rearrange.ver.run.metrics import CHECKPOINTS_FOLDER, METRICS_FILE, SUMMARY_FILE
 from rearrange.ver.workers.pool import PoolCfg
 
@@ -27,7 +27,7 @@ class TrainingEnv(NamedTuple):
     env_id: str
     kwargs: dict[str, Any]
     short_name: str  # in the name of the run's folder
-    remote_envs: OtherEnvs | None = None  # the environments of another Python
+    remote_envs: ExternalEnvs | None = None  # the environments of another Python
 
     @property
     def known_id(self) -> str:
@@ -51,7 +51,9 @@ def training_env_of(settings: AnyRunCfg) -> TrainingEnv:
     return TrainingEnv(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
 
 
-def remote_environments(env_id: str, kwargs: dict[str, Any], workers: PoolCfg) -> OtherEnvs | None:
+def remote_environments(
+    env_id: str, kwargs: dict[str, Any], workers: PoolCfg
+) -> ExternalEnvs | None:
     """Those of the Python that `workers` names.
 
     Raises UserError if it is not there, or none is named for an environment that needs one.
@@ -63,7 +65,7 @@ def remote_environments(env_id: str, kwargs: dict[str, Any], workers: PoolCfg) -
                 f"{habitat.lacking({})}"
             )
         return None
-    return OtherEnvs(find_python(workers.python), env_id, kwargs, workers.start_timeout_s)
+    return ExternalEnvs(find_python(workers.python), env_id, kwargs, workers.start_timeout_s)
 
 
 def run_folder(settings: RunCfg, training_env: TrainingEnv) -> Path:

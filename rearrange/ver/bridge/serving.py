@@ -18,8 +18,8 @@ from rearrange.errors import UserError, described
 from rearrange.system.processes import end_with_parent
 from rearrange.system.stop_signals import TO_ALL
 from rearrange.ver.bridge import habitat
+from rearrange.ver.bridge.gym_adapter import make_adapted
 from rearrange.ver.bridge.messages import Json, cfg_from_json, layout_from_json, spaces_to_json
-from rearrange.ver.bridge.other_env import make_other
 from rearrange.ver.workers.environment_worker import run_environment_worker
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -49,7 +49,7 @@ def _try(settings: Json) -> Json:
     """The spaces of an environment that has been made, started and stepped once."""
     doing = "start"
     try:
-        env = make_other(0, settings["env_id"], settings["kwargs"], settings["python"])
+        env = make_adapted(0, settings["env_id"], settings["kwargs"], settings["python"])
         spaces = observation_spec(env.observation_space), action_spec(env.action_space)
         doing = "reset"
         env.reset(seed=settings["seed"])
@@ -77,7 +77,7 @@ def _work(settings: Json) -> None:
     memory = mmap.mmap(fds["memory"], 0)
     os.close(fds["memory"])
     make_env = partial(
-        make_other,
+        make_adapted,
         env_id=settings["env_id"],
         kwargs=settings["kwargs"],
         python=settings["python"],

@@ -204,7 +204,7 @@ def test_only_the_small_network_with_fresh_weights_begins_within_reach(arguments
         (["warm_start=runs/a"], 128),
         # how imitation_ver asks for its last stage, without pictures and with them
         (["method=imitation_ver", "env_kwargs.depth=true"], 512),
-        (["method=imitation_ver", "eyes=true"], 128),
+        (["method=imitation_ver", "camera_stage=true"], 128),
         (["method=imitation", "warm_start=runs/a", "env_kwargs.depth=false"], 128),
         (["env_kwargs.depth=false"], 128),
     ],
@@ -274,7 +274,12 @@ SLIGHT = ["policy.hidden_sizes=16", "policy.vector_size=8", "policy.lstm_hidden=
 def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
     run_dir = tmp_path / "run"
     arguments = ["train-skill", "close_drawer", *TINY, *SLIGHT, f"run_dir={run_dir}"]
-    stages = ["method=imitation_ver", "imitation.total_steps=128", "blind_steps=64", "eyes=true"]
+    stages = [
+        "method=imitation_ver",
+        "imitation.total_steps=128",
+        "blind_steps=64",
+        "camera_stage=true",
+    ]
     out = works(capsys, *arguments, *stages, "total_steps=64")
     assert out.count("steps     ") == 3
     taught, tuned, learned = (

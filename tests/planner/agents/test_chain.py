@@ -9,7 +9,7 @@ from rearrange.planner.agents.oracle_skills import OracleSkills, pick_pitches
 from rearrange.sim.home.objects import KINDS
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.definition import SKILLS
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.rules.predicates import object_at
 
@@ -24,8 +24,8 @@ def sim():
 def start(sim, task, index):
     episode = generate_episode(task, "val", 0, index)
     sim.reset(episode.scene)
-    body = Body(sim)
-    return episode, ChainProgram(body, episode, OracleSkills(body, episode))
+    robot = Robot(sim)
+    return episode, ChainProgram(robot, episode, OracleSkills(robot, episode))
 
 
 def run(sim, chain, watch=lambda: None):

@@ -7,7 +7,7 @@ from rearrange.planner.agents.memory import FLOOR, Memory
 from rearrange.planner.home.calls import Call
 from rearrange.planner.home.facts import goal_name, read_facts
 from rearrange.sim.home.furniture import DRAWERS
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.doors import open_container
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.predicates import CLOSED
@@ -42,7 +42,7 @@ def test_what_the_robot_opens_is_open(env, memory, skill, marker, joint):
     before, call = memory.facts.states[marker], Call(skill, marker, "")
     handle = env.sim.marker_pos_w(marker)
     memory.begin(call)
-    carry_out(env, memory, open_container(Body(env.sim), marker))
+    carry_out(env, memory, open_container(Robot(env.sim), marker))
     memory.end(call, None)
     assert before == "closed" and env.sim.joint_position(joint) > 0.3
     assert memory.facts == read_facts(env.sim, env.episode)
@@ -56,7 +56,7 @@ def test_what_the_robot_opens_is_open(env, memory, skill, marker, joint):
 def test_a_drawer_that_opened_without_suction_is_as_far_out_as_the_skill_pulls(env, memory):
     """An arm behind the handle takes it along. The hand feels nothing; the skill says stop."""
     call, sim = Call("open_drawer", "cab_push_point_5", ""), env.sim
-    carry_out(env, memory, open_container(Body(sim), "cab_push_point_5"))  # nobody's doing
+    carry_out(env, memory, open_container(Robot(sim), "cab_push_point_5"))  # nobody's doing
     memory = Memory(sim, env.episode, memory.facts)
     assert memory.facts.states["cab_push_point_5"] == "closed"
     memory.begin(call)
@@ -72,7 +72,7 @@ def test_what_lies_in_a_drawer_that_the_hand_pulls_comes_along(env, memory):
     target, start = env.episode.targets[0], env.sim.object_pos_w(env.episode.targets[0].object)
     assert target.start_container == "drawer_right_top"
     memory.begin(Call("open_drawer", "cab_push_point_5", ""))
-    carry_out(env, memory, open_container(Body(env.sim), "cab_push_point_5"))
+    carry_out(env, memory, open_container(Robot(env.sim), "cab_push_point_5"))
     moved = env.sim.object_pos_w(target.object) - start
     np.testing.assert_allclose(memory.offset(0), moved, atol=0.06)  # it coasts a little
     assert not memory.offset(1).any()

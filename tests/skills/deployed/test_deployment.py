@@ -13,7 +13,7 @@ from rearrange.skills.deployed.deployment import (
     rules_of,
     run_policy,
 )
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.tasks.episodes.generate import generate_episode
 
@@ -179,7 +179,7 @@ def reset_from(sim, offset):
     sim.set_robot(sim.base_pose, fetch.ARM_START + offset)
     feel, count = Senses(), 0
     feel.now = {"joint": sim.arm_qpos}
-    for action in reset_arm(Body(sim), feel):
+    for action in reset_arm(Robot(sim), feel):
         assert np.abs(action).max() <= 1.0 and action[STOP] == 0.0 and not action[8:10].any()
         sim.step(action[:7], action[GRIP], action[8:10])
         feel.now = {"joint": sim.arm_qpos}

@@ -13,7 +13,7 @@ from rearrange.skills.deployed.recovery import (
     room_ahead,
     step_aside,
 )
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.tasks.ranges import BASE_SCAN, distance_of, nearness, scan_angles
 from rearrange.tasks.registry import make_env
 
@@ -55,7 +55,7 @@ def test_the_robot_leaves_its_place(ranges):
         assert (BASE_SCAN in observation) == ranges
         senses, start, steps = Senses(), np.array(env.sim.base_pose[:2]), 0
         senses.now = observation
-        for action in step_aside(Body(env.sim), senses, seed=index):
+        for action in step_aside(Robot(env.sim), senses, seed=index):
             senses.now = env.step(action)[0]
             steps += 1
         ways.append(float(np.linalg.norm(np.array(env.sim.base_pose[:2]) - start)))
@@ -69,7 +69,7 @@ def test_the_arm_stays_as_it_is_until_the_hand_is_out():
     env.reset(options={"index": 0})
     env.sim.set_robot(env.sim.base_pose, fetch.ARM_START + 0.3)
     first, targets, x = env.sim.arm_target.copy(), [], []
-    for action in back_out(Body(env.sim)):
+    for action in back_out(Robot(env.sim)):
         env.step(action)
         targets.append(env.sim.arm_target.copy())
         x.append(env.sim.base_pose[:2])

@@ -10,7 +10,6 @@ import pytest
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import ARM_MARGIN, Body, near
 from rearrange.skills.motion.journey import (
     ArmMotion,
     plan_journey,
@@ -19,6 +18,7 @@ from rearrange.skills.motion.journey import (
     run_journey,
 )
 from rearrange.skills.motion.motion import ARM_REST, plan_arm, time_parametrise
+from rearrange.skills.motion.robot import ARM_MARGIN, Robot, near
 from rearrange.skills.motion.routes import arm_footprint
 from rearrange.tasks.episodes.generate import generate_episode
 
@@ -41,18 +41,18 @@ def start(sim, index):
     cells = [c for c in plan.free_cells_near(x, y, 1.0, 4.0) if plan.island(*c) == island]
     rng = np.random.default_rng(index)
     goal = cells[rng.integers(len(cells))]
-    return Body(sim), plan, goal, float(rng.uniform(-np.pi, np.pi))
+    return Robot(sim), plan, goal, float(rng.uniform(-np.pi, np.pi))
 
 
 def find(sim, index):
     """A journey to the goal during which the arm goes to rest, if it can."""
-    body, plan, goal, yaw = start(sim, index)
-    world = body.world_obstacles()
+    robot, plan, goal, yaw = start(sim, index)
+    world = robot.world_obstacles()
     path = plan_arm(
-        sim.arm_target, ARM_REST, near(world, sim.base_pose), body.held_spheres(), ARM_MARGIN
+        sim.arm_target, ARM_REST, near(world, sim.base_pose), robot.held_spheres(), ARM_MARGIN
     )
     motions = [] if path is None else [ArmMotion(time_parametrise(path), True)]
-    return body, goal, yaw, plan_journey(body, plan, goal, yaw, motions, world)
+    return robot, goal, yaw, plan_journey(robot, plan, goal, yaw, motions, world)
 
 
 @pytest.fixture(scope="module")
@@ -61,19 +61,19 @@ def driven(sim):
 
     @functools.cache
     def of(index):
-        body, goal, yaw, journey = find(sim, index)
+        robot, goal, yaw, journey = find(sim, index)
         predicted = predict(sim.base_pose, journey.way)
         return SimpleNamespace(
             predicted=predicted, steps=journey.steps, goal=goal, yaw=yaw,
-            **dict(zip(("poses", "contacts", "failure"), drive(sim, body, journey), strict=True)),
+            **dict(zip(("poses", "contacts", "failure"), drive(sim, robot, journey), strict=True)),
         )  # fmt: skip
 
     return of
 
 
-def drive(sim, body, journey):
+def drive(sim, robot, journey):
     """Base poses [T, 3] of the journey carried out, steps with contact, and why it failed."""
-    poses, contacts, program = [], 0, run_journey(body, journey)
+    poses, contacts, program = [], 0, run_journey(robot, journey)
     while True:
         try:
             action = next(program)
@@ -101,7 +101,7 @@ def test_a_journey_touches_nothing_and_ends_at_its_goal(driven, index):
 @pytest.mark.parametrize("index", CASES)
 def test_predicted_poses_replayed_in_mujoco_touch_nothing(sim, index):
     """The robot is put, not driven, along the prediction: contacts are MuJoCo's own."""
-    body, _, _, journey = find(sim, index)
+    robot, _, _, journey = find(sim, index)
     poses, motion, start_arm = predict(sim.base_pose, journey.way), journey.motion, sim.arm_target
     model, data = sim.model, sim.data
     base = [int(model.joint(name).qposadr[0]) for name in ("base_x", "base_y", "base_yaw")]
@@ -141,16 +141,16 @@ def test_the_base_drives_where_it_was_predicted(driven, index):
 
 
 def test_the_arm_ends_where_a_ready_motion_ends(sim):
-    body, _, _, journey = find(sim, 2)
+    robot, _, _, journey = find(sim, 2)
     assert journey.motion.is_ready
-    drive(sim, body, journey)
+    drive(sim, robot, journey)
     assert np.abs(sim.arm_target - ARM_REST).max() < 1e-6
 
 
 def test_no_journey_leaves_the_floor(sim):
-    body, plan, _, _ = start(sim, 0)
+    robot, plan, _, _ = start(sim, 0)
     outside = (plan.bounds[2] + 3.0, plan.bounds[3] + 3.0)
-    assert plan_journey(body, plan, outside, 0.0, (), body.world_obstacles()) is None
+    assert plan_journey(robot, plan, outside, 0.0, (), robot.world_obstacles()) is None
 
 
 @pytest.mark.parametrize("index", range(6))
@@ -193,10 +193,10 @@ def test_a_corner_stays_sharp_where_the_floor_inside_it_is_taken():
 
 
 def test_the_footprint_of_an_arm_that_holds_something_is_wider(sim):
-    body, *_ = start(sim, 7)
+    robot, *_ = start(sim, 7)
     assert sim.is_holding
     alone = arm_footprint(sim.arm_target)
-    with_it = arm_footprint(sim.arm_target, body.held_spheres())
+    with_it = arm_footprint(sim.arm_target, robot.held_spheres())
     assert len(with_it.circles) > len(alone.circles)
 
 
@@ -205,7 +205,7 @@ def test_docking_ends_within_half_a_centimetre_along_the_heading(sim):
     start(sim, 0)
     x, y, yaw = sim.base_pose
     wanted = (x + 0.02 * math.cos(yaw), y + 0.02 * math.sin(yaw), yaw + 0.025)
-    for action in Body(sim).dock(wanted):
+    for action in Robot(sim).dock(wanted):
         sim.step(action[:7], action[7], action[8:10])
     for _ in range(10):
         sim.step(np.zeros(7), -1.0, (0.0, 0.0))

@@ -8,9 +8,9 @@ import pytest
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.reach import HandPose, ee_position, is_resting, plan_reach, refine
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.objects import PITCHES, PITCHES_LEVEL, plan_pick
 from rearrange.skills.oracle.place import plan_place
 from rearrange.tasks.episodes.generate import generate_episode
@@ -38,7 +38,7 @@ def start(sim, task, index):
 def plan(sim, target):
     """How to pick the target; the hand goes level into the fridge."""
     in_fridge = target.start_container == "fridge_top_door"
-    return plan_pick(Body(sim), target.object, PITCHES_LEVEL if in_fridge else PITCHES)
+    return plan_pick(Robot(sim), target.object, PITCHES_LEVEL if in_fridge else PITCHES)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_at_the_last_posture_nothing_but_the_object_is_touched(sim, plan_of, ind
 def test_the_last_posture_of_placing_brings_the_object_over_its_goal(sim, index):
     """The object, carried rigidly by the hand, ends within 12 cm of its goal."""
     target = start(sim, "place", index)
-    reach = plan_place(Body(sim), target.object, np.array(target.goal))
+    reach = plan_place(Robot(sim), target.object, np.array(target.goal))
     offset = sim.world_to_ee(sim.object_pos_w(target.object))
     pose(sim, reach.base, reach.lower_rows[-1])
     centre = sim.ee_pos_w + sim.ee_rot_w @ offset
@@ -121,14 +121,14 @@ def test_postures_of_a_plan_are_within_the_joint_limits(plan_of, index):
 def test_what_is_out_of_reach_has_no_plan(sim):
     """A point 2.5 m up is out of the reach of Fetch (1.65 m and a bit)."""
     start(sim, "pick", 0)
-    body = Body(sim)
+    robot = Robot(sim)
     x, y, _ = sim.base_pose
 
     def hands(heading):
         yield HandPose(np.array([x, y, 2.5]), np.array([0.0, 0.0, -1.0]))
 
-    world = body.world_obstacles()
-    assert plan_reach(body, sim.floor_plan(), hands, world, world) is None
+    world = robot.world_obstacles()
+    assert plan_reach(robot, sim.floor_plan(), hands, world, world) is None
 
 
 def test_refining_corrects_for_a_base_that_stopped_elsewhere(sim, plan_of):
@@ -136,7 +136,7 @@ def test_refining_corrects_for_a_base_that_stopped_elsewhere(sim, plan_of):
     _, reach = plan_of(4)
     x, y, yaw = reach.base
     sim.set_robot((x + 0.02, y - 0.02, yaw + 0.05), reach.lower_rows[0])
-    rows = refine(Body(sim), reach.hand, reach.lower_rows)
+    rows = refine(Robot(sim), reach.hand, reach.lower_rows)
     pose(sim, sim.base_pose, rows[-1])
     assert np.linalg.norm(sim.ee_pos_w - reach.hand.pos) < 0.005
 

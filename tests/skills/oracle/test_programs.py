@@ -9,7 +9,7 @@ from rearrange.planner.agents.registry import make_agent
 from rearrange.sim.home.objects import KINDS
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors as oracle_doors
 from rearrange.skills.oracle import objects as oracle_objects
 from rearrange.skills.oracle.objects import pick, surface_distance
@@ -79,7 +79,7 @@ def test_pick_brings_the_right_object_to_rest_and_leaves_the_others_where_they_w
     episode, target = start(sim, "pick", index)
     others = [i for i in range(sim.num_objects) if i != target.object]
     before = [sim.object_pos_w(i) for i in others]
-    assert carry_out(sim, skill_program(Body(sim), episode)) is None
+    assert carry_out(sim, skill_program(Robot(sim), episode)) is None
     assert sim.held_object == target.object
     assert to_rest(sim) < 0.15
     for i, position in zip(others, before, strict=True):
@@ -90,7 +90,7 @@ def test_pick_brings_the_right_object_to_rest_and_leaves_the_others_where_they_w
 def test_a_placed_object_lies_at_its_goal_and_stays_on_something(sim, index):
     """MuJoCo finds a contact below the object's centre, and none with the robot."""
     episode, target = start(sim, "place", index)
-    assert carry_out(sim, skill_program(Body(sim), episode)) is None
+    assert carry_out(sim, skill_program(Robot(sim), episode)) is None
     assert sim.held_object is None
     assert to_rest(sim) < 0.15
     there = sim.object_pos_w(target.object)
@@ -111,7 +111,7 @@ def test_navigate_ends_near_its_goal_and_faces_it(sim, index):
     """The task's own bars, 1.5 m and 15 degrees, by hand."""
     episode, target = start(sim, "navigate", index)
     goal = target.goal if episode.start_holding else target.start
-    assert carry_out(sim, skill_program(Body(sim), episode)) is None
+    assert carry_out(sim, skill_program(Robot(sim), episode)) is None
     x, y, yaw = sim.base_pose
     assert math.hypot(goal[0] - x, goal[1] - y) < 1.5
     off = math.atan2(goal[1] - y, goal[0] - x) - yaw
@@ -121,7 +121,7 @@ def test_navigate_ends_near_its_goal_and_faces_it(sim, index):
 def test_navigate_keeps_what_it_holds(sim):
     episode, target = start(sim, "navigate", 7)
     assert episode.start_holding
-    carry_out(sim, skill_program(Body(sim), episode))
+    carry_out(sim, skill_program(Robot(sim), episode))
     assert sim.held_object == target.object
 
 
@@ -130,7 +130,7 @@ def test_the_robot_drives_without_hitting_anything(sim, task):
     """Force accumulates on contact with robot or load; picking touches its object gently."""
     for index in range(3):
         episode, _ = start(sim, task, index)
-        carry_out(sim, skill_program(Body(sim), episode))
+        carry_out(sim, skill_program(Robot(sim), episode))
         assert sim.collisions["robot_scene"] == 0
         assert sim.force_accum < 1500.0  # N; the task ends an episode at 5000
 
@@ -138,7 +138,7 @@ def test_the_robot_drives_without_hitting_anything(sim, task):
 def test_a_program_is_the_same_twice(sim):
     def actions():
         episode, _ = start(sim, "pick", 4)
-        program, all_actions = skill_program(Body(sim), episode), []
+        program, all_actions = skill_program(Robot(sim), episode), []
         for action in program:
             all_actions.append(action.copy())
             sim.step(action[:7], action[7], action[8:10])
@@ -149,12 +149,12 @@ def test_a_program_is_the_same_twice(sim):
 
 def test_placing_with_an_empty_hand_fails_at_once(sim):
     _, target = start(sim, "pick", 4)
-    assert carry_out(sim, place(Body(sim), target.object, np.array(target.goal))) == "object lost"
+    assert carry_out(sim, place(Robot(sim), target.object, np.array(target.goal))) == "object lost"
 
 
 def test_picking_what_is_held_already_only_brings_the_hand_to_rest(sim):
     _, target = start(sim, "place", 16)
-    assert carry_out(sim, pick(Body(sim), target.object)) is None
+    assert carry_out(sim, pick(Robot(sim), target.object)) is None
     assert sim.held_object == target.object
     assert to_rest(sim) < 0.15
 
@@ -162,7 +162,7 @@ def test_picking_what_is_held_already_only_brings_the_hand_to_rest(sim):
 def test_an_object_dropped_on_the_way_to_its_goal_fails_the_place(sim):
     """Nothing may be reported as placed that was lost."""
     episode, target = start(sim, "place", 16)
-    program = skill_program(Body(sim), episode)
+    program = skill_program(Robot(sim), episode)
     for _ in range(20):
         action = next(program)
         sim.step(action[:7], action[7], action[8:10])
@@ -208,7 +208,7 @@ def check_solved(task, index, homes):
 def test_only_single_skills_have_a_program(sim):
     episode = generate_episode("tidy_house", "val", 0, 0)
     with pytest.raises(ValueError, match="tidy_house"):
-        skill_program(Body(sim), episode)
+        skill_program(Robot(sim), episode)
 
 
 # --- skill.py ----------------------------------------------------------------------------------
@@ -279,12 +279,12 @@ def test_surface_and_extent_agree_with_points_on_the_surface(shape):
 def test_a_grip_that_is_cut_off_leaves_no_suction_wanted(sim, module, monkeypatch):
     """A time limit closes the program in the middle of reaching out."""
     start(sim, "pick", 0)
-    body = Body(sim)
+    robot = Robot(sim)
     way = np.array([sim.arm_target, sim.arm_target + 0.2])
-    monkeypatch.setattr(module, "final_corners", lambda body, reach: way)
+    monkeypatch.setattr(module, "final_corners", lambda robot, reach: way)
     grip = module._touch if module is oracle_objects else module._grip_handle
-    program = grip(body, None, 0)
+    program = grip(robot, None, 0)
     next(program)
-    assert body.grip_wanted and body.action()[7] == 1.0
+    assert robot.grip_wanted and robot.action()[7] == 1.0
     program.close()
-    assert not body.grip_wanted and body.action()[7] == -1.0
+    assert not robot.grip_wanted and robot.action()[7] == -1.0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.skills.teacher.guided import LABEL, WEIGHT, make_guided
@@ -66,7 +66,7 @@ def test_every_step_is_labelled_and_turns_decide_which_action_is_carried_out():
 def test_the_label_is_what_the_teacher_would_do_in_this_very_state():
     env = guided("navigate", SHARED)
     observation, _ = env.reset(options={"index": 0})
-    other = teacher_for(Body(env.unwrapped.sim), env.unwrapped.episode)
+    other = teacher_for(Robot(env.unwrapped.sim), env.unwrapped.episode)
     for _ in range(40):
         np.testing.assert_allclose(observation[LABEL], np.clip(other.act(), -1, 1), atol=1e-6)
         observation, *_ = env.step(np.zeros(ACTION_SIZE, np.float32) - 0.1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rearrange.sim.robot import fetch
-from rearrange.skills.motion.body import Body
+from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.teacher.rules import teacher_for
 from rearrange.skills.teacher.servo import BACK, STALL_STEPS
@@ -33,7 +33,7 @@ def solves(env, index, strange_steps=0):
     """Whether the teacher solves an episode, after so many steps of random actions."""
     env.reset(options={"index": index})
     world, rng = env.unwrapped, np.random.default_rng(index)
-    teacher = teacher_for(Body(world.sim), world.episode)
+    teacher = teacher_for(Robot(world.sim), world.episode)
     for step in itertools.count():
         action = np.clip(teacher.act(), -1.0, 1.0)
         if step < strange_steps:  # gripper and stop stay the teacher's
@@ -81,7 +81,7 @@ def test_a_robot_that_is_stuck_is_told_to_back_off_until_it_does(env_of):
     env = env_of("pick")
     env.reset(options={"index": 0})  # it stops before it has pushed hard enough to end it
     sim = env.unwrapped.sim
-    teacher = teacher_for(Body(sim), env.unwrapped.episode)
+    teacher = teacher_for(Robot(sim), env.unwrapped.episode)
     ahead, told = np.zeros(ACTION_SIZE), []
     ahead[BASE] = (0.3, 0.0)
     while len(told) < 40:  # it drives on all the same, against what it has met
@@ -110,7 +110,7 @@ def test_the_hand_comes_in_above_the_tallest_object_whatever_it_is_to_pick(env_o
         target = episode.targets[0]
         if target.start_container is not None:
             continue
-        teacher = teacher_for(Body(sim), episode)
+        teacher = teacher_for(Robot(sim), episode)
         for _ in range(300):
             env.step(np.clip(teacher.act(), -1.0, 1.0))
             if sim.is_holding:
@@ -129,7 +129,7 @@ def test_before_the_fridge_a_robot_that_stalled_goes_back_and_in_again(env_of):
     sim = env.unwrapped.sim
     index = next(i for i in range(20) if _is_in_fridge(env, i))
     env.reset(options={"index": index})
-    teacher = teacher_for(Body(sim), env.unwrapped.episode)
+    teacher = teacher_for(Robot(sim), env.unwrapped.episode)
     fridge = np.array(sim.layout.pieces["fridge"])
     out = np.array([np.cos(fridge[2]), np.sin(fridge[2])])
 
@@ -165,9 +165,9 @@ def test_home_tasks_have_no_teacher(env_of):
     env = env_of("pick")
     env.reset(options={"index": 0})
     world = env.unwrapped
-    assert teacher_for(Body(world.sim), world.episode).act().shape == (ACTION_SIZE,)
+    assert teacher_for(Robot(world.sim), world.episode).act().shape == (ACTION_SIZE,)
     with pytest.raises(ValueError, match="no single skill solves task 'tidy_house'"):
-        teacher_for(Body(world.sim), _renamed(world.episode))
+        teacher_for(Robot(world.sim), _renamed(world.episode))
 
 
 def _renamed(episode):
@@ -190,7 +190,7 @@ def test_arm_steps_stay_within_what_motors_can_do(env_of):
     env = env_of("pick")
     env.reset(options={"index": 4})
     sim = env.unwrapped.sim
-    teacher = teacher_for(Body(sim), env.unwrapped.episode)
+    teacher = teacher_for(Robot(sim), env.unwrapped.episode)
     for _ in range(60):
         before = sim.arm_target.copy()
         action = teacher.act()

@@ -21,7 +21,7 @@ import rearrange
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.ver.bridge import entry
-from rearrange.ver.bridge.other_python import OtherEnvs, describe, find_python
+from rearrange.ver.bridge.external_python import ExternalEnvs, describe, find_python
 from rearrange.ver.workers.environment_worker import WorkerCfg, episode_seed
 from rearrange.ver.workers.pool import PoolCfg, WorkerPool
 from rearrange.ver.workers.shared_memory import SlotLayout
@@ -37,7 +37,7 @@ def start_pool(bare_python):
     made = []
 
     def start(num_envs=2, env_id="Counting-v0", python=bare_python, kwargs=None, **options):
-        envs = OtherEnvs(find_python(str(python)), env_id, kwargs or {})
+        envs = ExternalEnvs(find_python(str(python)), env_id, kwargs or {})
         layout = SlotLayout(num_envs, *envs.specs(), len(CFG.info_keys))
         cfg = PoolCfg(**{"step_timeout_s": 5.0, "max_restarts": 10} | options)
         pool = WorkerPool(envs, layout, CFG, np.zeros(num_envs, int), False, cfg)
@@ -107,7 +107,7 @@ def test_the_workers_side_is_python_3_9_and_imports_numpy_alone():
                 if first == "rearrange" and parts and own.is_file() and own.stem not in seen:
                     to_see.append(own)
                 assert first in {"rearrange", "numpy", *sys.stdlib_module_names}, path
-    assert {"environment_worker", "shared_memory", "spaces", "other_env"} <= seen
+    assert {"environment_worker", "shared_memory", "spaces", "gym_adapter"} <= seen
 
 
 def test_an_old_gym_is_stepped_with_seeds_flat_actions_and_episode_statistics(start_pool):
@@ -207,11 +207,11 @@ def test_kills_leave_no_process_no_file_and_no_memory(start_pool):
 def test_workers_end_with_a_training_that_was_killed_also_while_they_are_stopped(bare_python):
     program = textwrap.dedent(f"""
         import numpy as np, os, signal, sys
-        from rearrange.ver.bridge.other_python import OtherEnvs, find_python
+        from rearrange.ver.bridge.external_python import ExternalEnvs, find_python
         from rearrange.ver.workers.environment_worker import WorkerCfg
         from rearrange.ver.workers.pool import PoolCfg, WorkerPool
         from rearrange.ver.workers.shared_memory import SlotLayout
-        envs = OtherEnvs(find_python({str(bare_python)!r}), "Counting-v0", {{}})
+        envs = ExternalEnvs(find_python({str(bare_python)!r}), "Counting-v0", {{}})
         layout = SlotLayout(1, *envs.specs(), 0)
         cfg = WorkerCfg(0, (), "off", 1)
         pool = WorkerPool(envs, layout, cfg, np.zeros(1, int), False, PoolCfg())
@@ -244,7 +244,7 @@ def test_workers_end_with_a_training_that_was_killed_also_while_they_are_stopped
 def test_what_it_cannot_make_is_one_line_that_names_it(bare_python, env_id, kwargs, line):
     python = find_python(str(bare_python))
     with pytest.raises(UserError, match=line) as found:
-        OtherEnvs(python, env_id, kwargs).specs()
+        ExternalEnvs(python, env_id, kwargs).specs()
     assert "\n" not in str(found.value)
     assert str(python) in str(found.value) or "env_kwargs" in line
 
@@ -274,7 +274,7 @@ def test_the_other_python_sees_none_of_ours(bare_python):
     assert found["numpy"] == np.__version__ and not FOREIGN & set(found)
 
 
-@pytest.mark.other_python
+@pytest.mark.external_python
 @pytest.mark.skipif(REAL is None, reason="REARRANGE_OTHER_PYTHON names no interpreter")
 def test_a_real_old_gym_takes_its_steps(start_pool):
     pool = start_pool(python=REAL, env_id="CartPole-v1")

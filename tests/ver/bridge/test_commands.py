@@ -5,10 +5,10 @@ import json
 import pytest
 
 from rearrange.cli import main
-from rearrange.commands.doctor import _habitat, _other_python
+from rearrange.commands.doctor import _external_python, _habitat
 from rearrange.errors import UserError
+from rearrange.ver.bridge.gym_adapter import make_adapted
 from rearrange.ver.bridge.habitat import versions_here
-from rearrange.ver.bridge.other_env import make_other
 
 SMALL = ["num_envs=2", "num_steps=16", "policy=mlp", "ppo.num_minibatches=2"]
 
@@ -41,11 +41,11 @@ def test_what_cannot_be_is_one_line_and_code_2(bare_python, tmp_path, capsys, ar
 
 
 def test_the_doctor_looks_at_an_interpreter(bare_python, tmp_path):
-    found, versions = _other_python(str(bare_python), 20.0)
+    found, versions = _external_python(str(bare_python), 20.0)
     assert versions is not None and "numpy" in versions
     assert not found.is_good and not found.is_needed and "numpy" in found.value
     assert "gymnasium, or an old gym" in found.fix  # none is installed; one lies in PYTHONPATH
-    lacking, versions = _other_python(str(tmp_path), 20.0)
+    lacking, versions = _external_python(str(tmp_path), 20.0)
     assert versions is None
     assert lacking.is_needed and not lacking.is_good and str(tmp_path) in lacking.value
 
@@ -64,7 +64,7 @@ def test_habitat_without_its_python_is_one_line_that_says_how_to_get_it(tmp_path
 def test_a_python_without_habitat_is_told_what_it_lacks():
     """Not only that its module cannot be imported."""
     with pytest.raises(UserError, match=r"it lacks habitat-sim and habitat-lab \(there: conda"):
-        make_other(0, "habitat:HabitatPick-v0", {}, "it")
+        make_adapted(0, "habitat:HabitatPick-v0", {}, "it")
 
 
 def test_the_doctor_shows_the_state_of_habitat():

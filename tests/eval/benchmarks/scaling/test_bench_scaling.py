@@ -59,7 +59,7 @@ def test_figures_of_ranks_leave_out_the_warm_up(tmp_path, monkeypatch):
     assert found.rate == 27.0 and found.rates_alone == [18.0, 36.0]
 
 
-def fake_measure(cfg, num_ranks, ways, root, tell):
+def fake_measure(cfg, num_ranks, ways, root, notify):
     alone = {"ver": 10.0, "nover": 7.0, "ddppo": 4.0}
     share = {"ver": 0.9, "nover": 0.7, "ddppo": 0.5}
     found = {}
@@ -67,18 +67,18 @@ def fake_measure(cfg, num_ranks, ways, root, tell):
         rates = [alone[way]] * max(cfg.ranks) if num_ranks == 1 else []
         rate = alone[way] * (1.0 if num_ranks == 1 else share[way] * num_ranks)
         found[way] = replace(GOOD, rate=rate, rates_alone=rates)
-        tell(num_ranks, way, found[way])
+        notify(num_ranks, way, found[way])
     return found
 
 
 @pytest.mark.parametrize("changes", [{}, {"own_cores": 0.4}, {"all_cores": 0.99}], ids=str)
 def test_bars_table_and_plot(tmp_path, monkeypatch, capsys, changes):
     def measured(*args):
-        tell = args[-1]
+        notify = args[-1]
         found = fake_measure(*args[:-1], lambda *_: None)
         for way in found:
             found[way] = replace(found[way], **changes)
-            tell(args[1], way, found[way])
+            notify(args[1], way, found[way])
         return found
 
     monkeypatch.setattr(bench_scaling, "measure", measured)

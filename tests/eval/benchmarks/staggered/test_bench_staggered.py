@@ -51,7 +51,7 @@ def results(error=(80.0, 2.5), forgetting=(0.2, 0.01), kept=(0.1, 0.95)):
     ],
 )
 def test_each_bar_is_missed_for_its_own_reason(worse, missed):
-    bars = bench_staggered.bars_of(results(**worse))
+    bars = bench_staggered.criteria_of(results(**worse))
     assert [bar.name for bar in bars if not bar.is_met] == ([missed] if missed else [])
 
 

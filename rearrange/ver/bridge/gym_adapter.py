@@ -62,7 +62,7 @@ class OtherEnv:
         self._env.close()
 
 
-def make_other(index: int, env_id: str, kwargs: dict[str, Any], python: str) -> OtherEnv:
+def make_adapted(index: int, env_id: str, kwargs: dict[str, Any], python: str) -> OtherEnv:
     """The environment of that index, passed on if it is registered with that keyword.
 
     Args:

@@ -27,7 +27,7 @@ from rearrange.skills.skill import ACTION_SIZE, ARM, BASE, GRIP, Program
 ARM_MARGIN = 0.012  # m kept from everything by planned arm motions
 
 
-class Body:
+class Robot:
     """Fetch as the oracle's programs use it."""
 
     def __init__(self, sim: Simulation) -> None:

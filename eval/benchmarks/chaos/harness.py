@@ -1,4 +1,4 @@
-"""Tools to break trainings: a `Lab` starts them, a `Finding` records the result.
+"""Tools to break trainings: a `Harness` starts them, a `Finding` records the result.
 
 A check is a pair (what was seen, whether that is right).
 """
@@ -48,7 +48,7 @@ class Finding:
 
 
 @dataclass
-class Lab:
+class Harness:
     folder: Path
     rng: np.random.Generator
     is_quick: bool
@@ -160,10 +160,12 @@ def total(training: Training, name: str) -> float:
     return sum(line[name] or 0.0 for line in training.metrics())
 
 
-def resumed(lab: Lab, step: int, warning: str = "", run_dir: Path | None = None) -> list[Check]:
+def resumed(
+    harness: Harness, step: int, warning: str = "", run_dir: Path | None = None
+) -> list[Check]:
     """Goes on in the same folder for three updates; it must begin behind `step`."""
     words = ("resume=auto", f"total_steps={step + 3 * ROLLOUT}")
-    with lab.train(*words, run_dir=run_dir) as training:
+    with harness.train(*words, run_dir=run_dir) as training:
         checks = [ended(training, 0)]
         summary: dict[str, Any] = training.summary() or {}
         reached = summary.get("total_steps")

@@ -1,6 +1,6 @@
 """Another Python: its path, its packages, and the environments it can make.
 
-    OtherEnvs(find_python("~/envs/habitat"), "habitat:HabitatPick-v0", {})
+    ExternalEnvs(find_python("~/envs/habitat"), "habitat:HabitatPick-v0", {})
 
 takes the place of a function that makes environments: `WorkerPool` starts its workers there.
 """
@@ -60,7 +60,7 @@ def describe(python: Path, timeout_s: float) -> dict[str, str]:
     return _ask(python, {"task": "describe"}, timeout_s)["versions"]
 
 
-class OtherEnvs:
+class ExternalEnvs:
     """Environments of an id, made by another Python.
 
     Args:
@@ -110,7 +110,7 @@ def _specs(python: Path, content: str, timeout_s: float) -> tuple[ObservationSpe
 class SpawnLauncher:
     """Workers of a pool in another Python, each started by itself."""
 
-    def __init__(self, envs: OtherEnvs) -> None:
+    def __init__(self, envs: ExternalEnvs) -> None:
         self._envs, self._starter, self._memory = envs, Starter(), -1
 
     def allocate(self, layout: SlotLayout) -> StepSlots:
@@ -139,7 +139,7 @@ class SpawnLauncher:
 
 
 def _ask(python: Path, content: Json, timeout_s: float) -> Json:
-    """The result of a task in a new process there. Raises as `OtherEnvs.specs`."""
+    """The result of a task in a new process there. Raises as `ExternalEnvs.specs`."""
     starter = Starter()
     reader, writer = os.pipe()
     try:

@@ -1,0 +1,34 @@
+"""What all benches do with their criteria: print tables, write the JSON file, give the exit code.
+
+results, criteria --> table on the screen, `output` with both in it --> 0, or 1 if a bar is missed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rearrange.system.outputs import atomic_write_json
+
+
+class Criterion(Protocol):
+    """A figure and its limit, a dataclass: at most or at least, as the bench has it."""
+
+    name: str
+
+    @property
+    def is_met(self) -> bool: ...
+
+
+def report(
+    table: str, results: dict[str, Any], criteria: Sequence[Criterion], output: str | Path | None
+) -> int:
+    """Prints the table, writes results and criteria to the JSON file, if any; the exit code."""
+    print(table)
+    if output is not None:
+        named = {
+            criterion.name: vars(criterion) | {"is_met": criterion.is_met} for criterion in criteria
+        }
+        atomic_write_json(Path(output).expanduser(), results | {"bars": named})
+    return int(not all(criterion.is_met for criterion in criteria))
