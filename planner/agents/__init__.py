@@ -1,1 +1,1 @@
-"""Agents: what carries out a plan, with which skills and which knowledge."""
+"""Agents: they carry out plans, with different skills and knowledge."""

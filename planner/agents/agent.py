@@ -9,14 +9,14 @@ from rearrange.system.registry import Registry
 
 
 class Agent(Protocol):
-    """What acts in an episode, as `rearrange.planner.agents.registry.make_agent` gives it."""
+    """An agent, as made by `rearrange.planner.agents.registry.make_agent`."""
 
     @property
-    def attempts(self) -> list[tuple[str, bool]]: ...  # skills tried, and whether each worked
+    def attempts(self) -> list[tuple[str, bool]]: ...  # skills tried, and whether each succeeded
     @property
     def status(self) -> str: ...  # the running step of the plan
     @property
-    def plan_lines(self) -> list[str]: ...  # done with +, running with >, to come with a blank
+    def plan_lines(self) -> list[str]: ...  # done with +, running with >, pending with a blank
     @property
     def failure(self) -> str | None: ...  # what went wrong, if the episode failed
 
@@ -25,4 +25,4 @@ class Agent(Protocol):
 
 
 AGENTS: Registry[Callable[..., Agent]] = Registry("agent")
-"""Who acts in an episode: called with the environment, see `planner.agents.registry.make_agent`."""
+"""Agents: called with the environment, see `planner.agents.registry.make_agent`."""

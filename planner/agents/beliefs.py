@@ -1,12 +1,12 @@
 """The robot's beliefs about objects that are no longer where the episode began.
 
-The start sensors give an object's initial place for ever, as Habitat's do. What the robot itself
-has done since it knows without seeing the object:
+The start sensors always give an object's initial position, like Habitat's. The robot keeps track of
+its own actions without seeing the object:
 
-    it pulled a drawer open    the object in it came along, as far as the joint sensor says
-    it let the object go       it lies below where the hand was then, at the height of the goal
+    it pulled a drawer open    the object in it moved along, as far as the joint sensor shows
+    it let the object go       it lies below the hand's position then, at the height of the goal
 
-Nothing is read from the object. A thing that fell, rolled or was knocked over stays lost. The
+Nothing is read from the object. An object that fell, rolled or was knocked over stays lost. The
 drawer's joint is read from the simulator here; `planner.agents.memory` does without that.
 """
 
@@ -21,22 +21,22 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 
 
 class Beliefs:
-    """One episode's, for all its targets."""
+    """The beliefs of one episode, about all its targets."""
 
     def __init__(self, sim: Simulation, episode: EpisodeSpec) -> None:
         self._sim, self._targets = sim, episode.targets
         self._places = {target.name: place for place, target in enumerate(episode.targets)}
         self._let_go: dict[int, np.ndarray] = {}  # by target: where, [3] m, world
         self._first = {joint: sim.joint_position(joint) for joint in DRAWERS}
-        self._call: Call | None = None  # the skill at work
+        self._call: Call | None = None  # the running skill
         self._was_holding = False
 
     def begin(self, call: Call | None) -> None:
-        """What the robot does from now on; None: nothing that the plan has asked for."""
+        """Sets the running skill; None: none of the plan."""
         self._call = call
 
     def feel(self, is_holding: bool) -> None:
-        """Once a control step: whether the suction holds something."""
+        """Call once per control step with whether the suction holds something."""
         if is_holding == self._was_holding:
             return
         self._was_holding = is_holding
@@ -49,16 +49,16 @@ class Beliefs:
             self.let_go(target, self._places[self._call.destination])
 
     def let_go(self, target: int, goal: int) -> None:
-        """The hand has just opened with a target, over the goal of one."""
+        """The hand has just released a target, over some goal."""
         x, y, _ = self._sim.ee_pos_w
         self._let_go[target] = np.array([x, y, self._targets[goal].goal[2]])
 
     def taken(self, target: int) -> None:
-        """It is in the hand: where it was let go before is of the past."""
+        """It is in the hand: forgets where it was released before."""
         self._let_go.pop(target, None)
 
     def offset(self, target: int) -> np.ndarray:
-        """From a target's initial place to where it is thought to be, [3] m, world."""
+        """From a target's initial position to its believed one, [3] m, world."""
         spec = self._targets[target]
         if target in self._let_go:
             return self._let_go[target] - np.array(spec.start)
@@ -66,6 +66,6 @@ class Beliefs:
         return self._pulled(joint) if joint in DRAWERS else np.zeros(3)
 
     def _pulled(self, joint: str) -> np.ndarray:
-        """How far a drawer has come out since the episode began, [3] m, world."""
+        """Displacement of a drawer since the episode began, [3] m, world."""
         moved = self._sim.joint_position(joint) - self._first[joint]
         return moved * np.array(self._sim.data.joint(joint).xaxis)

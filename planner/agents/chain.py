@@ -4,12 +4,11 @@
                          |            yes: next skill      no: plan again
                          +-- failed: plan again, a bounded number of times
 
-Every skill has a time limit. Ends with stop once the goals hold. With `looks=none` the first plan
-is carried out to its end without a look, as Habitat-lab and the VER paper do.
+Every skill has a time limit. The chain calls stop once the goals hold. With `looks=none` the first
+plan is carried out to its end without checks, as in Habitat-lab and the VER paper.
 
-Where the facts come from says `planner.agents.looks`. The first plan goes by those that HAB gives
-with the task. Apart from all that, the simulator's state labels for the report the skills that
-ended without having done their work.
+`planner.agents.fact_sources` provides the facts. The first plan uses those that HAB gives with the
+task. For the report alone, the simulator's state shows which skills ended without their effect.
 """
 
 from __future__ import annotations
@@ -30,43 +29,43 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.task import Task
 
 RECOVERY_LIMIT = 300  # control steps
-SETTLE_STEPS = 10  # before the last look: what was let go comes to rest
+SETTLE_STEPS = 10  # before the last check: released objects come to rest
 OUT_OF_TIME = "out of time"
 NOT_DONE = "ended without success"
 
 
 class SkillProvider(Protocol):
-    """Whoever carries out the steps of a plan in one episode."""
+    """Carries out the steps of a plan in one episode."""
 
     skipped: frozenset[str]  # skills whose steps count as done without being run
 
     def limit(self, skill: str) -> int:
-        """Control steps that a skill may take."""
+        """Time limit of a skill, control steps."""
         ...
 
     def prepare(self, call: Call) -> Program:
-        """What comes before a skill's own time begins: hand and arm as it expects them."""
+        """Prepares hand and arm before a skill's own time begins."""
         ...
 
     def program(self, call: Call, following: Call | None) -> Program:
-        """A step at work, given the step after it."""
+        """The program of a step, given the step after it."""
         ...
 
     def recover(self, call: Call, failures: int) -> Program:
-        """What is done after a step has failed, the `failures`-th of the episode."""
+        """The recovery after a failed step, the `failures`-th of the episode."""
         ...
 
     def leaves_place(self, call: Call) -> bool:
-        """Whether `recover` leads away from where the robot stood, so that it has to come back."""
+        """Whether `recover` moves the robot away, so that it has to come back."""
         ...
 
 
 class ChainProgram:
-    """One episode's plan in execution, with what people and metrics want to know of it.
+    """Executes the plan of one episode, with its status for people and metrics.
 
     Args:
-        source: where facts come from after the first plan; None: the simulator's state.
-        task: its rules, which know more than the simulator shows.
+        source: of facts after the first plan; None: the simulator's state.
+        task: its rules, with facts that the simulator's state does not show.
     """
 
     def __init__(
@@ -85,26 +84,26 @@ class ChainProgram:
         self._entities = entity_table(episode)
         self._robot_at: str | None = None
         self._plan: list[GroundAction] = []
-        self._past: list[str] = []  # lines of steps carried out or given up, with their marks
+        self._past: list[str] = []  # lines of finished or abandoned steps, with their marks
         self._num_failures = 0
         self.attempts: list[tuple[str, bool]] = []
-        self.failures: list[str] = []  # what went wrong so far: "pick(any_targets|2): no reach"
+        self.failures: list[str] = []  # failures so far: "pick(any_targets|2): no reach"
         self.status = "planning"
 
     @property
     def plan_lines(self) -> list[str]:
-        """Steps done with +, given up with x, the running one with >, those to come."""
+        """Steps: done with +, abandoned with x, running with >, pending."""
         ahead = [self._call(step).line for step in self._plan]
         return self._past + [f"{'>' if i == 0 else ' '} {line}" for i, line in enumerate(ahead)]
 
     def run(self) -> Program:
-        """The whole episode; returns None when it believes that it is done, else why it is not."""
+        """The whole episode; returns None if it believes to be done, else the reason of failure."""
         if self._cfg.looks == "none":
             return (yield from self._run_blindly())
         return (yield from self._run_with_looks())
 
     def _run_with_looks(self) -> Program:
-        """Goes on until the goals hold or too many skills have failed."""
+        """Continues until the goals hold or too many skills have failed."""
         while True:
             try:
                 self._plan = solve_home(self._problem_text(), self._episode.task)
@@ -131,9 +130,9 @@ class ChainProgram:
                     break
 
     def _run_blindly(self) -> Program:
-        """The first plan step by step; a step that has failed is left behind.
+        """The first plan step by step; failed steps are skipped.
 
-        In the end it returns the first thing that went wrong, None if nothing was noticed.
+        Returns the first failure, None if none was noticed.
         """
         try:
             self._plan = solve_home(self._problem_text(), self._episode.task)
@@ -150,9 +149,9 @@ class ChainProgram:
         return self.failures[0] if self.failures else None
 
     def _run_step(self) -> Program:
-        """Carries out the next step and takes it off the plan.
+        """Carries out the next step and removes it from the plan.
 
-        Returns None, or, with the step still there, what went wrong.
+        Returns None, or the failure, with the step still in the plan.
         """
         step = self._plan[0]
         call = self._call(step)
@@ -167,7 +166,7 @@ class ChainProgram:
             if failure is None:
                 has_done = has_worked(self._truth, self._episode, step, call)
                 failure = None if has_done else NOT_DONE
-                if self._source is not self._truth:  # what it believes may be something else
+                if self._source is not self._truth:  # its beliefs may differ
                     has_done = has_worked(self._source, self._episode, step, call)
                 if self._cfg.looks != "none" and not has_done:
                     noticed = NOT_DONE
@@ -186,7 +185,7 @@ class ChainProgram:
     # --- looking ----------------------------------------------------------------------------------
 
     def _still_holds(self) -> bool:
-        """Whether the rest of the plan leads from what is known now to the goals."""
+        """Whether the rest of the plan leads from the known facts to the goals."""
         left = problem(self._source, self._episode, self._robot_at)
         try:
             validate(task_domain(self._episode.task), left, self._plan)
@@ -202,7 +201,7 @@ class ChainProgram:
 
 
 def limited(program: Program, limit: int) -> Program:
-    """A program that is cut off after `limit` control steps."""
+    """A program, ended after `limit` control steps."""
     for _ in range(limit):
         try:
             action = next(program)

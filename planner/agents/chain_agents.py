@@ -25,7 +25,7 @@ from rearrange.tasks.rules.names import HOME_TASKS
 
 
 class ProgramAgent:
-    """Runs one program an episode and calls stop when it is through."""
+    """Runs one program per episode and calls stop at its end."""
 
     def __init__(self, env: Any, cfg: ChainCfg | None = None) -> None:
         self._env = env.unwrapped
@@ -79,7 +79,7 @@ class ProgramAgent:
 
 
 class OracleAgent(ProgramAgent):
-    """Plans and acts by the simulator's state: privileged, a yardstick for what is learned."""
+    """Plans and acts from the simulator's state: privileged, an upper reference."""
 
     accepted_settings = ("looks", "max_failures")
 
@@ -99,7 +99,7 @@ class OracleAgent(ProgramAgent):
             return super().attempts
         if self._is_done:
             return [(self._skill, self.failure is None)]
-        # Ended by the task itself, which is success or time.
+        # Ended by the task itself: success or time limit.
         return [(self._skill, bool(self._env.is_success))]
 
     @property
@@ -118,9 +118,9 @@ class OracleAgent(ProgramAgent):
 class TpSrlAgent(ProgramAgent):
     """Plans, and carries the plan out with trained skills that move arm and base.
 
-    Privileged are, with `looks=privileged`, the look that plans and checks, and each skill of
-    `oracle_skills`; the trained skills, their ends and the arm reset go by the robot's own sensors.
-    What is in which container at the beginning, and shut, HAB gives with the task.
+    Privileged are the facts for planning and checks with `looks=privileged`, and each skill of
+    `oracle_skills`; trained skills, their ends and the arm reset use the robot's own sensors. HAB
+    gives with the task what is in which container at the start, and which are shut.
     """
 
     variant = Variant()
@@ -159,7 +159,7 @@ class TpSrlAgent(ProgramAgent):
 
 
 class TpSrlNoNavAgent(TpSrlAgent):
-    """As tp_srl without Navigate: its steps count as done, the other skills have to drive."""
+    """As tp_srl without Navigate: its steps count as done, and the other skills drive."""
 
     variant = Variant(skipped=frozenset(["navigate"]))
 

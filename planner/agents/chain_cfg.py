@@ -1,4 +1,4 @@
-"""Settings of a chain of skills: who runs its steps, and when it replans or gives up."""
+"""Settings of a chain of skills: what runs its steps, and when it replans or gives up."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ LOOKS = ("none", "own", "privileged")
 class ChainCfg:
     """Settings of a chain; `looks="none"` is Habitat's rule.
 
-    Raises UserError for a skill or a way of looking that does not exist and for numbers below 1.
+    Raises UserError for an unknown skill or value of looks, and for numbers below 1.
     """
 
     skills: str | None = None
-    """Folder of trained skills; None: those of the package."""
+    """Folder of trained skills; None: the package's."""
     oracle_skills: tuple[str, ...] = ()
-    """Skills that the oracle stands in for."""
+    """Skills that the oracle carries out."""
     is_sampling: bool = False
     """Draw actions as in training instead of taking the most likely ones."""
     looks: str = "privileged"
-    """What is known after each skill, so that a plan that no longer leads to the goal is made anew:
-    none, own or privileged (`planner.agents.looks`)."""
+    """Facts that are checked after each skill, to replan if needed: none, own or privileged
+    (`planner.agents.fact_sources`)."""
     max_failures: int | None = None
-    """With so many failed skills an episode is given up; None: 1 with looks=none, else 20."""
+    """Failed skills after which an episode is given up; None: 1 with looks=none, else 20."""
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Skill -> control steps that it may take, instead of the usual ones."""
+    """Skill -> time limit in control steps, instead of the default."""
 
     @property
     def most_failures(self) -> int:
         """`max_failures` as a number."""
-        assert self.max_failures is not None  # `__post_init__` has put one
+        assert self.max_failures is not None  # set by `__post_init__`
         return self.max_failures
 
     def __post_init__(self) -> None:

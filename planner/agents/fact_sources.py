@@ -1,8 +1,8 @@
-"""Where a chain gets its facts: the simulator's state, or the robot's own senses.
+"""Sources of a chain's facts: the simulator's state, or the robot's own senses.
 
-looks          after each skill                              whose facts
+looks          after each skill                              source of facts
 none           nothing: the first plan to its end            (Habitat's rule)
-own            plans again where the plan no longer leads    the robot's memory
+own            replans if the plan no longer leads to goals  the robot's memory
 privileged     the same                                      the simulator's state
 """
 
@@ -23,10 +23,10 @@ from rearrange.tasks.rules.task import Task
 
 
 class FactSource(Protocol):
-    """Where facts come from."""
+    """The interface of a source of facts."""
 
     def facts(self) -> HomeFacts:
-        """What holds now."""
+        """The current facts."""
         ...
 
     def is_at(self, entity: str) -> bool:
@@ -34,11 +34,11 @@ class FactSource(Protocol):
         ...
 
     def are_goals_met(self) -> bool:
-        """Whether every target is where it should be."""
+        """Whether every target is at its goal."""
         ...
 
     def end(self, call: Call, failure: str | None, effects: State) -> None:
-        """A skill has ended, of itself or because of `failure`; `effects`: what it is there for."""
+        """Call when a skill has ended, by itself or with `failure`; `effects`: the planned ones."""
         ...
 
 
@@ -49,11 +49,11 @@ class PrivilegedFacts:
         self._sim, self._episode, self._task = sim, episode, task
 
     def facts(self) -> HomeFacts:
-        """HAB's predicates, and what the task's rules know beside."""
+        """HAB's predicates, and further facts from the task's rules."""
         return read_facts(self._sim, self._episode, self._task)
 
     def is_at(self, entity: str) -> bool:
-        """Judged where the entity is, not where the skill believes it to be."""
+        """By the entity's actual position, not the believed one."""
         return robot_at(self._sim, place_of(self._sim, self._episode, entity))
 
     def are_goals_met(self) -> bool:
@@ -61,30 +61,30 @@ class PrivilegedFacts:
         return all(object_at(self._sim, target) for target in self._episode.targets)
 
     def end(self, call: Call, failure: str | None, effects: State) -> None:
-        """Nothing has to be remembered."""
+        """Does nothing: the state needs no memory."""
 
 
 class SensedFacts:
-    """What the robot remembers."""
+    """The robot's memory."""
 
     def __init__(self, memory: Memory, episode: EpisodeSpec) -> None:
         self._memory, self._episode = memory, episode
 
     def facts(self) -> HomeFacts:
-        """Those of its memory."""
+        """Facts from its memory."""
         return self._memory.facts
 
     def is_at(self, entity: str) -> bool:
-        """Navigate stops of itself only where its compass shows the target within 2 m."""
+        """Navigate only stops by itself if its compass shows the target within 2 m."""
         return True
 
     def are_goals_met(self) -> bool:
-        """Each target was placed at its goal, and not taken from there."""
+        """Whether each target was placed at its goal and not taken away."""
         placed = self._memory.facts.placed
         return all(placed.get(t.name) == goal_name(t.name) for t in self._episode.targets)
 
     def end(self, call: Call, failure: str | None, effects: State) -> None:
-        """To be remembered. What the home's own domain has no word for is as the skill says."""
+        """Updates the memory. For predicates outside the home's domain the skill is believed."""
         self._memory.end(call, failure)
         if failure is None:
             known = home_domain().predicates
@@ -92,12 +92,12 @@ class SensedFacts:
 
 
 def has_worked(source: FactSource, episode: EpisodeSpec, step: GroundAction, call: Call) -> bool:
-    """Whether a step that has ended did what the plan has it for."""
+    """Whether a step that has ended achieved its planned effect."""
     if call.skill == "navigate":
         return source.is_at(call.entity)
     return step.add_effects <= problem(source, episode, None).init
 
 
 def problem(source: FactSource, episode: EpisodeSpec, at: str | None) -> Problem:
-    """What is left to do, by a source's facts; `at`: the entity that the robot is at."""
+    """The remaining plan, by a source's facts; `at`: the entity that the robot is at."""
     return parse_problem(problem_text(episode, source.facts(), at), task_domain(episode.task))

@@ -1,10 +1,10 @@
 """Trained skills for the steps of a plan (TP-SRL).
 
-    step -> hand emptied if the plan has it empty -> back from where Pick or Place has ended
+    step -> hand emptied if the plan needs it empty -> back out after Pick or Place
          -> arm reset -> the skill on its target's sensors
 
-The plan may be made and checked by looking at the simulator (`planner.agents.chain`); what is here
-reads the robot's sensors, but for the skills that the oracle stands in for.
+The plan may be made and checked from the simulator's state (`planner.agents.chain`); this module
+uses only the robot's sensors, except for skills that the oracle carries out.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class LearnedSkills:
         self._robot, self._episode, self._senses = robot, episode, senses
         self._skills, self._cfg = skills, cfg
         self._oracle = OracleSkills(robot, episode)
-        self._lead = robot.sim.motor_lead  # of the environment: the oracle's
+        self._lead = robot.sim.motor_lead  # of the environment, for the oracle
         self._names = [target.name for target in episode.targets]
         self._num_calls = 0
         self._failures: Counter[str] = Counter()  # by the step's line
-        self._is_hand_out = False  # among things, where Pick or Place have ended
+        self._is_hand_out = False  # among objects, where Pick or Place has ended
         self._beliefs = beliefs
         self.skipped = skills.skipped
 
     def limit(self, skill: str) -> int:
-        """That of the settings, else of the skill, else an episode's of the skill's own task."""
+        """From the settings, else the skill, else its task's time limit."""
         if skill in self._cfg.limits:
             return self._cfg.limits[skill]
         if skill in self._skills.oracle:
@@ -65,9 +65,9 @@ class LearnedSkills:
         return definition.trained_steps or make_task(definition.task).rules.max_episode_steps
 
     def prepare(self, call: Call) -> Program:
-        """Lets go of what the plan does not have in hand: a handle, a wrong object. Resets the arm.
+        """Releases what the plan does not expect in the hand, such as a handle; resets the arm.
 
-        A skill that was cut off leaves such things; M3 too forces a release then (hab-spec 5.3).
+        A skill that was cut off may leave these; M3 also forces a release then (hab-spec 5.3).
         """
         self._beliefs.begin(None)
         policy = self._skills.policies.get(call.skill)
@@ -97,13 +97,13 @@ class LearnedSkills:
             return _refusal("no sensor tells where it is")
         self._num_calls += 1
         seed = 1000 * self._episode.index + self._num_calls
-        # Its most likely actions have failed here; they would do so again.
+        # Its most likely actions have failed here, and would fail again.
         explore = self._failures[call.line] > 0
-        gives_up = self._cfg.looks != "none"  # Habitat's skills go on to their time limits
+        gives_up = self._cfg.looks != "none"  # Habitat's skills run until their time limits
         return run_policy(call.skill, policy, self._senses, view, seed, explore, gives_up)
 
     def recover(self, call: Call, failures: int) -> Program:
-        """The oracle's recovery after an oracle skill, else that by the robot's own sensors."""
+        """The oracle's recovery after an oracle skill, else the one by the robot's own sensors."""
         self._beliefs.begin(None)
         if call.skill in self._skills.oracle:
             return self._oracle.recover(call, failures)
@@ -126,7 +126,7 @@ class LearnedSkills:
         return self._of_target(call.skill, self._names.index(name), call.is_at_goal)
 
     def _of_target(self, skill: str, target: int, is_at_goal: bool) -> View:
-        """A skill's view, of a start as it is believed to be by now."""
+        """A skill's view, with the start as it is believed now."""
         view = SkillView(skill, target, is_at_goal=is_at_goal)
         if is_at_goal or skill == "place":
             return view
@@ -136,17 +136,17 @@ class LearnedSkills:
             if not offset.any():
                 return own
             frames = self._senses.seen_frames
-            assert frames is not None  # what moved was seen
+            assert frames is not None  # the movement was observed
             return shifted(own, offset, frames)
 
         return believed
 
     def _way_to_handle(self, joint: str) -> View | None:
-        """Navigate leads to what lies, or belongs, behind a handle, as in Habitat (hab-spec 5.1).
+        """Navigate drives to the object or goal behind a handle, as in Habitat (hab-spec 5.1).
 
-        It was trained on the places of objects and on no handles, and a stop 1.5 m before an object
-        inside is nearer to the handle than a stop 1.5 m before the handle would be. It is the place
-        that counts: what lay there may have been taken away.
+        It was trained with positions of objects, not of handles, and a stop 1.5 m before an object
+        inside is nearer to the handle than one 1.5 m before the handle. Only the position matters:
+        the object may have been taken away.
         """
         for is_at_goal in (False, True):
             for place, target in enumerate(self._episode.targets):

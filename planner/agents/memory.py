@@ -1,16 +1,16 @@
 """The robot's memory of an episode: facts and places, from its own actions and touch alone.
 
-    given with the task              what lies in which drawer, what is shut: HAB's first state;
-                                     which way a drawer comes out
+    given with the task              which object is in which drawer, what is shut: HAB's initial
+                                     state; the direction in which a drawer opens
     the hand closes in Pick          the target is held, and in no container
     the hand opens in Place          the target lies at the goal, if the hand was near it
     the hand opens anywhere else     the target lies below, on the floor
-    a skill on a handle says stop    the drawer or door is open, or shut
+    a skill on a handle calls stop   the drawer or door is open, or shut
     ... or is cut off                it is neither, if the hand has moved with the handle
 
-Sensed are the suction and where the hand is: by the joints and the localisation that HAB's start,
-goal and compass sensors are made of. A thing that rolled away, was knocked over or is not the one
-that was meant is believed to be where it should be. No look at the world corrects that.
+Sensors are the suction and the hand's position, from the joints and the localisation behind HAB's
+start, goal and compass sensors. An object that rolled away, was knocked over or is the wrong one is
+believed to be in its planned place. No observation corrects that.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.predicates import AT_GOAL, CLOSED, OPENED
 
 BESIDE = (
-    1.0  # m from a goal, within which what is let go lies as high as the goal, else on the floor
+    1.0  # m from a goal within which a released object is at the goal's height, else on the floor
 )
-PULLED = 0.45  # m, what the skill that opens drawers is to pull (hab-spec 4.6)
-FLOOR = 0.03  # m, height of what lies on the floor: half of a small object
+PULLED = 0.45  # m, by which the skill opens drawers (hab-spec 4.6)
+FLOOR = 0.03  # m, centre height of an object on the floor: half of a small one
 
 
 class Memory(Beliefs):
-    """One episode's.
+    """The memory of one episode.
 
     Args:
-        first: what holds at the beginning; copied.
+        first: the initial facts; copied.
     """
 
     def __init__(self, sim: Simulation, episode: EpisodeSpec, first: HomeFacts) -> None:
@@ -51,7 +51,7 @@ class Memory(Beliefs):
         self._shift = np.zeros(3)  # from the hand to the held handle on its way
 
     def feel(self, is_holding: bool) -> None:
-        """Once a control step: whether the suction holds something."""
+        """Call once per control step with whether the suction holds something."""
         was_holding = self._was_holding
         super().feel(is_holding)
         hand = np.array(self._sim.ee_pos_w)
@@ -60,7 +60,7 @@ class Memory(Beliefs):
         handle = self._handle()
         if is_holding and handle is not None and self.facts.held is None:
             way = self._ways.setdefault(handle, [hand])
-            if not was_holding:  # a handle stays where it was left
+            if not was_holding:  # a handle stays where it was released
                 self._shift = way[-1] - hand
             way.append(hand + self._shift)
         elif is_holding and not was_holding and self._call and self._call.skill == "pick":
@@ -69,7 +69,7 @@ class Memory(Beliefs):
             self.facts.containers[self._call.target] = None
 
     def end(self, call: Call, failure: str | None) -> None:
-        """A skill has ended, of itself or because of `failure`."""
+        """Call when a skill has ended, by itself or with `failure`."""
         if call.entity not in fur.MARKERS or call.skill == "navigate":
             return
         joint = fur.MARKERS[call.entity]
@@ -85,16 +85,16 @@ class Memory(Beliefs):
                 self._ways[call.entity] = [np.zeros(3), self._opened_unfelt(joint)]
 
     def moved(self, marker: str) -> float:
-        """How far a handle has moved in the robot's hand since it was first held, m."""
+        """Distance that a handle has moved in the hand since it was first held, m."""
         way = self._ways.get(marker, [])
         return float(np.linalg.norm((way[-1] - way[0])[:2])) if way else 0.0
 
     def _opened_unfelt(self, drawer: str) -> np.ndarray:
-        """How far a drawer has come that the arm pulled out without suction, [3] m, world."""
+        """Displacement of a drawer that was pulled out without suction, [3] m, world."""
         return PULLED * np.array(self._sim.data.joint(drawer).xaxis)
 
     def _handle(self) -> str | None:
-        """The handle that the skill at work is about."""
+        """The handle of the running skill."""
         if self._call is None or self._call.skill in ("navigate", "pick", "place"):
             return None
         return self._call.entity
@@ -118,5 +118,5 @@ class Memory(Beliefs):
         if len(way) < 2:
             return np.zeros(3)
         out = np.array([*(way[-1] - way[0])[:2], 0.0])
-        # pushed in unnoticed and pulled once more, it is no further out than it can be
+        # if it was pushed in unnoticed and pulled again, it is at most fully open
         return out * min(1.0, fur.DRAWER_TRAVEL / max(float(np.linalg.norm(out)), 1e-9))

@@ -30,23 +30,23 @@ class OracleSkills:
         self._robot, self._episode = robot, episode
 
     def limit(self, skill: str) -> int:
-        """Control steps that a skill may take."""
+        """Time limit of a skill, control steps."""
         return SKILLS[skill].oracle_steps
 
     def prepare(self, call: Call) -> Program:
-        """Nothing: every program starts from any posture."""
+        """Does nothing: every program starts from any posture."""
         return None
         yield
 
     def program(self, call: Call, following: Call | None) -> Program:
-        """The program of a call. Navigation goes where the skill after it is best started."""
+        """The program of a call. Navigation ends where the next skill starts best."""
         definition = SKILLS[call.skill]
         if definition.step is None:
             return definition.start_program(self._robot, own_episode(self._episode, call))
         return resolved(definition.step)(self._robot, self._episode, call, following)
 
     def recover(self, call: Call, failures: int) -> Program:
-        """Away from what is touched, to an open place near by."""
+        """Away from what is touched, to an open place nearby."""
         return retreat.recover(self._robot, failures)
 
     def leaves_place(self, call: Call) -> bool:
@@ -116,7 +116,7 @@ def close_container(
 
 
 def _check_empty(robot: Robot, call: Call) -> None:
-    """Raises RuntimeError if a plan has the hand empty and it is not."""
+    """Raises RuntimeError if the plan expects an empty hand and it is not."""
     sim = robot.sim
     if sim.held_object is not None:
         held = sim.object_kind(sim.held_object).name
@@ -128,12 +128,12 @@ def _target(episode: EpisodeSpec, name: str) -> Target:
 
 
 def _goal(episode: EpisodeSpec, call: Call) -> np.ndarray:
-    """Where a place ends, [3] m, world."""
+    """Goal of a place, [3] m, world."""
     return np.array(_target(episode, call.destination).goal)
 
 
 def _pitches(robot: Robot, target: Target) -> tuple[float, ...]:
-    """How to approach a target so that it can be set down where it has to go."""
+    """Approaches to a target from which it can be set down at its goal."""
     kind = robot.sim.object_kind(target.object)
     return pick_pitches(kind, target, robot.sim.object_pos_w(target.object))
 

@@ -2,12 +2,12 @@
 
 oracle             plans from the world's state, carries the plan out with oracle skills, replans
                    when a fact is lost
-tp_srl             plans, carries the plan out with trained skills, replans by what it did and felt
+tp_srl             plans, carries the plan out with trained skills, replans from its own senses
 tp_srl_nonav       the same without Navigate
 tp_srl_fixed_base  the same with manipulation skills that do not drive
 learned            one trained skill, on the task it was trained in
 teacher            the rules that imitation learns from, on a task of one skill
-random             uniform random actions, the floor under every figure
+random             uniform random actions, a lower reference
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RandomAgent:
-    """Acts at random, the same way in the same episode, and never stops on purpose."""
+    """Acts at random, reproducibly per episode, and never calls stop."""
 
     def __init__(self, env: Any) -> None:
         self._env = env.unwrapped
@@ -39,12 +39,12 @@ class RandomAgent:
         self.status, self.plan_lines, self.failure = "random actions", [], None
 
     def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
-        """Seeds itself with the episode's own numbers."""
+        """Seeds itself from the episode."""
         episode = self._env.episode
         self._rng = np.random.default_rng([episode.seed, episode.index, 11])
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
-        """A uniform action; stop is left alone, else every episode would end at once."""
+        """A uniform action without stop, which would end every episode at once."""
         shape: tuple[int, ...] = self._env.action_space.shape
         action = self._rng.uniform(-1.0, 1.0, shape).astype(np.float32)
         if len(action) == ACTION_SIZE:
@@ -69,7 +69,7 @@ class LearnedAgent:
         self.plan_lines, self.status, self.failure = [f"> {task}"], task, None
 
     def reset(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> None:
-        """Forgets the last episode."""
+        """Starts an episode."""
         self._policy.reset(self._env.episode.index)
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
@@ -83,7 +83,7 @@ class LearnedAgent:
 
 
 class TeacherAgent:
-    """Does what the rules say that imitation learns from, in a task of one skill."""
+    """Acts by the rules that imitation learns from, in a task of one skill."""
 
     def __init__(self, env: Any) -> None:
         self._env = env.unwrapped
@@ -98,7 +98,7 @@ class TeacherAgent:
         )
 
     def act(self, observation: Mapping[str, np.ndarray], info: dict[str, Any]) -> np.ndarray:
-        """What they say now."""
+        """The rules' action."""
         action = np.clip(self._rules.act(), -1.0, 1.0).astype(np.float32)
         self._rules.done = action
         return action
@@ -126,14 +126,14 @@ def make_agent(
 ) -> Agent:
     """The agent called `name`, or `package.module:Name`, for an environment.
 
-    One of somebody else's is called with the environment alone; as a subclass of one of ours it
-    gets what that gets.
+    A user-defined agent is called with the environment alone; a subclass of ours gets the arguments
+    of its base.
 
     Args:
         skill: for `learned`.
-        is_sampling: for `learned`: draw actions as in training.
-        skills: for the `tp_srl` ones, from `skill_set.load_skill_set`.
-        chain: for all that chain skills.
+        is_sampling: for `learned`: sample actions as in training.
+        skills: for `tp_srl*`, from `skill_set.load_skill_set`.
+        chain: for agents that chain skills.
 
     Raises UserError for an unknown name, and for a skill that is missing or of another task.
     """

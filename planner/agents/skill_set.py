@@ -1,11 +1,11 @@
-"""The skills a chain runs with: trained ones by name, the oracle's, and those left out.
+"""The skills of a chain: trained ones by name, the oracle's, and those left out.
 
     agent               navigate    pick, place, drawers           fridge
     tp_srl              trained     trained, base free             trained
     tp_srl_nonav        left out    trained, base free             trained
     tp_srl_fixed_base   trained     trained as NAME_fixed_base     trained
 
-The fridge's door cannot be opened by the arm alone: `action_space=stationary` has a base there too.
+The fridge's door cannot be opened by the arm alone, so `action_space=stationary` includes the base.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def is_arm_enough(skill: str) -> bool:
 
 
 class Variant(NamedTuple):
-    """What sets an agent that chains trained skills apart."""
+    """The properties of an agent that chains trained skills."""
 
     skipped: frozenset[str] = frozenset()
     is_fixed_base: bool = False
 
 
 def variant_of(agent: str) -> Variant | None:
-    """What sets the agent apart; None for one that chains no trained skills.
+    """The properties of an agent; None for one that chains no trained skills.
 
     Raises UserError for an unknown agent.
     """
@@ -66,7 +66,7 @@ def chaining_agents() -> list[str]:
 
 @dataclass
 class SkillSet:
-    """Who carries out what, and what their environment has to be made with."""
+    """What carries out each skill, and the options of their environment."""
 
     policies: dict[str, LearnedPolicy] = field(default_factory=lambda: {})
     oracle: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ def _known_variant(agent: str) -> Variant:
 
 
 def skill_paths(task: str, agent: str, cfg: ChainCfg) -> dict[str, Path]:
-    """Skill -> the file or run's folder it is taken from, for what is to be trained skills.
+    """Skill -> the file or run's folder it is loaded from, for trained skills.
 
     Raises UserError for a task without a plan and for a skill that is missing.
     """
@@ -108,8 +108,8 @@ def _file_name(skill: str, variant: Variant) -> str:
 def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
     """The skills of an agent for a task, ready to act.
 
-    Raises UserError for a skill that is missing, damaged, of another task or action space, or that
-    sees with another camera or delay than the others.
+    Raises UserError for a skill that is missing, damaged, of another task or action space, or with
+    another camera or delay than the others.
     """
     variant = _known_variant(agent)
     chosen = SkillSet(oracle=frozenset(cfg.oracle_skills), skipped=variant.skipped)

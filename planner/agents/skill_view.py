@@ -7,10 +7,10 @@
     open_*, close_*     marker_rel_pos, marker_js [3, 2] the same [3M, 2M], of its handle, where
                                                          the environments have them
 
-All else is the same in both. The environment delays all of it or nothing, and so does the view.
+The rest is the same in both. The environment delays all observations or none, and so does the view.
 
-The start sensors give where an object was at the BEGINNING of the episode, as Habitat's do.
-`shifted` moves them to where the robot takes the object to be by now (`planner.agents.beliefs`).
+The start sensors give an object's position at the BEGINNING of the episode, like Habitat's.
+`shifted` moves them to the believed current position (`planner.agents.beliefs`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SkillView:
     def __init__(
         self, skill: str, target: int = 0, *, is_at_goal: bool = False, marker: int = 0
     ) -> None:
-        self._parts: list[tuple[str, str, slice]] = []  # its name, where it is cut from
+        self._parts: list[tuple[str, str, slice]] = []  # its name, the sensor it is a slice of
         task = make_task(SKILLS[skill].task)
         for name in (*task.sensors, *task.handle_sensors):
             source, size, place = name, 0, 0
@@ -73,7 +73,7 @@ class SkillView:
 def shifted(
     view: Mapping[str, np.ndarray], offset: np.ndarray, frames: Frames
 ) -> dict[str, np.ndarray]:
-    """A view whose object lies `offset` [3] m, world, from where its start sensors have it."""
+    """A view whose object is `offset` [3] m, world, from the position of its start sensors."""
     moved = dict(view)
     if START in view:
         moved[START] = (view[START] + frames.ee.T @ offset).astype(np.float32)

@@ -18,23 +18,23 @@ _GOAL = goal_name("")
 
 
 class Call(NamedTuple):
-    """A skill and what it is about."""
+    """A skill and its entity."""
 
     skill: str
     """Its name."""
     entity: str
     """HAB's name: a target such as `any_targets|0`, its goal `TARGET_any_targets|0`, a handle."""
     line: str
-    """The step as people read it."""
+    """The step in readable form."""
     goal: str = ""
     """For place: the target at whose goal to place; empty: at the entity's own.
 
-    A hand that is needed is emptied at any goal that can be reached: the fridge may be shut.
+    To empty the hand, any reachable goal will do: the fridge may be shut.
     """
 
     @property
     def is_carrying(self) -> bool:
-        """Whether the plan has something in the hand when the skill begins."""
+        """Whether the plan expects something in the hand when the skill begins."""
         return self.skill == "place" or self.entity.startswith(_GOAL)
 
     @property

@@ -5,7 +5,7 @@
     stage_3                                        3 of 5 placed
     time_limit, at that step                       ran out of time while placing the gelatin box
 
-On the left is what agents say and files keep. A line that is none of these stays as it is.
+On the left are the forms of agents and files. Any other line is returned unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAILED_STEP = re.compile(r"(\w+\([^()]*\)): (.*)", re.DOTALL)
 STAGE = re.compile(r"stage_(\d+)(_5)?")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 FURNITURE = {"refrigerator": "fridge", "tvstand": "TV stand", "kitchen counter": "counter"}
-"""Names of receptacles that are not what people say."""
+"""Readable names for receptacles with unusual ones."""
 
 OUT_OF_TIME, WRONG_THING = "ran out of time", "picked up the wrong thing"
 MISHAPS = {
@@ -46,7 +46,7 @@ MISHAPS = {
     "the base is stuck": "got stuck",
     "the base is blocked": "was blocked",
 }
-"""What happened at some step: followed by "while" and the step."""
+"""Failures that are followed by "while" and the step."""
 ENDS = {
     "wrong_object": WRONG_THING,
     "wrong object": WRONG_THING,
@@ -57,7 +57,7 @@ ENDS = {
     "ended without success": "failed at {doing}",
     "no plan": "found no plan",
 }
-"""The same of what says by itself at which step it was."""
+"""Failures that already name their step."""
 EVERYTHING = Phrases("tidy up", "tidying up", "everything was in its place")
 
 
@@ -71,7 +71,7 @@ class Names(NamedTuple):
 
 
 def names_of(episode: EpisodeSpec) -> dict[str, Names]:
-    """The targets that an episode is about, by name; of one skill at most its own."""
+    """The targets of an episode by name; for a task of one skill at most its own."""
     targets: Sequence[Target] = episode.targets
     if not TASKS[episode.task].is_planned:
         index = episode.target_index
@@ -83,9 +83,9 @@ def names_of(episode: EpisodeSpec) -> dict[str, Names]:
 
 
 def running_step(episode: EpisodeSpec, status: str) -> str:
-    """The step that an agent of this status is at: of a plan, or the one of the task's own skill.
+    """The current step of an agent with this status: of a plan, or the task's own skill.
 
-    Empty if it is at none, or says nothing of it.
+    Empty if there is none or it is unknown.
     """
     step = status.partition(": ")[0]
     if TASKS[episode.task].is_planned:
@@ -100,12 +100,12 @@ def running_step(episode: EpisodeSpec, status: str) -> str:
 
 
 def any_step(task: str) -> str:
-    """The step of a task of one skill, whatever it is about; of others empty."""
+    """The step of a task of one skill; empty for other tasks."""
     return next((f"{name}()" for name, skill in SKILLS.items() if skill.task == task), "")
 
 
 class Descriptions:
-    """Of one episode's steps and failures, or without targets for any: "the second object".
+    """Describes steps and failures of one episode; without targets, of any: "the second object".
 
     Args:
         targets: by name, see `names_of`.
@@ -116,20 +116,20 @@ class Descriptions:
         self._objects = _disambiguated({n: plain(t.kind) for n, t in self._targets.items()})
 
     def step(self, line: str) -> str:
-        """A step of a plan, as what is to be done."""
+        """A step of a plan in the imperative."""
         return self._said(line, "do", line)
 
     def doing(self, line: str) -> str:
-        """The same as what is being done; empty for what is no step."""
+        """The same in progress; empty for anything but a step."""
         return self._said(line, "doing", "")
 
     def plan_line(self, line: str) -> str:
-        """A step with the mark in front that tells whether it is done."""
+        """A step with its status mark in front."""
         mark = line[:2] if line[1:2] == " " and line[0] in "+x> " else ""
         return mark + self.step(line[len(mark) :])
 
     def status(self, status: str) -> str:
-        """A step and, after a colon, what the body is doing for it."""
+        """A step and, after a colon, the current motion."""
         step, colon, phase = status.partition(": ")
         return self.step(step) + colon + phase
 
@@ -137,8 +137,8 @@ class Descriptions:
         """What went wrong.
 
         Args:
-            label: as agents and rules have it: "force", "pick(any_targets|2): no reach".
-            step: the one that was running; one in the label counts more.
+            label: from agents and rules: "force", "pick(any_targets|2): no reach".
+            step: the running one; a step in the label takes precedence.
         """
         if match := FAILED_STEP.fullmatch(label):
             step, label = match.groups()
@@ -186,7 +186,7 @@ class Descriptions:
 
 
 def describe_stages(names: Iterable[str]) -> dict[str, str]:
-    """Name -> description of a task's stages, all of which have to be given."""
+    """Name -> description of a task's stages; all must be given."""
     names = list(names)
     found = {name: STAGE.fullmatch(name) for name in names}
     total = max((int(match[1]) for match in found.values() if match), default=0)
@@ -198,7 +198,7 @@ def describe_stages(names: Iterable[str]) -> dict[str, str]:
 
 
 def describe_progress(stages: Mapping[str, bool]) -> str:
-    """How far a task of several stages is; empty where there are none."""
+    """Progress of a task of several stages; empty without stages."""
     described = describe_stages(stages)
     reached = [described[name] for name, is_reached in stages.items() if is_reached]
     if reached:
@@ -213,7 +213,7 @@ def plain(kind: str) -> str:
 
 
 def furniture(receptacle: str) -> str:
-    """What a receptacle is part of: receptacle_aabb_Tbl1_Top1_frl_apartment_table_01 -> table."""
+    """The furniture of a receptacle: receptacle_aabb_Tbl1_Top1_frl_apartment_table_01 -> table."""
     name = receptacle.removeprefix("receptacle_aabb_")
     _, own, rest = name.partition("frl_apartment_")
     if "drawer" in name:
@@ -225,14 +225,14 @@ def furniture(receptacle: str) -> str:
 
 
 def _parsed(line: str) -> tuple[str, list[str]] | None:
-    """Skill and entities of a step; None for what is none."""
+    """Skill and entities of a step; None for anything else."""
     if match := STEP.fullmatch(line):
         return match[1], [entity.strip() for entity in match[2].split(",") if entity.strip()]
     return None
 
 
 def _phrases(shown: str) -> Phrases:
-    """Of a skill by its name, or by that which plans show."""
+    """Phrases of a skill, by its name or its name in plans."""
     for name, skill in SKILLS.items():
         if shown in (name, *(operator.shown for operator in skill.operators.values())):
             shown = name
@@ -243,7 +243,7 @@ def _phrases(shown: str) -> Phrases:
 
 
 def _disambiguated(names: Mapping[str, str]) -> dict[str, str]:
-    """Those that stand for several get an ordinal: "first bowl"."""
+    """Names shared by several get an ordinal: "first bowl"."""
     count, seen = Counter(names.values()), Counter[str]()
     found: dict[str, str] = {}
     for key, name in names.items():

@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerDomain:
-    """A domain that tasks are planned in. "module:Name" of a function does as well."""
+    """A planning domain of tasks. Functions may be given as "module:Name"."""
 
     pddl: Path
-    """Its file: what all tasks have. Skills of a task may bring more, see `SkillDefinition`."""
+    """Its PDDL file, for all tasks. A task's skills may add to it, see `SkillDefinition`."""
     problem: Callable[..., str] | str
-    """Of episode, `HomeFacts` and what the robot stands at or None: what is left to do, as PDDL."""
+    """Episode, `HomeFacts`, and the entity the robot is at or None -> remaining problem, PDDL."""
     entities: Callable[[EpisodeSpec], dict[str, str]] | str
-    """PDDL name -> entity's name, for everything that a plan of the episode can mention."""
+    """PDDL name -> entity name, for everything that a plan of the episode can mention."""
 
 
 DOMAINS: Registry[PlannerDomain] = Registry(
     "planner domain", lambda thing: isinstance(thing, PlannerDomain)
 )
-"""What tasks of several skills are planned in."""
+"""The planning domains of tasks of several skills."""
 
 
 def problem_text(episode: EpisodeSpec, facts: Any, robot_at: str | None = None) -> str:
-    """What is left to do of an episode, as PDDL; `facts`: `planner.home.facts.HomeFacts`."""
+    """The remaining problem of an episode, as PDDL; `facts`: `planner.home.facts.HomeFacts`."""
     return resolved(domain_of(episode.task).problem)(episode, facts, robot_at)
 
 
 def entity_table(episode: EpisodeSpec) -> dict[str, str]:
-    """PDDL name -> entity's name, for everything that a plan of an episode can mention."""
+    """PDDL name -> entity name, for everything that a plan of an episode can mention."""
     return resolved(domain_of(episode.task).entities)(episode)
 
 
 def domain_of(task: str) -> PlannerDomain:
-    """The domain that a task names. Raises UserError for a task of one skill."""
+    """The domain of a task. Raises UserError for a task of one skill."""
     name = TASKS[task].domain
     if name is None:
         raise UserError(f"task '{task}' is one skill and has no plan: try tidy_house")
@@ -56,9 +56,9 @@ def domain_of(task: str) -> PlannerDomain:
 
 @cache
 def task_domain(task: str) -> Domain:
-    """A task's domain with the predicates and actions that its skills bring, parsed.
+    """A task's domain with the predicates and actions that its skills add, parsed.
 
-    Raises UserError as `domain_of`, and for PDDL that is none.
+    Raises UserError as `domain_of`, and for invalid PDDL.
     """
     path = domain_of(task).pddl
     skills = [SKILLS[name] for name in TASKS[task].skills]
@@ -71,6 +71,6 @@ def task_domain(task: str) -> Domain:
 
 @cache
 def _parsed(text: str, source: str) -> Domain:
-    from rearrange.planner.strips.pddl import parse_domain  # its parser takes a while to import
+    from rearrange.planner.strips.pddl import parse_domain  # its parser is slow to import
 
     return parse_domain(text, source)

@@ -39,22 +39,22 @@ def entities(episode: EpisodeSpec) -> dict[str, str]:
 
 @dataclass
 class HomeFacts:
-    """What holds of an episode's objects and containers, by HAB's entity names."""
+    """Facts about an episode's objects and containers, by HAB's entity names."""
 
     containers: dict[str, str | None]
-    """Target -> handle of the drawer or fridge that it lies in; None: in none of them."""
+    """Target -> handle of the drawer or fridge that it is in; None: in none."""
     placed: dict[str, str]
-    """Target -> the goal that it lies at, its own or another."""
+    """Target -> the goal that it is at, its own or another."""
     states: dict[str, str]
     """Handle -> open, closed or between."""
     held: str | None = None
     """The target in the hand."""
     more: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-    """Facts of predicates that skills have brought into the domain."""
+    """Facts of predicates that skills have added to the domain."""
 
 
 def read_facts(sim: Simulation, episode: EpisodeSpec, task: Task | None = None) -> HomeFacts:
-    """What holds now: privileged, from the simulator's state, and what the task's rules know."""
+    """The current facts: privileged, from the simulator's state and the task's rules."""
     joints = {marker: fur.MARKERS[marker] for marker in MARKERS_IN_USE}
     facts = HomeFacts(containers={}, placed={}, states={})
     for target in episode.targets:
@@ -74,9 +74,9 @@ def read_facts(sim: Simulation, episode: EpisodeSpec, task: Task | None = None) 
 
 
 def problem_left(episode: EpisodeSpec, facts: HomeFacts, robot_at: str | None = None) -> str:
-    """The problem that is left, as PDDL text: what holds, and the episode's goals.
+    """The remaining problem as PDDL text: current facts and the episode's goals.
 
-    `robot_at` is the entity that the robot last navigated to, None when it stands at nothing.
+    `robot_at` is the entity that the robot last navigated to, None if it is at none.
     """
     goals: dict[str, str | None] = {}
     for target in episode.targets:
@@ -91,12 +91,12 @@ def problem_left(episode: EpisodeSpec, facts: HomeFacts, robot_at: str | None = 
 
 
 def observe(sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None) -> str:
-    """The problem that is left by the simulator's state, see `read_facts` and `problem_left`."""
+    """The remaining problem by the simulator's state, see `read_facts` and `problem_left`."""
     return problem_left(episode, read_facts(sim, episode), robot_at)
 
 
 def _goal_it_lies_at(sim: Simulation, episode: EpisodeSpec, target: Target) -> Target | None:
-    """The target whose goal an object lies at: its own, or another where it was put aside."""
+    """The target whose goal an object is at: its own, or another where it was put aside."""
     others = (other for other in episode.targets if other is not target)
     for place in (target, *others):
         if object_at(sim, replace(target, goal=place.goal)):
@@ -107,14 +107,14 @@ def _goal_it_lies_at(sim: Simulation, episode: EpisodeSpec, target: Target) -> T
 def plan_episode(
     sim: Simulation, episode: EpisodeSpec, robot_at: str | None = None
 ) -> list[GroundAction]:
-    """The plan from what holds now; empty when nothing is left to do. Raises NoPlanError."""
+    """The plan from the current facts; empty if nothing is left to do. Raises NoPlanError."""
     return solve_home(observe(sim, episode, robot_at), episode.task)
 
 
 def plan_of_episode(
     task: str, split: str, seed: int, index: int
 ) -> tuple[EpisodeSpec, str, Plan, dict[str, str]]:
-    """An episode, and of its start: problem text, plan, and PDDL name -> name."""
+    """An episode with the problem text, plan and names (PDDL -> entity) of its start."""
     episode = load_episode(TASKS.find(task).name, split, seed, index)
     sim = Simulation()
     sim.reset(episode.scene)

@@ -54,7 +54,7 @@ def solve_home(
 def format_plan(
     plan: Sequence[GroundAction], names: Mapping[str, str] | None = None, *, is_home: bool = False
 ) -> str:
-    """One numbered line a step: `1  navigate(apple)` for the home, else `1  (move a b)`.
+    """One numbered line per step: `1  navigate(apple)` for the home, else `1  (move a b)`.
 
     `names`: PDDL name -> the name to print, as of `entity_names`.
     """
@@ -62,7 +62,7 @@ def format_plan(
 
 
 def numbered(steps: Sequence[str]) -> str:
-    """One numbered line a step."""
+    """One numbered line per step."""
     if not steps:
         return "nothing to do: the goals hold already"
     width = len(str(len(steps)))
@@ -80,7 +80,7 @@ def home_steps(plan: Sequence[GroundAction], names: Mapping[str, str] | None = N
 
 
 def length_text(plan: Plan) -> str:
-    """How long a plan is and whether that is known as shortest, as a comment of PDDL."""
+    """A plan's length and whether it is known to be shortest, as a PDDL comment."""
     if plan.is_shortest:
         return f"; {len(plan)} steps, no plan is shorter"
     least = f": at least {plan.lower_bound} are needed" if plan.lower_bound else ""
@@ -108,7 +108,7 @@ def _read(path: str | Path) -> str:
     path = Path(path)
     try:
         status = path.stat()
-        if not S_ISREG(status.st_mode):  # a device or a pipe may never end
+        if not S_ISREG(status.st_mode):  # a device or pipe may never end
             raise UserError(f"{path}: cannot be read: PDDL must be a regular file")
         if status.st_size > 4 * MAX_CHARACTERS:  # UTF-8 has at most 4 bytes a character
             raise UserError(f"{path}: a PDDL file may have at most {MAX_CHARACTERS:,} characters")

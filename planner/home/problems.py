@@ -1,8 +1,8 @@
 """The home's problems as PDDL text, and its plans as skills.
 
-`task_problem` writes a problem from plain data: at an episode's start, and again mid-episode from
-what is observed then. Entity names such as `any_targets|0` are HAB's; `|` is no PDDL character, and
-PDDL does not mind the case, so `TARGET_any_targets|0` is written `target_any_targets_0`.
+`task_problem` writes a problem from plain data: at an episode's start, and mid-episode from the
+facts known then. Entity names such as `any_targets|0` are HAB's; `|` is not allowed in PDDL, which
+is case-insensitive, so `TARGET_any_targets|0` is written `target_any_targets_0`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def home_domain() -> Domain:
 
 
 def skill_of(action: GroundAction) -> SkillDefinition:
-    """The skill that carries out an action. Raises UserError for one that none does."""
+    """The skill that carries out an action. Raises UserError if there is none."""
     for skill in SKILLS.values():
         if action.name in skill.operators:
             return skill
@@ -40,7 +40,7 @@ def skill_of(action: GroundAction) -> SkillDefinition:
 
 
 def skill_call(action: GroundAction) -> tuple[str, tuple[str, ...]]:
-    """How a plan shows an action, with PDDL names: ("navigate", ("bowl_0",)). Raises as above."""
+    """An action as in printed plans, PDDL names: ("navigate", ("bowl_0",)). Raises as above."""
     skill = skill_of(action)
     operator = skill.operators[action.name]
     arguments = tuple(action.arguments[place] for place in operator.arguments)
@@ -54,7 +54,7 @@ def pddl_name(entity: str) -> str:
 
 
 def entity_names(entities: Iterable[str]) -> dict[str, str]:
-    """PDDL name -> entity, the way back. Raises UserError when two entities share a PDDL name."""
+    """PDDL name -> entity, the inverse. Raises UserError if two entities share a PDDL name."""
     table: dict[str, str] = {}
     for entity in entities:
         name = pddl_name(entity)
@@ -114,12 +114,12 @@ def task_problem(
     `movables` and `goals`: name -> the receptacle it lies in, None for a table or the floor.
     `pairs`: (movable, its goal), in the order in which they should be served.
     `receptacles`: marker -> "open", "closed" or "between". A name with "fridge" is a fridge, else
-    a cab. `held`: the movable in the gripper. `robot_at`: what the robot stands at, None: none of
-    these. `placed`: movable -> the goal it lies at now, the right one or not; it lies in whatever
-    receptacle the goal is in.
+    a cab. `held`: the movable in the gripper. `robot_at`: the entity that the robot is at, or None.
+    `placed`: movable -> the goal it is at now, the right one or not; it is in the receptacle of
+    that goal.
     `final_states`: marker -> "open" or "closed", wanted at the end besides the pairs.
     `more_facts`, `more_goals`: of predicates that skills bring, about entities of the above.
-    Raises UserError when a name is unknown or a movable is at two places.
+    Raises UserError if a name is unknown or a movable is in two places.
     """
     placed = placed or {}
     receptacles = {_marker(marker): state for marker, state in receptacles.items()}
@@ -173,7 +173,7 @@ def task_problem(
 
 
 def _wanted_states(final_states: Mapping[str, str]) -> Iterator[Fact]:
-    """Raises UserError for one that nothing can be wanted in."""
+    """Raises UserError for a receptacle that cannot be a goal."""
     for marker, state in final_states.items():
         if state not in ("open", "closed"):
             raise UserError(f"{marker} can only be requested open or closed, got {state}")

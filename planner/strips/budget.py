@@ -1,4 +1,4 @@
-"""A search's limits, its result, and the errors that say why there is none."""
+"""A search's limits, result and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Plan(list[GroundAction]):
 
 @dataclass
 class Budget:
-    """What a search may use: states, and the clock if there is a limit of time."""
+    """The limits of a search: states, and optionally time."""
 
     states: int
     deadline: float | None = None  # of time.monotonic
@@ -42,7 +42,7 @@ class Budget:
     used: int = 0
 
     def share(self, states: int) -> Budget:
-        """A part of it for one search: so many states, and the same clock."""
+        """A part of the budget for one search: some of the states, the same deadline."""
         return Budget(max(1, min(states, self.states)), self.deadline, self.timeout_s)
 
     def spend(self, task: GroundTask) -> None:

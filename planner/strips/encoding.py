@@ -2,9 +2,9 @@
 
     bit i of a state = fact i holds
 
-Only facts that can change and that the goals ask for, or the preconditions of an action that leads
-towards them, get a number. A fact that is asked for negatively gets a second number that holds when
-the first does not, so that the search and its heuristics know positive preconditions only.
+Only facts that can change and are needed, by the goals or by preconditions of actions that lead to
+them, get a number. A fact that is needed negatively gets a second number, which holds when the
+first does not, so that search and heuristics see only positive preconditions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_BITS = 2_000_000_000
 Literal = tuple[Fact, bool]
 """A fact, and whether it is wanted true."""
 Step = tuple[GroundAction, list[Literal]]
-"""An action, and what it needs that may change."""
+"""An action, and its preconditions that may change."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class EncodedTask:
     goals: tuple[int, ...]  # in the order of the problem, positive ones first
     goal_mask: int
     operators: tuple[Operator, ...]
-    impossible_goals: tuple[str, ...]  # goals that nothing can make true, as text
+    impossible_goals: tuple[str, ...]  # unreachable goals, as text
 
     def text(self, fact: int) -> str:
         """A numbered fact as PDDL writes it."""

@@ -3,9 +3,9 @@
     goals - agenda -> layers; from layer to layer: greedy search for all goals so far, and if that
     is slow, goal by goal; if that leads nowhere, greedy search for all goals from the start
 
-The greedy search takes the state with the shortest relaxed plan next. A state is only evaluated
-when its turn comes, its parent's plan orders it before that; actions of the relaxed plan have a
-queue of their own, which is used more after progress; and each plan is followed as far as it leads
+The greedy search expands the state with the shortest relaxed plan next. A state is only evaluated
+when it is expanded; until then its parent's estimate orders it. Actions of the relaxed plan have
+their own queue, which gets priority after progress, and each plan is followed as far as possible
 (`relaxed_plans.carry_out`). Sources: Richter and Helmert, Preferred operators and deferred
 evaluation in satisficing planning, ICAPS 2009, and those in `agenda.py` and `relaxed_plans.py`.
 """
@@ -70,7 +70,7 @@ def _next_layer(
         left.remove(goal)
         try:
             path = greedy.search(state, (*done, goal), GOAL_STATES)
-        except OutOfStates:  # perhaps a goal that is achieved has to be given up for a while
+        except OutOfStates:  # perhaps an achieved goal has to be undone temporarily
             path = greedy.search(state, (goal,), LAYER_STATES)
         if path is None:
             raise OutOfStates
@@ -109,7 +109,7 @@ class _Greedy:
         return len(self._operators) + 1 if plan is None else len(plan)
 
     def search(self, start: int, goals: Sequence[int], limit: int | None = None) -> Path | None:
-        """A way to the goals, None if there is none. Raises OutOfStates after `limit` states."""
+        """A path to the goals, None if there is none. Raises OutOfStates after `limit` states."""
         goal_mask = sum(1 << goal for goal in goals)
         came_from: dict[int, tuple[int, list[Operator]] | None] = {start: None}
         queues: tuple[list[Entry], list[Entry]] = ([], [])  # all, preferred

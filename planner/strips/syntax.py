@@ -2,12 +2,12 @@
 
     text - pddlpy's lexer -> tokens - checks, small repairs -> tokens - pddlpy's parser -> tree
 
-pddlpy 0.3.3 prints its complaints to stderr and goes on with whatever it understood. Here its error
-listeners raise instead, and the tokens are looked at in between, because its grammar (PDDL 3.1)
-- keeps words such as `at`, `start`, `end` or `number` for itself, which plain STRIPS uses as names;
-- reads `=` between numbers only, so that `(= ?x ?y)` is a syntax error;
-- wants the sections in one order, where authors often put `:predicates` before `:constants`;
-- knows keywords in lower case only, whereas PDDL does not mind the case.
+pddlpy 0.3.3 prints errors to stderr and continues with what it could parse. Here its error
+listeners raise instead, and the tokens are repaired in between, because its grammar (PDDL 3.1)
+- reserves words such as `at`, `start`, `end` or `number`, which plain STRIPS uses as names;
+- accepts `=` between numbers only, so that `(= ?x ?y)` is a syntax error;
+- requires one order of sections, where authors often put `:predicates` before `:constants`;
+- accepts keywords in lower case only, whereas PDDL is case-insensitive.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_DEPTH = 32
 
 REQUIREMENTS = (":strips", ":typing", ":negative-preconditions", ":equality")
 
-# What STRIPS lacks, by the word that opens it.
+# Features beyond STRIPS, by their keyword.
 _UNSUPPORTED = {
     "or": "disjunctions", "imply": "implications", "exists": "quantifiers", "forall": "quantifiers",
     "when": "conditional effects", "preference": "preferences", "either": "`either` types",
@@ -42,10 +42,10 @@ _UNSUPPORTED = {
     ">": "numeric comparisons", "<": "numeric comparisons", ">=": "numeric comparisons",
     "<=": "numeric comparisons", "*": "arithmetic", "+": "arithmetic", "/": "arithmetic",
 }  # fmt: skip
-# The words that the parser must go on seeing as keywords; all other words are names.
+# Words that stay keywords for the parser; all others become names.
 _KEYWORDS = {"and", "not"}
 _HEADER = 4  # "( define ( domain": here `define`, `domain` and `problem` are keywords, later names
-# The order in which pddlpy's grammar wants the sections of a domain and of a problem.
+# The order of sections that pddlpy's grammar requires in a domain and a problem.
 _SECTIONS = (":domain", ":requirements", ":types", ":constants", ":predicates", ":action",
              ":objects", ":init", ":goal")  # fmt: skip
 
@@ -82,7 +82,7 @@ def fail(source: str, where: ParserRuleContext | Token, what: str) -> NoReturn:
 
 
 class _Raise(ErrorListener):
-    """Turns the first complaint of pddlpy's lexer or parser into a UserError."""
+    """Turns the first error of pddlpy's lexer or parser into a UserError."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -152,7 +152,7 @@ def _check_supported(tokens: Sequence[Token], source: str) -> None:
 
 
 def _check_sections(tokens: Sequence[Token], source: str) -> None:
-    """Whether a problem says what it must: its domain, the start and the goal."""
+    """Checks that a problem has a domain, a start and a goal."""
     opened = {
         token.text: following.text
         for before, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False)
@@ -167,7 +167,7 @@ def _check_sections(tokens: Sequence[Token], source: str) -> None:
 
 
 def _free_names(tokens: Sequence[Token]) -> None:
-    """Makes names of the words that pddlpy's grammar keeps for PDDL 3.1, and of `=`."""
+    """Turns words that pddlpy's grammar reserves for PDDL 3.1, and `=`, into names."""
     for index, token in enumerate(tokens):
         if index < _HEADER or token.text in _KEYWORDS:
             continue
@@ -191,6 +191,6 @@ def _sort_sections(tokens: Sequence[Token]) -> list[Token]:
         word = section[1].text if len(section) > 1 else ""
         return _SECTIONS.index(word) if word in _SECTIONS else -1
 
-    # `define` and the name stay in front; then unknown sections, of which the parser complains.
+    # `define` and the name stay in front; then unknown sections, which the parser rejects.
     body = sorted(sections[2:], key=rank)
     return [tokens[0], *(t for section in sections[:2] + body for t in section), tokens[-1]]

@@ -1,7 +1,7 @@
 """Replays a plan step by step on sets of facts, straight from the domain's action schemas.
 
-It shares no code with grounding, encoding and search, and believes nothing of a step but its name
-and arguments, so that a mistake there cannot hide here.
+It shares no code with grounding, encoding and search, and uses only a step's name and arguments, so
+that it finds their mistakes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rearrange.planner.strips.pddl import Domain, GroundAction, Problem, atom_te
 
 
 class PlanError(UserError):
-    """The plan does not do what it should; says at which step and why. Steps count from 1."""
+    """An invalid plan, with the step, counted from 1, and the reason."""
 
 
 def validate(domain: Domain, problem: Problem, plan: Sequence[GroundAction]) -> None:

@@ -196,7 +196,7 @@ def with_current_names(values: Any, prefix: str = "") -> Any:
     """The same nested values, with settings renamed and their order kept."""
     # no deeper than the names go: a file may be nested as deeply as it likes
     if not isinstance(values, dict) or not any(old.startswith(prefix) for old in RENAMED):
-        return values
+        return cast("Any", values)
     return {
         current_name(f"{prefix}{key}")[len(prefix) :]: with_current_names(value, f"{prefix}{key}.")
         for key, value in cast("dict[str, Any]", values).items()
