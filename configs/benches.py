@@ -43,13 +43,13 @@ class BenchHomesCfg:
     threads: list[int] = field(default_factory=lambda: [1, 2])
     """Numbers of threads that step them."""
     tasks: str = "pick,place,navigate,open_drawer,close_fridge,set_table"
-    """Whose episodes are compared with those of single homes, with commas."""
+    """Tasks whose episodes are compared with those of single homes, with commas."""
     episodes: int = 200
-    """Episodes that are compared, shared among the tasks."""
+    """Episodes to compare, divided among the tasks."""
     num_steps: int = 100
-    """Steps of all homes by each way of stepping them."""
+    """Steps of all homes with each way of stepping them."""
     reset_steps: int = 660
-    """Steps of all homes among which those with resets are looked at; Pick has 300."""
+    """Steps of all homes in which the cost of resets is measured; Pick's episodes have 300."""
     seed: int = 0
     """Seed of the episodes and of the random actions."""
 
@@ -83,7 +83,7 @@ class BenchTrainersCfg:
     home_rollouts: int = 3
     """Rollouts that are measured in the home."""
     repeats: int = 1
-    """So often all is measured, in turn, so that what else the machine does falls on all alike."""
+    """Repeats of all measurements, interleaved, so that other load affects all alike."""
     warmup_rollouts: int = 1
     """Rollouts before the clock starts."""
     seed: int = 0
@@ -93,16 +93,16 @@ class BenchTrainersCfg:
     policy: str = "small"
     """The network's preset in the home."""
     precision: str = "auto"
-    """Of our encoder in the home: float32, bfloat16, or auto, as the skills are trained: for the
-    small preset bfloat16 where the processor has it."""
+    """Precision of our encoder in the home: float32, bfloat16, or auto, as skills are trained: for
+    the small preset bfloat16 if the processor supports it."""
     min_batch: int = 4
     """collector.min_batch of our trainer in the home, as the skills are trained."""
     envs_per_worker: int = 0
-    """workers.envs_per_worker of our trainer in the home, as the skills are trained: 0 leaves two
-    processes to each core. An environment that sleeps has a process of its own."""
+    """workers.envs_per_worker of our trainer in the home, as the skills are trained: 0 means two
+    processes per core. Sleeping environments have a process each."""
     num_inference_workers: int = 2
-    """collector.num_inference_workers with sleeping environments; a batch of DD-PPO's is always of
-    all environments, and one worker's."""
+    """collector.num_inference_workers with sleeping environments; DD-PPO always has one worker and
+    batches of all environments."""
     camera_size: int = 64
     """Pixels per side of the depth image in the home."""
     peers: str = "auto"
@@ -145,7 +145,7 @@ class BenchScalingCfg:
     warmup_rollouts: int = 5
     """Rollouts before the clock starts; preemption begins with the sixth rollout."""
     slow_motion: float = 8.0
-    """Steps take so many times longer than in R1, lest the ranks keep this machine's cores busy."""
+    """Factor on the step times of R1, so that the ranks do not saturate this machine's cores."""
     rank_spread: float = 0.1
     """Sigma of the lognormal factor by which each rank is slower than others."""
     episode_spread: float = 0.2
@@ -155,11 +155,11 @@ class BenchScalingCfg:
     simulated_ranks: list[int] = field(default_factory=lambda: [8, 16, 32, 64, 128, 256, 512, 1024])
     """Numbers of ranks to simulate; [] for none."""
     draws: int = 200
-    """Random timings on which the choice of when to stop is compared with the best one."""
+    """Random timings on which the stopping rule is compared with the optimum."""
     seed: int = 0
     """Seed of all times and draws."""
     keep_dir: str | None = None
-    """Keep what is measured here; the same command then measures only what is missing."""
+    """Keep measurements here; the same command then measures only what is missing."""
 
     def __post_init__(self) -> None:
         _check(self.what == "scaling", f"unknown bench '{self.what}': {_BENCHES}")
@@ -188,9 +188,9 @@ class BenchBridgeCfg:
     python: str | None = None
     """The other Python, which needs CartPole-v1 of gym or Gymnasium; none: this one."""
     num_steps: int = 20_000
-    """Steps of CartPole that each takes."""
+    """Steps of CartPole with each."""
     num_kills: int = 100
-    """So often a worker is killed."""
+    """Number of times that a worker is killed."""
 
     def __post_init__(self) -> None:
         _check(self.what == "bridge", f"unknown bench '{self.what}': {_BENCHES}")
@@ -206,21 +206,21 @@ class BenchStaggeredCfg:
     output: str | None = None
     """Also write the measurements to this JSON file, a plot and the table beside it."""
     keep_dir: str | None = None
-    """Keep each training's figures here; the same command then trains only what is missing."""
+    """Keep each training's metrics here; the same command then trains only what is missing."""
     horizon: int = 200
-    """Steps of an episode where value errors and forgetting are looked at."""
+    """Horizon at which value errors and forgetting are measured."""
     progression: float = 0.1
-    """The chance with which a gate opens without mastery, there."""
+    """Probability that a gate opens without mastery, there."""
     seeds: int = 10
-    """Trainings of each way, there."""
+    """Trainings of each kind, there."""
     horizons: list[int] = field(default_factory=lambda: [50, 100, 200, 300, 400, 500])
     """Horizons over which success is compared; [] for none."""
     sweep_seeds: int = 10
-    """Trainings of each way at each of these horizons."""
+    """Trainings of each kind at each of these horizons."""
     num_envs: int = 512
     """Chains that are stepped together."""
     num_updates: int = 150
-    """Of a training; each learns from five steps of every chain."""
+    """Updates of a training; each learns from five steps of every chain."""
 
     def __post_init__(self) -> None:
         is_known = self.what == "staggered-resets"
@@ -241,16 +241,16 @@ class ChaosCfg:
     output: str | None = None
     """Also write the findings to this JSON file."""
     seed: int = 0
-    """Seed of the runs and of the moments at which things are broken."""
+    """Seed of the runs and of the times of the faults."""
     quick: bool = False
-    """Only the faults that are tried within seconds."""
+    """Only faults that take seconds."""
     soak_minutes: float = 0.0
-    """Instead of the faults: train for so long and watch memory and open files. 0: the faults."""
+    """Instead of the faults: train for this long and watch memory and open files. 0: the faults."""
     soak_kills: float = 0.0
-    """In the soak two ranks are killed as it goes on: 1 for a worker every 20 s, a rank every 5
-    minutes and all of them every 20; 4 for four times as often. 0: nobody is."""
+    """Kills during the soak with two ranks: 1: a worker every 20 s, a rank every 5 minutes and all
+    of them every 20; 4: four times as often. 0: none."""
     pairs: int = 0
-    """Instead of the faults: in so many trainings kill a worker and the fork server together."""
+    """Instead of the faults: kill a worker and the fork server together, in this many trainings."""
 
     def __post_init__(self) -> None:
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
@@ -267,9 +267,9 @@ class DoctorCfg:
     output: str | None = None
     """Also write the findings to this JSON file."""
     timeout_s: float = 60.0
-    """How long one renderer may take to show that it works."""
+    """Time limit for testing a renderer (s)."""
     python: str | None = None
-    """Also look at this Python, as `train workers.python=` takes it."""
+    """Also check this Python, as for `train workers.python=`."""
 
     def __post_init__(self) -> None:
         room = f"(0, {LONGEST_S:g}]"

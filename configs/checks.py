@@ -2,11 +2,11 @@
 
 from typing import Any
 
-MISSING: Any = "???"  # OmegaConf's word for a value that has to be given, of whichever type
-LONGEST_S = 1e6  # that is waited for anything; the system's clocks count no further than 2e6 s
+MISSING: Any = "???"  # OmegaConf's marker of a mandatory value, of any type
+LONGEST_S = 1e6  # longest time limit; the system's clocks count no further than 2e6 s
 
 
 def check(is_right: bool, message: str) -> None:
-    """Raises ValueError with the message where it is not right."""
+    """Raises ValueError with the message if the condition is false."""
     if not is_right:
         raise ValueError(message)

@@ -1,7 +1,7 @@
 """The options of a group of settings: registered tasks and skills, and files of `configs`.
 
 task=pick, skill=pick                 of the registries
-task=my_module:press_button           the same, of a module that the user's word imports
+task=my_module:press_button           the same, of a module that is imported
 policy=small, scheme=ver              configs/policy/small.yaml, configs/scheme/ver.yaml
 """
 
@@ -26,7 +26,7 @@ def group_options(group: str) -> list[str]:
 
 
 def check_option(group: str, option: str) -> None:
-    """Raises UserError, naming what is near, for a choice that there is not."""
+    """Raises UserError, with similar names, for an unknown choice."""
     if group in REGISTERED and ":" in option:
         REGISTERED[group].find(option)
     elif option not in group_options(group):
@@ -34,7 +34,7 @@ def check_option(group: str, option: str) -> None:
 
 
 def option_values(group: str, option: str) -> dict[str, Any]:
-    """What a choice sets: of a task what reports need, of a skill all that its recipe holds."""
+    """The settings of a choice: of a task what reports need, of a skill its recipe."""
     if group == "task":
         task = TASKS.find(option)
         stages = [list(skills) for skills in task.stage_skills]
@@ -47,7 +47,7 @@ def option_values(group: str, option: str) -> dict[str, Any]:
 
 
 def yaml_content(path: Path) -> dict[str, Any]:
-    """A YAML file. Numbers such as 1e-3 are numbers; a key that comes twice fails."""
+    """A YAML file. Values such as 1e-3 are numbers; duplicate keys are errors."""
     from omegaconf import OmegaConf
 
     try:

@@ -22,16 +22,16 @@ class CollectCfg(AgentSettings):
     seed: int = 0
     """Seed of the episodes."""
     output: str | None = None
-    """The data set's folder; none: outputs/demonstrations/TASK-AGENT-SPLIT-FORMAT-v0. One that is
-    finished is never changed."""
+    """The data set's folder; none: outputs/demonstrations/TASK-AGENT-SPLIT-FORMAT-v0. A finished
+    one is never changed."""
     num_workers: int = 0
     """Worker processes; 0 takes one for each core. The data do not depend on it."""
     episode_timeout_s: float = 900.0
     """A worker that has no result after this many seconds counts as dead."""
     max_restarts: int = 3
-    """So many dead workers are replaced and their episodes repeated; one more ends the run."""
+    """Dead workers that are replaced, their episodes repeated; one more ends the run."""
     given: Any = None
-    """What the command line says (`rearrange.commands.overrides.ParsedOverrides`)."""
+    """The command line (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     def __post_init__(self) -> None:
         known = ("lerobot", "lerobot-v2.1", "minari", "hdf5")

@@ -14,19 +14,19 @@ _TASKS = (
 @dataclass(kw_only=True)
 class ExportHomesCfg:
     output: str = MISSING
-    """The folder: new, empty, or of an earlier export, to which this one is added."""
+    """The folder: new, empty, or of an earlier export, to which this is added."""
     format: str = "habitat"  # noqa: A003
-    """habitat: a data set that stock habitat-lab loads when it is started in the folder."""
+    """habitat: a data set that unmodified habitat-lab loads when it is started in the folder."""
     homes: str = "hab"
     """HAB's apartments; other homes cannot be exported yet."""
     split: str = "val"
-    """Of HAB's apartments: train, val or test; all of a split are written."""
+    """Which apartments of HAB: train, val or test; all of a split are written."""
     tasks: list[str] = field(default_factory=lambda: list(_TASKS))
-    """Whose episodes, with commas; by default what habitat-lab's skills and HAB's tasks need."""
+    """Tasks of the episodes, with commas; by default those of habitat-lab's skills and HAB."""
     num_episodes: int = 100
-    """Of each task."""
+    """Episodes of each task."""
     seed: int = 0
-    """Of the episodes."""
+    """Seed of the episodes."""
 
     def __post_init__(self) -> None:
         is_known = self.format in _FORMATS
@@ -44,7 +44,7 @@ class ImportEpisodesCfg:
     file: str = MISSING
     """Habitat's: RearrangeDataset-v0, ending in .json.gz."""
     output: str | None = None
-    """The file of ours to write, ending in .json.gz; none: only say what has a counterpart."""
+    """Our episode file to write, ending in .json.gz; none: only report what has a counterpart."""
 
     def __post_init__(self) -> None:
         for name in ("file", "output"):

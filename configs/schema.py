@@ -1,10 +1,10 @@
 """The settings of every verb of the `rearrange` command, as typed values.
 
-A field's type, default and meaning stand here; `rearrange VERB --help` prints them from this file.
-`verbs.yaml` says what differs for a verb; `rearrange/commands/settings.py` makes an object of it.
-This module imports nothing heavy, so that asking for help is quick; the verbs that train have their
-settings in `training.py`, those that measure in `benches.py`, demonstrations in `collecting.py`,
-`view` in `viewing.py`.
+Types, defaults and meanings are defined here; `rearrange VERB --help` prints them from this file.
+`verbs.yaml` holds what differs per verb; `rearrange/commands/settings.py` builds the objects.
+This module imports nothing heavy, so that help is quick; training verbs have their settings in
+`training.py`, benchmarks in `benches.py`, demonstrations in `collecting.py`, `view` in
+`viewing.py`.
 """
 
 from dataclasses import dataclass, field
@@ -30,10 +30,10 @@ class TaskCfg:
 
 @dataclass(kw_only=True)
 class AgentSettings:
-    """Who acts: settings that evaluate, record and view share."""
+    """The agent: settings shared by evaluate, record and view."""
 
     agent: str = "oracle"
-    """Who acts, see `rearrange list`."""
+    """The agent, see `rearrange list`."""
     homes: str = "hab"
     """hab: HAB's apartments; procedural: 1,200 homes of 2 to 7 rooms, split by home; mixed: half
     the episodes in each; FILE.json: a home of your own, see `rearrange homes --help`."""
@@ -42,21 +42,20 @@ class AgentSettings:
     checkpoints, RUN/checkpoints/000000524288.json, or a skill file; none: the task's own skill from
     `skills`."""
     sample: bool = False
-    """Trained skills draw their actions as in training instead of taking the most likely ones."""
+    """Trained skills sample their actions as in training instead of taking the most likely ones."""
     skills: str | None = None
-    """Folder of trained skills, NAME.safetensors or a run's folder NAME each; none: those that come
-    with the package."""
+    """Folder of trained skills, NAME.safetensors or run folders NAME; none: the package's."""
     oracle_skills: list[str] = field(default_factory=list[str])
-    """agent=tp_srl...: the oracle, which reads the simulator's state, does these skills instead."""
+    """agent=tp_srl...: skills that the oracle carries out instead, from the simulator's state."""
     looks: str = "auto"
-    """Agents that plan: what they know after each skill, to plan again if need be. none: nothing,
-    the first plan is carried out (Habitat's rule); own: what the robot did and felt; privileged:
-    the simulator's state. auto: own for tp_srl..., privileged for the oracle."""
+    """Agents that plan: facts that are checked after each skill, to replan if needed. none: the
+    first plan is carried out (Habitat's rule); own: from the robot's actions and sensors;
+    privileged: from the simulator's state. auto: own for tp_srl..., privileged for the oracle."""
     max_failures: int | None = None
-    """Agents that plan: with so many failed skills an episode is given up; none: 1 with looks=none,
+    """Agents that plan: failed skills after which an episode is given up; none: 1 with looks=none,
     as in Habitat, else 20."""
     limits: dict[str, int] = field(default_factory=dict[str, int])
-    """agent=tp_srl...: control steps of a skill, limits.pick=300; none: the usual ones."""
+    """agent=tp_srl...: time limit of a skill, control steps: limits.pick=300; none: default."""
 
 
 @dataclass(kw_only=True)
@@ -64,10 +63,10 @@ class EvaluateCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
     run: str | None = None
-    """Instead of a task and an agent: what a training run learned, in the environment that it was
-    trained in, whichever that is. Its folder, one of its checkpoints, or a skill file."""
+    """Instead of a task and an agent: a trained policy in the environment of its training. A run's
+    folder, one of its checkpoints, or a skill file."""
     env: str | None = None
-    """run=...: the environment as package.module:Id, if a module of yours makes it known."""
+    """run=...: the environment as package.module:Id, if a module of yours registers it."""
     split: str = "val"
     """Which apartments: train, val or test."""
     num_episodes: int = 100
@@ -77,27 +76,27 @@ class EvaluateCfg(AgentSettings):
     episodes: str | None = None
     """Take the episodes from this file, in its order, instead of by split and seed."""
     num_workers: int = 0
-    """Worker processes; 0 takes one for each core, of this machine or of the cluster. The results
-    do not depend on it."""
+    """Worker processes; 0: one per core of this machine or of the cluster. The results do not
+    depend on it."""
     scheme: str = "local"
-    """Where the workers are: local, or ray, all over a Ray cluster."""
+    """Where the workers run: local, or ray, on a Ray cluster."""
     address: str | None = None
     """scheme=ray: HOST:PORT of a cluster; none: that of RAY_ADDRESS, or of `ray start` on this
     machine, or else one for this command alone, as local always is."""
     output_dir: str | None = None
     """Folder for summary.json, episodes.jsonl, report.html, stages.png and videos/; none:
-    outputs/evaluate/TASK-AGENT-SPLIT. What it holds of the same settings is kept."""
+    outputs/evaluate/TASK-AGENT-SPLIT. Results of the same settings in it are kept."""
     record: int = 0
     """Make videos of this many episodes, the first ones."""
     renderer: str = "auto"
-    """What paints the videos: auto, plain, warp or egl; see `rearrange doctor`."""
+    """Renderer of the videos: auto, plain, warp or egl; see `rearrange doctor`."""
     episode_timeout_s: float = 900.0
     """A worker that has no result after this many seconds counts as dead."""
     max_restarts: int = 3
-    """So many dead workers are replaced and their episodes repeated; one more ends the run. With
-    scheme=ray, where machines come and go: so many for each episode."""
+    """Dead workers that are replaced, their episodes repeated; one more ends the run. With
+    scheme=ray, where machines come and go: per episode."""
     given: Any = None
-    """What the command line says (`rearrange.commands.overrides.ParsedOverrides`)."""
+    """The command line (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     def __post_init__(self) -> None:
         _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
@@ -121,10 +120,10 @@ class RecordCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
     run: str | None = None
-    """Instead of a task and an agent: what a training run learned, in the environment that it was
-    trained in, whichever that is. Its folder, one of its checkpoints, or a skill file."""
+    """Instead of a task and an agent: a trained policy in the environment of its training. A run's
+    folder, one of its checkpoints, or a skill file."""
     env: str | None = None
-    """run=...: the environment as package.module:Id, if a module of yours makes it known."""
+    """run=...: the environment as package.module:Id, if a module of yours registers it."""
     split: str = "val"
     """Which apartments: train, val or test."""
     index: int = 0
@@ -136,7 +135,7 @@ class RecordCfg(AgentSettings):
     output: str = "outputs/episode.mp4"
     """The video file, ending in .mp4; or .gif, for a page: smaller, and four times as fast."""
     renderer: str = "auto"
-    """What paints the pictures: auto, plain, warp or egl; see `rearrange doctor`."""
+    """Renderer: auto, plain, warp or egl; see `rearrange doctor`."""
 
     def __post_init__(self) -> None:
         _check(self.index >= 0, f"index must not be negative, got {self.index}")
@@ -162,7 +161,7 @@ class PlanCfg:
     search: str = "auto"
     """For PDDL files: auto (shortest for small problems), fast (any plan), optimal (or none)."""
     max_nodes: int | None = None
-    """For PDDL files: states to look at before giving up; by default some 30 s of them."""
+    """For PDDL files: states to search before giving up; by default some 30 s of them."""
     timeout_s: float | None = None
     """For PDDL files: seconds of search before giving up; by default only max_nodes counts."""
     output: str | None = None
@@ -198,7 +197,7 @@ class EpisodesCfg:
     homes: str = "hab"
     """generate: hab, procedural, mixed, or FILE.json, a home of your own."""
     num_episodes: int = 100
-    """generate: so many episodes, from index 0."""
+    """generate: number of episodes, from index 0."""
     seed: int = 0
     """generate: seed of the episodes."""
     output: str | None = None
@@ -220,16 +219,16 @@ class EpisodesCfg:
 @dataclass(kw_only=True)
 class HomesCfg:
     what: str = MISSING
-    """`check` says what is wrong with a home, `draw` draws floor plans, `generate` writes a
-    procedural home as a file to be changed, `measure` says how a split's homes differ."""
+    """`check` reports mistakes in a home, `draw` draws floor plans, `generate` writes a procedural
+    home as a file to edit, `measure` reports how a split's homes differ."""
     homes: str = "procedural"
     """check, draw: FILE.json, or procedural for those of a split; measure: hab too."""
     split: str = "test"
-    """Of HAB's or of the procedural homes: train, val or test."""
+    """Split of HAB's or of the procedural homes: train, val or test."""
     index: int = 0
     """procedural: the first home's number."""
     num_homes: int = 1
-    """check, draw: so many procedural homes."""
+    """check, draw: number of procedural homes."""
     output: str | None = None
     """draw: the page to write, ending in .html; generate: the file, ending in .json."""
 
@@ -253,14 +252,13 @@ class ExportSkillCfg:
     """The file, ending in .safetensors or .onnx; `skills=FOLDER` finds a skill of the home by its
     name, NAME.safetensors."""
     format: str = "safetensors"  # noqa: A003
-    """safetensors, a skill file; or onnx, a model that acts without noise, with the memory among
-    its inputs and outputs."""
+    """safetensors, a skill file; or onnx, a deterministic model; memory is input and output."""
     env: str | None = None
     """The run's environment as package.module:Id, if a module of yours makes it known."""
     average: list[str] = field(default_factory=list[str])
     """Further runs or skill files of the same skill whose weights are averaged with the run's."""
     max_megabytes: float = 6.0
-    """A larger file is refused: skills are to be shipped with the package."""
+    """A larger file is refused: skills are shipped with the package."""
 
     def __post_init__(self) -> None:
         output, limit, known = self.output, self.max_megabytes, ("safetensors", "onnx")
@@ -288,11 +286,11 @@ class PlotCfg:
     output: str = "outputs/curves.png"
     """The picture: .png, .svg or .pdf."""
     x: str = "step"
-    """What runs to the right: step (of the environments) or time (s)."""
+    """The x axis: step (of the environments) or time (s)."""
     metrics: list[str] = field(default_factory=lambda: ["episode/success", "episode/return"])
-    """What runs upwards, a panel each: names from metrics.jsonl."""
+    """The y axes, a panel each: names from metrics.jsonl."""
     smooth: int = 1
-    """Mean over so many updates; 1: every update as it is."""
+    """Running mean over this many updates; 1: no smoothing."""
 
     def __post_init__(self) -> None:
         _check(bool(self.runs), "plot needs the folder of at least one run")
@@ -321,7 +319,7 @@ class LaunchCfg:
     seeds: list[int] = field(default_factory=lambda: [0])
     """Train each of them with each of these seeds."""
     run_root: str = "runs"
-    """Folder of the runs, which all machines see; each is named by what, mode and seed."""
+    """Folder of the runs, visible to all machines; each is named by skill or env, mode and seed."""
     forwarded: list[str] = field(default_factory=list[str])
     """All other overrides: settings of each training."""
 
@@ -340,19 +338,19 @@ class TrainSkillsCfg:
     preset: str = "laptop"
     """Whose stages: laptop, for two cores, or paper, for a GPU."""
     seed: int = 0
-    """Of every stage."""
+    """Seed of every stage."""
     output: str | None = None
     """Folder of the skills and their runs; none: runs/skills-PRESET-SEED."""
     stop_after: str | None = None
     """Leave out the stages after this one."""
     jobs: int = 1
-    """So many stages at a time, of different skills; they share the cores."""
+    """Stages at a time, of different skills; they share the cores."""
     max_hours: float = 0.0
-    """Save and stop after so many hours, with exit code 75; the same command goes on. 0: never."""
+    """Save and stop after this many hours, exit code 75; the same command continues. 0: never."""
     evaluate_episodes: int = 0
-    """Evaluate each skill's file in so many validation episodes. 0: none."""
+    """Validation episodes to evaluate each skill's file in. 0: none."""
     evaluate_stages: bool = False
-    """Evaluate in the same episodes what each stage has made, too."""
+    """Also evaluate the result of each stage in the same episodes."""
     forwarded: list[str] = field(default_factory=list[str])
     """All other overrides: settings of each stage's training."""
 

@@ -4,11 +4,11 @@ A recipe is for one kind of training with the `small` network:
 
     fresh       VER from fresh weights
     imitation   of the teacher
-    blind       VER without pictures, from weights that can do something already
+    blind       VER without pictures, from trained weights
     tuning      the same with pictures
 
-A stage is one training of a skill's whole way from nothing, such as `laptop`'s: it begins with the
-recipe of its kind, and says what differs.
+A stage is one of the trainings that lead to a skill, such as preset `laptop`'s: it starts from the
+recipe of its kind, and holds what differs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ BEFORE = "before"  # the stage before this one
 @dataclass(kw_only=True)
 class Recipe:
     total_steps: int | None = None
-    """Environment steps; none: as said below it."""
+    """Environment steps; none: from the layer below."""
     env_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What the environment is made with."""
+    """Options of the environment."""
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings of `train-skill`, nested: {ppo: {learning_rate: 1e-3}}."""
 
@@ -37,16 +37,16 @@ class Recipe:
 @dataclass(kw_only=True)
 class Stage(Recipe):
     name: str = MISSING
-    """Of the stage, and of the folder of its run."""
+    """Name of the stage, and of its run's folder."""
     like: str | None = None
-    """A stage of `stages.yaml` whose values hold where this one says nothing."""
+    """A stage of `stages.yaml` with the default values."""
     method: str = "ver"
     """imitation, ver, or average: the mean of the weights of other stages."""
     warm_start: str = BEFORE
-    """With whose weights it begins: an earlier stage's, `before`, or `none`: fresh ones. The first
-    stage of all has fresh ones in any case."""
+    """Initial weights: an earlier stage's, `before`, or `none`: fresh ones. The first stage always
+    has fresh ones."""
     average: list[str] = field(default_factory=list[str])
-    """method=average: of which stages."""
+    """method=average: the stages to average."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

@@ -1,7 +1,7 @@
 """The settings of `rearrange train` and `rearrange train-skill`.
 
 They are the trainer's own (`TrainerCfg`, with `ppo`, `returns` and `entropy` as parts), the network
-(`PolicyCfg`) and what they are about: a Gymnasium environment, or a skill in the home. Apart from
+(`PolicyCfg`) and what is trained: a Gymnasium environment, or a skill of the home. Separate from
 `schema.py` because the owners of these classes import torch.
 """
 
@@ -28,7 +28,9 @@ class NamedPolicyCfg(PolicyCfg):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.network = NETWORKS.name_of(self.network)  # the user's word, which may import a module
+        self.network = NETWORKS.name_of(
+            self.network
+        )  # given by the user, so it may import a module
 
 
 @dataclass(kw_only=True)
@@ -36,12 +38,12 @@ class ValidationCfg:
     """Episodes that the policy does not learn from, as `evaluate` runs them."""
 
     every: int = 0
-    """Evaluate after each so many environment steps, and at the end; the training waits for it. The
-    best checkpoint then is the best in these episodes. 0: never."""
+    """Environment steps between evaluations, and one at the end; the training waits for them. They
+    then determine the best checkpoint. 0: never."""
     num_episodes: int = 50
-    """Of the validation split, most likely actions, the same ones each time."""
+    """Episodes of the validation split, with most likely actions, the same ones each time."""
     record: int = 1
-    """Films of so many of them, which TensorBoard shows too."""
+    """Number of them to film; TensorBoard shows the films too."""
 
     def __post_init__(self) -> None:
         for name, low in (("every", 0), ("num_episodes", 1), ("record", 0)):
@@ -52,34 +54,34 @@ class ValidationCfg:
 
 @dataclass(kw_only=True)
 class RunCfg(TrainerCfg):
-    """What both verbs share."""
+    """Settings of both verbs."""
 
     policy: NamedPolicyCfg = field(default_factory=NamedPolicyCfg)
     """The network; single sizes with policy.NAME=VALUE."""
     scheme: SchemeCfg = field(default_factory=SchemeCfg)
-    """How it is run: in one process, with workers (also as a rank of torchrun's), as several ranks
-    of this machine, or on Ray."""
+    """How it runs: in one process, with workers (also as a rank of torchrun), as several ranks on
+    this machine, or on Ray."""
     algorithm: str = STANDARD
-    """What learns: ppo, or one of a module of yours, my_module:MyAlgorithm. Imitation is
-    method=imitation of train-skill."""
+    """The algorithm: ppo, or your own, my_module:MyAlgorithm. Imitation is method=imitation of
+    train-skill."""
     algorithm_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Passed on to an algorithm of yours, one by one: algorithm_kwargs.NAME=VALUE."""
+    """Options of your own algorithm: algorithm_kwargs.NAME=VALUE."""
     env_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Passed on to the environment, one by one: env_kwargs.NAME=VALUE."""
+    """Options of the environment: env_kwargs.NAME=VALUE."""
     warm_start: str | None = None
-    """Begin with these weights: the folder of a run, or a skill file."""
+    """Initial weights: the folder of a run, or a skill file."""
     fresh_log_std: bool = False
-    """With warm_start: the Gaussians begin as wide as policy.initial_log_std says, not as there."""
+    """With warm_start: start with policy.initial_log_std instead of the file's log-std."""
     validation: ValidationCfg = field(default_factory=ValidationCfg)
-    """How good the policy is in episodes that it does not learn from, while it is trained."""
+    """Periodic evaluation on validation episodes during training."""
     run_dir: str | None = None
-    """Folder of the run; none: runs/ and the names of what is trained, the mode and the seed."""
+    """Folder of the run; none: runs/NAME-MODE-SEED."""
     given: Any = None
-    """What the command line says (`rearrange.commands.overrides.ParsedOverrides`)."""
+    """The command line (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     @property
     def folder(self) -> Path:
-        """`run_dir`, which is named at the latest when all settings are known."""
+        """`run_dir` as a path, once it is set."""
         assert self.run_dir is not None
         return Path(self.run_dir)
 
@@ -112,7 +114,7 @@ class RunCfg(TrainerCfg):
 
 
 def _check_algorithm(settings: RunCfg) -> None:
-    """Raises ValueError for one that is not to be chosen so."""
+    """Raises ValueError for an algorithm that cannot be chosen by this setting."""
     if settings.algorithm == "imitation":
         raise ValueError(
             "algorithm=imitation needs a teacher: use method=imitation of train-skill instead"
@@ -149,22 +151,22 @@ class TrainSkillCfg(RunCfg):
     method: str = "ver"
     """ver, imitation (of simple rules, on the states the policy gets into), or imitation_ver."""
     stage: str | None = None
-    """Train this stage of the skill's way from nothing instead; `train-skills` runs them all."""
+    """Train this stage of the skill instead; `train-skills` runs all stages."""
     preset: str = "laptop"
     """Whose stages: laptop, for two cores, or paper, for a GPU."""
     imitation: ImitationCfg = field(default_factory=ImitationCfg)
     guide: GuideCfg = field(default_factory=GuideCfg)
-    """Who moves the robot while a teacher is imitated."""
+    """How policy and teacher alternate during imitation."""
     camera_stage: bool = False
     """method=imitation_ver: a last stage with the camera."""
     blind_steps: int = 0
     """Environment steps of the stage before it; 0: from its recipe."""
     camera_size: int | None = None
-    """Pixels per side of the depth image; none: as many as the network looks at."""
+    """Pixels per side of the depth image; none: the network's input size."""
     action_space: str = "full"
-    """full (every skill may drive), skill (what it has in Habitat) or stationary."""
+    """full (every skill may drive), skill (as in Habitat) or stationary."""
     observation_delay: int = 1
-    """Control steps between what is seen and the action: 1 as in the VER paper, or 0."""
+    """Control steps from observation to action: 1 as in the VER paper, or 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,11 +11,11 @@ class ViewCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`; another one can be chosen on the page."""
     run: str | None = None
-    """Instead of all that says which episodes: the output_dir of an evaluation. Shows its episodes
-    again, failures first."""
+    """Instead of a choice of episodes: the output_dir of an evaluation, to replay its episodes,
+    failures first."""
     agent: str = "you"
-    """`you` drives with keys and mouse; any other agent of `rearrange list` drives by itself.
-    Agents can take over on the page, and hand back."""
+    """`you`: keys and mouse; any other agent of `rearrange list` drives by itself. Agents can take
+    over on the page, and hand back."""
     split: str = "val"
     """Which apartments: train, val or test."""
     index: int = 0
@@ -25,19 +25,18 @@ class ViewCfg(AgentSettings):
     episodes: str | None = None
     """Take the episodes from this file, by their place there, instead of by split and seed."""
     time_limit: bool = False
-    """Whether the task's own time limit ends an episode. The clock starts with the first key."""
+    """Whether the task's time limit ends an episode. The clock starts with the first key."""
     format: str = "lerobot"  # noqa: A003
-    """Of demonstrations that are kept: lerobot, lerobot-v2.1, minari or hdf5, as in `collect`."""
+    """Format of kept demonstrations: lerobot, lerobot-v2.1, minari or hdf5, as in `collect`."""
     output: str | None = None
-    """The data set that demonstrations go to; none:
+    """The data set for demonstrations; none:
     outputs/demonstrations/TASK-you-SPLIT-FORMAT-v0."""
     port: int = 8000
     """Port of the page on this machine (127.0.0.1); 0 takes a free one."""
     renderer: str = "auto"
-    """What paints the pictures: auto, plain, warp or egl; see `rearrange doctor`."""
+    """Renderer: auto, plain, warp or egl; see `rearrange doctor`."""
     detail: float = 0.6
-    """How fine the picture is painted, 0.2 to 1, as a share of what is shown, 960 x 540: less is
-    faster."""
+    """Render resolution, 0.2 to 1, as a share of the shown 960 x 540: less is faster."""
 
     def __post_init__(self) -> None:
         _check(self.index >= 0, f"index must not be negative, got {self.index}")

@@ -38,8 +38,8 @@ VERBS: dict[str, Verb] = {
             "view task=pick split=train output=outputs/demonstrations/mine",
             "view run=outputs/evaluate/tidy_house-tp_srl-val",
         ),
-        "The page says what to do and which keys do what: W A S D drive, the arrows, R and F move\n"
-        "the hand, space is suction, K keeps what was driven as a demonstration. Agents can take\n"
+        "The page shows what to do and the keys: W A S D drive, the arrows, R and F move\n"
+        "the hand, space is suction, K keeps the drive as a demonstration. Agents can take\n"
         "over and hand back. It is served on this machine only. To see it elsewhere:\n"
         "ssh -L 8000:localhost:8000 HOST.",
     ),
@@ -59,7 +59,7 @@ VERBS: dict[str, Verb] = {
         "rearrange.commands.collect",
         "play a data set's actions back and compare every bit",
         ("collect verify folder=outputs/demonstrations/pick-oracle-train-lerobot-v0",),
-        "Exit code 1 if something else comes than is stored.",
+        "Exit code 1 if the result differs from the stored data.",
     ),
     "plan": Verb(
         "rearrange.commands.plan",
@@ -70,7 +70,7 @@ VERBS: dict[str, Verb] = {
             "plan domain=my_domain.pddl problem=my_problem.pddl search=optimal timeout_s=60",
         ),
         "search=auto looks for a shortest plan if the problem is small, else for any; the last\n"
-        "line of the output says whether the plan is known as shortest.",
+        "line of the output says whether the plan is known to be shortest.",
     ),
     "episodes": Verb(
         "rearrange.commands.episodes",
@@ -89,8 +89,8 @@ VERBS: dict[str, Verb] = {
             "homes measure homes=procedural split=test",
             "homes generate split=train index=3 output=my_flat.json",
         ),
-        "A home of your own is a JSON file; examples/README.md says what stands in it. evaluate,\n"
-        "record, view and episodes take it by homes=FILE.json, training by\n"
+        "A home of your own is a JSON file, described in examples/README.md. evaluate,\n"
+        "record, view and episodes take it as homes=FILE.json, training as\n"
         "env_kwargs.homes=FILE.json.",
     ),
     "export-homes": Verb(
@@ -105,14 +105,14 @@ VERBS: dict[str, Verb] = {
     ),
     "import-episodes": Verb(
         "rearrange.commands.exchange.import_episodes",
-        "read Habitat's episode files, and say what has no counterpart",
+        "read Habitat's episode files, and report what has no counterpart",
         (
             "import-episodes file=tidy_house_10k_1k.json.gz",
             "import-episodes file=rearrange_easy.json.gz output=outputs/theirs.json.gz",
         ),
-        "Homes, objects, receptacles, joints and tasks are found by their names. What was\n"
-        "exported comes back exactly; of others, places are drawn anew in the home of the same\n"
-        "name. Exit code 1 if no episode has a counterpart.",
+        "Homes, objects, receptacles, joints and tasks are matched by name. Exported episodes\n"
+        "come back exactly; for others, places are drawn anew in the home of the same name.\n"
+        "Exit code 1 if no episode has a counterpart.",
     ),
     "train-skill": Verb(
         "rearrange.commands.training.train",
@@ -137,8 +137,8 @@ VERBS: dict[str, Verb] = {
             "train-skills preset=paper skills=pick scheme=ranks scheme.world_size=8",
             "train-skills jobs=2 max_hours=8 output=runs/mine",
         ),
-        "The stages stand in configs/skill/NAME.yaml. Prints the hours that they should take,\n"
-        "trains them one after another (Ctrl-C saves, the same command goes on), and writes\n"
+        "The stages are in configs/skill/NAME.yaml. Prints the expected hours, trains the stages\n"
+        "one after another (Ctrl-C saves, the same command continues), and writes\n"
         "NAME.safetensors for each skill and report.html. All other overrides are settings of\n"
         "each stage's training, see `rearrange train-skill --help`; `train-skill NAME\n"
         "stage=STAGE` is one stage alone. Exit code 1 if a stage failed.",
@@ -151,8 +151,8 @@ VERBS: dict[str, Verb] = {
             "train env=HalfCheetah-v5 mode=ver num_envs=16 policy=mlp returns.gamma=0.99",
             "train env=my_package.my_module:MyEnv-v0 env_kwargs.size=3",
         ),
-        "What is not given and depends on the environment (the policy, some of ppo, returns and\n"
-        "entropy) is chosen by its spaces and stands in run_dir/config.yaml afterwards. Ctrl-C\n"
+        "Settings that depend on the environment (the policy, some of ppo, returns and entropy)\n"
+        "default to values for its spaces; run_dir/config.yaml records them. Ctrl-C\n"
         "and SIGTERM save; the same command with resume=auto continues.",
     ),
     "launch": Verb(
@@ -164,13 +164,13 @@ VERBS: dict[str, Verb] = {
             "launch skills=pick policy=paper scheme.world_size=8 scheme.num_gpus=1",
         ),
         "All other overrides are settings of each training, see `rearrange train-skill --help`;\n"
-        "those of scheme say how many ranks one has and what a rank takes. Each training goes on\n"
-        "from what is in its folder, also after its machine was lost. Ctrl-C saves them all.\n"
+        "those of scheme say how many ranks it has and what a rank needs. Each training resumes\n"
+        "from its folder, also after a lost machine. Ctrl-C saves them all.\n"
         "Exit code 1 if one of them failed.",
     ),
     "export-skill": Verb(
         "rearrange.commands.training.export",
-        "write what a training run has learned into one small file",
+        "write the policy of a training run into one small file",
         (
             "export-skill run=runs/pick output=skills_of_mine/pick.safetensors",
             "export-skill run=runs/pick format=onnx output=pick.onnx",
@@ -203,15 +203,15 @@ VERBS: dict[str, Verb] = {
         "rearrange.eval.benchmarks.homes.bench_sim",
         "measure physics, depth, env.step, reset and memory",
         ("bench sim", "bench sim output=outputs/bench.json num_steps=2000"),
-        "Every time stands beside that of one mj_multiRay image of the same scene and run.\n"
-        "Exit code 1 if a bar is missed.",
+        "Every time is compared with one mj_multiRay image of the same scene and run.\n"
+        "Exit code 1 if a threshold is missed.",
     ),
     "bench homes": Verb(
         "rearrange.eval.benchmarks.homes.bench_homes",
         "measure many homes in one process beside single ones",
         ("bench homes", "bench homes num_envs=64 threads=1,2,4 output=outputs/homes.json"),
         "Compares every array with those of single homes, then speed with Gymnasium's own vector\n"
-        "environments, memory, and what resets cost. Exit code 1 if a bar is missed.",
+        "environments, memory, and what resets cost. Exit code 1 if a threshold is missed.",
     ),
     "bench trainers": Verb(
         "rearrange.eval.benchmarks.trainers.bench_trainers",
@@ -229,27 +229,27 @@ VERBS: dict[str, Verb] = {
             "bench scaling ranks=1,2,4 ways=ver,ddppo num_rollouts=4 simulated_ranks=64",
         ),
         "Ranks are processes of this machine; their environments sleep. The simulation is\n"
-        "calibrated on what was measured and compared with it. Exit code 1 if a bar is missed.",
+        "calibrated on the measurements. Exit code 1 if a threshold is missed.",
     ),
     "bench bridge": Verb(
         "rearrange.eval.benchmarks.trainers.bench_bridge",
         "measure workers of another Python beside our own",
         ("bench bridge python=~/envs/old", "bench bridge num_kills=1000"),
-        "Exit code 1 if a bar is missed or killed workers leave something behind.",
+        "Exit code 1 if a threshold is missed or killed workers leave something behind.",
     ),
     "bench staggered-resets": Verb(
         "rearrange.eval.benchmarks.staggered.bench_staggered",
-        "measure what staggered resets do, on the toy of their paper",
+        "measure the effect of staggered resets, on the toy task of their paper",
         (
             "bench staggered-resets output=outputs/staggered.json keep_dir=outputs/staggered",
             "bench staggered-resets seeds=1 horizons=50,200 sweep_seeds=1 num_updates=80",
         ),
         "Trains 140 times, half of them with synchronous resets: some 15 minutes of one core.\n"
-        "Exit code 1 if a bar is missed.",
+        "Exit code 1 if a threshold is missed.",
     ),
     "chaos": Verb(
         "rearrange.commands.chaos",
-        "break training in many ways and tell what happened",
+        "break training in many ways and report what happened",
         (
             "chaos quick=true",
             "chaos output=outputs/chaos.json",
@@ -260,7 +260,7 @@ VERBS: dict[str, Verb] = {
     ),
     "doctor": Verb(
         "rearrange.commands.doctor",
-        "say what this machine has, and what to fix",
+        "report what this machine has, and what to fix",
         ("doctor", "doctor output=outputs/doctor.json", "doctor python=~/envs/old"),
         "Exit code 1 if something has to be fixed.",
     ),

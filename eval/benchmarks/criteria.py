@@ -1,6 +1,6 @@
-"""What all benches do with their criteria: print tables, write the JSON file, give the exit code.
+"""Shared by all benches: prints tables, writes the JSON file, returns the exit code.
 
-results, criteria --> table on the screen, `output` with both in it --> 0, or 1 if a bar is missed
+results, criteria --> table on the screen, `output` with both in it --> 0, or 1 if one is missed
 """
 
 from __future__ import annotations

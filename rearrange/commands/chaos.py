@@ -1,7 +1,7 @@
 """`rearrange chaos`: breaks small trainings in many ways and reports what happened.
 
-Nothing is simulated: every training is a process tree of its own, faults are real signals, a real
-full disk, real damage in files. What is done and expected is listed in `chaos_faults.py`.
+Nothing is simulated: every training is a separate process tree; faults are real signals, a full
+disk, damaged files. `eval/benchmarks/chaos/faults.py` lists faults and expectations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rearrange.system.outputs import atomic_write_json, prepare_output
 if TYPE_CHECKING:
     from rearrange.configs.benches import ChaosCfg
 
-_AT_ONCE = 3  # trainings; much of their time is start-up and waiting
+_AT_ONCE = 3  # trainings at a time; they mostly start up and wait
 _WIDTHS = {"fault": 22, "what was done": 28, "expected": 34, "what happened": 46}
 
 
@@ -37,7 +37,7 @@ def run(settings: ChaosCfg) -> int:
     """Breaks trainings, prints the table; 1 if one did not end as it should."""
     if sys.platform != "linux":
         raise UserError("chaos reads /proc: it runs on Linux only")
-    prepare_output(settings.output)  # better said before the work
+    prepare_output(settings.output)  # reported before the work
     if settings.pairs:
         return _report(settings, [kill_pairs(settings.pairs, settings.seed)])
     minutes = settings.soak_minutes

@@ -16,7 +16,7 @@ from rearrange.eval.runner import check_names, runner_cfg
 
 
 def run(cfg: CollectCfg | VerifyCfg) -> int:
-    """Collects, or plays back: 1 if that gives something else than is stored."""
+    """Collects, or replays: 1 if the replay differs from the stored data."""
     return _verify(Path(cfg.folder).expanduser()) if isinstance(cfg, VerifyCfg) else _collect(cfg)
 
 
@@ -33,7 +33,7 @@ def _collect(cfg: CollectCfg) -> int:
 
 
 def output_folder(cfg: CollectCfg) -> Path:
-    """Where the data set goes."""
+    """The data set's folder."""
     if cfg.output is not None:
         return Path(cfg.output).expanduser()
     name = f"{cfg.task.name}-{cfg.agent}-{cfg.split}-{cfg.format}-v0".replace(":", "-")

@@ -1,6 +1,6 @@
 """`rearrange doctor`: what this machine has, what works on it, and what to fix.
 
-What may crash or hang (OpenGL, a GPU's driver) is tried in a process of its own, with a time limit.
+Checks that may crash or hang (OpenGL, a GPU's driver) run in their own process, with a time limit.
 """
 
 import importlib
@@ -59,7 +59,7 @@ class Finding:
     value: str
     is_good: bool = True
     is_needed: bool = True
-    """False: the project works without it."""
+    """False: optional for the project."""
     fix: str = ""
 
     @property
@@ -68,7 +68,7 @@ class Finding:
 
 
 def run(cfg: DoctorCfg) -> int:
-    """Prints the findings; returns 1 if something that is needed does not work."""
+    """Prints the findings; returns 1 if a required part does not work."""
     output = prepare_output(cfg.output)
     findings = [
         *_packages(),
@@ -148,7 +148,7 @@ def _memory() -> Finding:
 
 
 def _try(program: str, timeout_s: float, *arguments: str, **environment: str) -> tuple[bool, str]:
-    """Runs a Python program apart; (it worked, the last line it printed or why it failed)."""
+    """Runs a Python program in its own process; (success, its last line or the failure)."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments],
@@ -207,7 +207,7 @@ def _video_encoder(timeout_s: float) -> Finding:
 
 
 def _kernel_cache() -> Finding:
-    """Whether numba can keep its compiled kernels, which takes many seconds to make again."""
+    """Whether numba can cache compiled kernels; compiling them takes many seconds."""
     package = Path(rearrange.__file__).parent / "sim" / "robot"
     folders = [package, Path.home()]
     if "NUMBA_CACHE_DIR" in os.environ:
@@ -228,7 +228,7 @@ def _kernel_cache() -> Finding:
 
 
 def _external_python(word: str, timeout_s: float) -> tuple[Finding, dict[str, str] | None]:
-    """Whether environment workers can run there, what environments may find, and its versions."""
+    """Whether environment workers can run there, available packages, and their versions."""
     name = "workers.python"
     try:
         versions = describe(find_python(word), timeout_s)
@@ -246,7 +246,7 @@ def _habitat(other: dict[str, str] | None) -> Finding:
     """Whether Habitat's environments can be trained in; `export-homes` needs nothing of it.
 
     Args:
-        other: versions of the Python that was named; None: look in this one.
+        other: versions of the given Python; None: use this one.
     """
     versions = habitat.versions_here() if other is None else other
     found = [f"{name} {v}" for name, v in versions.items() if name.startswith("habitat-")]

@@ -3,7 +3,7 @@
     ["pick", "ppo.clip_coef=0.1", "policy=paper"]
         --> Given(choices={"skill": "pick", "policy": "paper"}, values={"ppo.clip_coef": 0.1})
 
-A setting of a part is written with a dot. A path with a comma or a bracket is no grammar here.
+Nested settings are written with a dot. Commas or brackets in a path have no special meaning.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ MANY = 20  # so many names are not listed in one line
 
 @dataclass(frozen=True)
 class ParsedOverrides:
-    """What a command line says, read."""
+    """A parsed command line."""
 
     verb: str
     overrides: list[str] = field(default_factory=list)
-    """As they were typed, for processes that are to do the same."""
+    """The overrides, for processes that repeat the command."""
     choices: dict[str, str] = field(default_factory=dict)
-    """Of groups: the name of a file."""
+    """Group -> chosen option."""
     values: dict[str, Any] = field(default_factory=dict)
-    """Of all other settings, those of parts with a dot."""
+    """All other settings, nested ones with a dot."""
     forwarded: list[str] = field(default_factory=list)
-    """Overrides for another verb, whose settings they are."""
+    """Overrides that are passed on to another verb."""
 
     def changed(self, values: Mapping[str, Any], without: tuple[str, ...] = ()) -> ParsedOverrides:
         """The same with other values, and without some."""
@@ -53,7 +53,7 @@ class ParsedOverrides:
 
 
 def read(verb: str, overrides: list[str]) -> ParsedOverrides:
-    """What a command line's overrides say.
+    """Parses a command line's overrides.
 
     Args:
         overrides: `key=value` each, no key twice; bare ones are the value of the one setting of
@@ -67,7 +67,7 @@ def read(verb: str, overrides: list[str]) -> ParsedOverrides:
     _check_not_repeated(overrides)
     kinds = setting_kinds(cls)
     forwarded = []
-    if _takes_others(cls):  # the verb they are meant for checks them
+    if _takes_others(cls):  # the other verb checks them
         forwarded = [override for override in overrides if override.partition("=")[0] not in kinds]
         overrides = [override for override in overrides if override not in forwarded]
     choices, values = {}, {}
@@ -92,7 +92,7 @@ def _with_current_name(override: str) -> str:
 
 
 def last_override_per_key(overrides: Iterable[str]) -> list[str]:
-    """`key=value` overrides of which a later one replaces an earlier one of its key."""
+    """`key=value` overrides, only the last one of each key."""
     return list({override.partition("=")[0]: override for override in overrides}.values())
 
 
@@ -106,7 +106,7 @@ def _check_not_repeated(overrides: list[str]) -> None:
 
 @cache
 def setting_kinds(cls: type, prefix: str = "") -> dict[str, Any]:
-    """Key -> type of all settings of a class, those of its parts with a dot."""
+    """Key -> type of all settings of a class, nested ones with a dot."""
     kinds = {}
     for name, kind in get_type_hints(cls).items():
         if name in HIDDEN:
@@ -119,7 +119,7 @@ def setting_kinds(cls: type, prefix: str = "") -> dict[str, Any]:
 
 
 def _with_keys(verb: str, cls: type, overrides: list[str]) -> list[str]:
-    """The overrides with the one setting that may stand without its name written out."""
+    """The overrides, with the key added to the setting that may be given without it."""
     known = get_type_hints(cls)
     name = next((key for key in BARE_KEYS if key in known), None)
     if name is None:
@@ -145,7 +145,7 @@ def _is_bare(override: str) -> bool:
 
 
 def _takes_others(cls: type) -> bool:
-    """Whether the verb hands on the overrides that it does not know."""
+    """Whether the verb passes on unknown overrides."""
     return any(field.name == "forwarded" for field in fields(cls))
 
 
@@ -156,7 +156,7 @@ def _is_required(field: Any) -> bool:
 
 
 def _kind_of(verb: str, kinds: dict[str, Any], key: str) -> Any:
-    """The type of a setting; a dataclass if the key is that of a group."""
+    """The type of a setting; a dataclass for a group."""
     part, _, name = key.rpartition(".")
     if get_origin(kinds.get(part)) is dict and name.isidentifier():
         return get_args(kinds[part])[1]
@@ -177,14 +177,14 @@ def _option(group: str, value: str) -> str:
 
 
 def nearest_key(wanted: str, verb: str, known: list[str]) -> str:
-    """As `nearest`; a setting of a part is also found by its last name alone, and by initials."""
+    """As `nearest`; nested settings are also found by their last name, and by initials."""
 
     def likeness(key: str) -> tuple[float, float]:
         said, name = wanted.rpartition(".")[2], key.rpartition(".")[2]
         pairs = (wanted, key), (said, name)
         ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
         is_short_for = len(said) > 1 and said == "".join(part[:1] for part in name.split("_"))
-        # of two with the same last name the shorter one
+        # for the same last name, the shorter key
         return max(*ratios, float(is_short_for)), ratios[0]
 
     best = max(sorted(known), key=likeness)
@@ -199,7 +199,7 @@ def nearest_key(wanted: str, verb: str, known: list[str]) -> str:
 
 
 def _value(key: str, value: str, kind: Any) -> Any:
-    """An override's value as what the setting is."""
+    """An override's value, converted to the setting's type."""
     is_union = isinstance(kind, UnionType) or get_origin(kind) is Union
     choices = get_args(kind) if is_union else (kind,)
     if NoneType in choices and value.lower() in ("null", "none"):
@@ -237,7 +237,7 @@ def _list(key: str, value: str, kind: Any) -> list[Any]:
 
 
 def _guess(key: str, value: str) -> Any:
-    """A value whose type is not known here: 3, 0.5, true, none, or else text."""
+    """A value of unknown type: 3, 0.5, true, none, or else text."""
     if value.lower() in ("null", "none"):
         return None
     if value.lower() in ("true", "false"):
@@ -263,6 +263,6 @@ def _text(key: str, value: str) -> str:
         raise UserError(f"{key} must not be empty")
     try:
         value.encode()
-    except UnicodeEncodeError as error:  # bytes of a path as Python hands them on
+    except UnicodeEncodeError as error:  # undecodable bytes of a path
         raise UserError(f"{key} must be UTF-8 text, got {ascii(value)}") from error
     return value

@@ -2,8 +2,8 @@
 
     schema defaults  <  verbs.yaml, presets of groups  <  layers  <  the command line's overrides
 
-A layer is a nested mapping such as {"ppo": {"learning_rate": 1e-3}}: what suits the environment, a
-skill's recipe, a stage (`training/resolve.py`). The result is turned into the dataclasses of
+A layer is a nested mapping such as {"ppo": {"learning_rate": 1e-3}}: defaults for the environment,
+a skill's recipe, a stage (`training/resolve.py`). The result is converted to the dataclasses of
 `configs` once; no value becomes text again.
 """
 
@@ -18,8 +18,8 @@ from rearrange.configs.choices import CONFIG_DIR, option_values, yaml_content
 from rearrange.configs.verbs import config_class
 from rearrange.errors import UserError
 
-OPEN_GROUPS = ("policy", "scheme")  # their files hold settings alone
-TO_BE_CHOSEN = "auto"  # a preset that stands for whichever suits
+OPEN_GROUPS = ("policy", "scheme")  # their files hold only settings
+TO_BE_CHOSEN = "auto"  # placeholder for a preset that is chosen later
 Layer = Mapping[str, Any]
 
 
@@ -48,10 +48,10 @@ def compose(given: ParsedOverrides, layers: Sequence[Layer] = ()) -> Any:
 
 
 def merged(given: ParsedOverrides, layers: Sequence[Layer] = ()) -> Any:
-    """All of them in one `DictConfig`, whose values are of the right type but not checked further.
+    """All settings in one `DictConfig`, with values of the right type but not checked further.
 
-    A layer chooses the policy's preset by its `name`; what the user chose, but for `auto`, counts
-    more.
+    A layer chooses the policy's preset by its `name`; the user's choice, except `auto`, takes
+    precedence.
     """
     from omegaconf import OmegaConf
 
@@ -86,23 +86,23 @@ def joined(verb: str, choices: Mapping[str, str]) -> Any:
     from omegaconf import OmegaConf
 
     for group, option in choices.items():
-        option_values(group, option)  # says in one line what is wrong with it
+        option_values(group, option)  # raises UserError for an unknown option
     name = f"{verb.replace(' ', '_')}_schema"
     ConfigStore.instance().store(name=name, node=config_class(verb))
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base="1.3"):
         config = hydra_compose(name, [f"+{group}={option}" for group, option in choices.items()])
-    OmegaConf.set_struct(config, False)  # settings that are passed on have names of their own
+    OmegaConf.set_struct(config, False)  # forwarded settings have arbitrary names
     return config
 
 
 def verb_defaults(verb: str) -> dict[str, Any]:
-    """What `verbs.yaml` says of a verb: choices of groups, and values."""
+    """A verb's entry in `verbs.yaml`: choices of groups, and values."""
     return yaml_file("verbs.yaml").get(verb, {})
 
 
 def preset(group: str, option: str, cls: type) -> dict[str, Any]:
-    """The values of a group's file. That of a skill holds its recipes and stages too."""
+    """The values of a group's file, without a skill's recipes and stages."""
     values = option_values(group, option)
     if group != "skill":
         return values

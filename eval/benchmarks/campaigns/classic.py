@@ -107,7 +107,7 @@ class CampaignCfg:
 
 
 def run(cfg: CampaignCfg) -> int:
-    """Does what is missing; 1 if a run failed or a bar is missed."""
+    """Does what is missing; 1 if a run failed or a threshold is missed."""
     prepare_folder(cfg.output)
     runs = cfg.runs()
     missing = [one for one in runs if one.summary() is None]

@@ -55,7 +55,7 @@ print((sizes[1] - sizes[0]) / count)
 
 
 def run(cfg: BenchHomesCfg) -> int:
-    """Measures, prints a table and returns 1 if a bar is missed."""
+    """Measures, prints a table and returns 1 if a threshold is missed."""
     prepare_output(cfg.output)  # better said before the work
     results = measure_homes(cfg)
     criteria = criteria_of(results)

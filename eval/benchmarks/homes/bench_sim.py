@@ -73,7 +73,7 @@ def _quieten_warp() -> None:
 
 
 def run(cfg: BenchCfg) -> int:
-    """Measures, prints a table and returns 1 if a bar is missed."""
+    """Measures, prints a table and returns 1 if a threshold is missed."""
     prepare_output(cfg.output)  # better said before the work
     results = measure_sim(cfg)
     criteria = criteria_of(results)

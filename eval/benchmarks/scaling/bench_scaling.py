@@ -51,7 +51,7 @@ PREEMPTION_TITLES = {
 
 
 def run(cfg: BenchScalingCfg) -> int:
-    """Measures, simulates, prints tables and returns 1 if a bar is missed.
+    """Measures, simulates, prints tables and returns 1 if a threshold is missed.
 
     Raises UserError for a way that does not exist or a folder that cannot be used, before anything
     is measured.

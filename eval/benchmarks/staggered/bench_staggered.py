@@ -52,7 +52,7 @@ PAPER = {
 
 
 def run(cfg: BenchStaggeredCfg) -> int:
-    """Trains, prints a table and returns 1 if a bar is missed.
+    """Trains, prints a table and returns 1 if a threshold is missed.
 
     Beside `output` there are then a plot (.png) and the table (.md).
     """

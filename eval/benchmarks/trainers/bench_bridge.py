@@ -36,7 +36,7 @@ Pool = TypeVar("Pool", SerialPool, WorkerPool)
 
 
 def run(cfg: BenchBridgeCfg) -> int:
-    """Prints the figures; 1 if the bar is missed or something is left behind."""
+    """Prints the figures; 1 if the threshold is missed or something is left behind."""
     output = prepare_output(cfg.output)
     python = find_python(cfg.python or sys.executable)
     found = describe(python, _START_S)

@@ -53,7 +53,7 @@ class Threshold:
 
 
 def run(cfg: BenchTrainersCfg) -> int:
-    """Measures, prints tables and returns 1 if a bar is missed.
+    """Measures, prints tables and returns 1 if a threshold is missed.
 
     Raises UserError for a name that does not exist, before anything is measured.
     """

@@ -2,7 +2,7 @@
 
     OUT/pick/cells   OUT/pick/look   OUT/pick/ver   OUT/pick.safetensors   OUT/place/cells   ...
 
-A stage is over when the summary in its folder says so, and is then not done again.
+A stage whose folder has a summary of a complete training is not repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rearrange.system.machine import num_cores
 from rearrange.ver.run.metrics import SUMMARY_FILE
 
 OWN = ("skill", "stage", "preset", "run_dir", "resume", "method", "warm_start", "seed")
-"""Settings of a training that are chosen here."""
+"""Settings of a training that are set here."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class Step:
     """One stage of one skill."""
 
     skill: str
-    """Its own name, whatever module it is of."""
+    """Its name, without a module."""
     task: str
-    """What `evaluate` calls its task."""
+    """Its task's name for `evaluate`."""
     stage: Stage
     place: int
     """Among the skill's stages, from 1."""
     folder: Path
     settings: TrainSkillCfg | None
-    """What its training runs with; None for a mean of weights."""
+    """Settings of its training; None for a mean of weights."""
     arguments: tuple[str, ...] = ()
-    """Of its own process, behind `rearrange`."""
+    """Arguments of its process, after `rearrange`."""
 
     @property
     def name(self) -> str:
@@ -58,12 +58,12 @@ class Step:
 
     @property
     def weights(self) -> Path:
-        """What the next stage begins with."""
+        """Initial weights of the next stage."""
         return weights_of(self.stage, self.folder)
 
     @property
     def log(self) -> Path:
-        """What its process says."""
+        """Output of its process."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def standing(self) -> tuple[int, float]:
@@ -74,7 +74,7 @@ class Step:
         return min(self.total_steps, line.get("step", 0)), line.get("time_s", 0.0)
 
     def summary(self) -> dict[str, Any] | None:
-        """Of the stage once it is over, None before that."""
+        """The stage's summary once it is complete, else None."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             summary = strict_json((self.folder / SUMMARY_FILE).read_text(encoding="utf-8"))
             is_over = summary["stopped_by"] is None and summary["total_steps"] >= self.total_steps
@@ -83,16 +83,16 @@ class Step:
 
 
 def output_folder(cfg: TrainSkillsCfg) -> Path:
-    """Named by what makes a difference, so that the same command finds it again."""
+    """Named by the relevant settings, so that the same command finds it again."""
     if cfg.output is not None:
         return Path(cfg.output).expanduser()
     return stages_folder(cfg.preset, cfg.seed)
 
 
 def plan(cfg: TrainSkillsCfg) -> dict[str, list[Step]]:
-    """Skill -> its steps in order, each looked at as far as can be without starting it.
+    """Skill -> its steps in order, each checked as far as possible without starting it.
 
-    Raises UserError for a skill or stage that there is not, and for what is wrong with a stage.
+    Raises UserError for an unknown skill or stage, and for a mistake in a stage.
     """
     names = cfg.skills or group_options("skill")
     for name in names:
@@ -134,7 +134,7 @@ def _step(cfg: TrainSkillsCfg, named: str, stage: Stage, place: int) -> Step:
 
 
 def _threads(cfg: TrainSkillsCfg) -> list[str]:
-    """Side by side they share the cores."""
+    """Parallel stages share the cores."""
     if cfg.jobs == 1:
         return []
     return [f"num_threads={max(1, num_cores() // cfg.jobs)}"]

@@ -1,7 +1,7 @@
 """Time estimates of stages, from a table of speeds until measured ones are available.
 
-measured   mean over this command's own stages of the same network, method and sight
-table      `configs/speeds.yaml`, with the machine that it is of
+measured   mean over this command's stages of the same network, method and sensors
+table      `configs/speeds.yaml`, with the machine that was measured
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rearrange.commands.training.speeds import (
 
 
 class Rates:
-    """Steps a second of the stages of a plan, by where they stood at the last `refresh`."""
+    """Steps a second of a plan's stages, from their progress at the last `refresh`."""
 
     def __init__(self, steps: Sequence[Step], table: dict[str, Any] | None = None) -> None:
         table = speed_table() if table is None else table
@@ -30,7 +30,7 @@ class Rates:
         self.refresh()
 
     def refresh(self) -> None:
-        """Looks at the folders of all stages."""
+        """Reads the progress of all stages."""
         self._done = {step.name: step.standing() for step in self._steps}
         sums: dict[str, tuple[int, float]] = {}
         for step in self._steps:
@@ -41,18 +41,18 @@ class Rates:
         self._measured = {key: count / seconds for key, (count, seconds) in sums.items()}
 
     def rate(self, step: Step) -> float | None:
-        """Steps a second; None if nobody knows."""
+        """Steps a second; None if unknown."""
         if step.settings is None:
             return None
         key = speed_key(step.settings)
         return self._measured.get(key, self._table.get(key))
 
     def share(self, step: Step) -> float:
-        """Of a stage's steps, how many are done."""
+        """Completed share of a stage's steps."""
         return self._done[step.name][0] / step.total_steps if step.total_steps else 0.0
 
     def seconds_left(self, step: Step) -> float | None:
-        """Of a stage, from where it stands; None if nobody knows."""
+        """Remaining time of a stage; None if unknown."""
         count, seconds = self._done[step.name]
         if (left := step.total_steps - count) <= 0:
             return 0.0
@@ -61,7 +61,7 @@ class Rates:
         return left / rate if rate else None
 
     def all_left(self, jobs: int = 1) -> float | None:
-        """Of all stages, with so many at a time; None if nobody knows it of one of them."""
+        """Remaining time of all stages, this many at a time; None if one is unknown."""
         if (seconds := sum_if_known([self.seconds_left(step) for step in self._steps])) is None:
             return None
         # a skill's stages wait for one another: no more at a time than there are skills

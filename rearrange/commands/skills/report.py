@@ -60,7 +60,7 @@ def write_report(
 
 
 def runs_of(steps: Sequence[Step]) -> list[Run]:
-    """The stages as runs, each of which begins at the step where the one before ended."""
+    """The stages as runs, each starting at the step where the previous one ended."""
     runs, begin = [], 0
     for step in steps:
         path = step.folder / METRICS_FILE
@@ -73,7 +73,7 @@ def runs_of(steps: Sequence[Step]) -> list[Run]:
 
 
 def curves(steps: Sequence[Step]) -> bytes | None:
-    """Success and return over the stages, a colour each, as PNG; None if there is none yet."""
+    """Success and return over the stages, one colour each, as PNG; None without data."""
     runs = runs_of(steps)
     known = {name for run in runs for line in run.lines for name in line if line[name] is not None}
     metrics = [metric for metric in METRICS if metric in known]

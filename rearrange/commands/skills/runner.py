@@ -3,8 +3,8 @@
     queue of pick: cells --> look --> ver --> file --> evaluation
     queue of place: ...                                             at most `jobs` queues at a time
 
-Processes end with this one, get signals only from it, and write what they say into log files. A
-signal is handed on once, and each saves its work before it leaves.
+Processes end with this one, get signals only from it, and write their output into log files. A
+signal is passed on once, and each process saves its work before it exits.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TAIL_BYTES = 4096
 class Task:
     name: str
     is_over: Callable[[], bool]
-    """Whether there is nothing left to do, asked when its turn comes."""
+    """Whether there is nothing left to do; called when the task is due."""
     arguments: tuple[str, ...] = ()
-    """What follows `rearrange` in a process of its own."""
+    """Arguments after `rearrange`, for its own process."""
     log: Path | None = None
     work: Callable[[], None] | None = None
-    """What is done here, at once, instead. Raises UserError."""
+    """Done in this process instead. Raises UserError."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ def run_queues(
     """Runs each queue's tasks in order. A queue whose task fails ends there, the others go on.
 
     Args:
-        look: called over and over with the names of the tasks that run.
+        look: called repeatedly with the names of the running tasks.
     """
     waiting = {name: deque(tasks) for name, tasks in queues.items()}
     running: dict[str, tuple[Task, subprocess.Popen[bytes]]] = {}
@@ -80,7 +80,7 @@ def run_queues(
             look([task.name for task, _ in running.values()])
             time.sleep(poll_s)
     finally:
-        for _, process in running.values():  # nobody waits for their last words any more
+        for _, process in running.values():  # their last output is not read any more
             process.kill()
             process.wait()
 
@@ -92,7 +92,7 @@ def _begin(
     stop: StopSignals,
     outcome: Outcome,
 ) -> None:
-    """Starts what may be started; queues that were begun come first, as they stand in front."""
+    """Starts as many tasks as allowed, those of queues in progress first."""
     for name in list(waiting):
         if stop.is_set() or len(running) >= jobs:
             return
@@ -125,7 +125,7 @@ def start(task: Task) -> subprocess.Popen[bytes]:
 
 
 def _reason(task: Task, code: int) -> str:
-    """Why a process ended: the last line that it said."""
+    """Why a process ended: the last line of its output."""
     if code in EXIT_CODES.values() or code < 0:
         return f"ended by a signal ({code}), see {task.log}; the same command goes on"
     assert task.log is not None

@@ -33,7 +33,7 @@ SPLIT, SEED = "val", 0  # of the episodes
 
 
 def tasks(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> list[Task]:
-    """All that is done for one skill, in order."""
+    """All tasks of one skill, in order."""
     found = []
     for step in steps:
         found += [_training(step, steps), _forgetting(step)]
@@ -54,13 +54,13 @@ def skill_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> Path:
 
 
 def write_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> None:
-    """Exports what the last stage made."""
+    """Exports the last stage's weights."""
     most = MAX_MEGABYTES[cfg.preset]
     export([steps[-1].weights], skill_file(cfg, steps), most, origin_of(cfg, steps))
 
 
 def is_written(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> bool:
-    """Whether the file is there and of these stages."""
+    """Whether the file exists and comes from these stages."""
     with suppress(UserError):
         origin = read_skill(skill_file(cfg, steps)).origin
         return origin.get("stages") == origin_of(cfg, steps)["stages"]
@@ -68,7 +68,7 @@ def is_written(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> bool:
 
 
 def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
-    """How a skill came about, for its file."""
+    """A skill's origin, for its file."""
     stages = []
     for step in steps:
         summary = step.summary() or {}
@@ -92,7 +92,7 @@ def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def begin(cfg: TrainSkillsCfg) -> None:
-    """Writes down what the folder is for, and the commit of the code that goes on in it.
+    """Writes the folder's preset and seed, and the current commit.
 
     Raises UserError if the folder is for something else.
     """
@@ -122,13 +122,13 @@ def _plan_of(cfg: TrainSkillsCfg) -> dict[str, Any]:
 
 
 def evaluation_folder(cfg: TrainSkillsCfg, step: Step) -> Path:
-    """Named by the weights, so that those of a longer training are evaluated anew."""
+    """Named by the weights, so that those of a longer training are evaluated again."""
     name = f"{step.skill}-{step.stage.name}-{step.total_steps}"
     return output_folder(cfg) / "evaluation" / name
 
 
 def evaluated(cfg: TrainSkillsCfg, step: Step) -> dict[str, Any] | None:
-    """The summary of a step's evaluation; None if there is none of so many episodes."""
+    """The summary of a step's evaluation; None if there is none with this many episodes."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         text = (evaluation_folder(cfg, step) / SUMMARY_FILE).read_text(encoding="utf-8")
         summary = strict_json(text)
@@ -137,7 +137,7 @@ def evaluated(cfg: TrainSkillsCfg, step: Step) -> dict[str, Any] | None:
 
 
 def turned(cfg: TrainSkillsCfg, before: Step, after: Step) -> tuple[int, int] | None:
-    """How many of the same episodes a stage won and lost; None if they are not evaluated both."""
+    """Episodes that a stage won and lost against the one before; None unless both are evaluated."""
     pair = []
     for step in (before, after):
         if evaluated(cfg, step) is None:
@@ -169,7 +169,7 @@ def _training(step: Step, steps: Sequence[Step]) -> Task:
 
 
 def _forgetting(step: Step) -> Task:
-    """A stage that is over wants its rollouts no more, which take gigabytes."""
+    """Removes a finished stage's remembered rollouts, which take gigabytes."""
     memory = step.folder / CHECKPOINTS_FOLDER / MEMORY_FOLDER
     return Task(
         f"{step.name} memory",
@@ -179,7 +179,7 @@ def _forgetting(step: Step) -> Task:
 
 
 def write_mean(step: Step, steps: Sequence[Step]) -> None:
-    """The mean of the weights of the stages that it names."""
+    """Writes the mean of the weights of the stages that the step names."""
     averaged = [other for other in steps if other.stage.name in step.stage.average]
     prepare_folder(step.folder)
     export([other.weights for other in averaged], step.weights, max(MAX_MEGABYTES.values()))

@@ -22,7 +22,7 @@ HEADINGS = ("skill", "stage", "method", "steps", "done", "steps/s", "hours left"
 
 
 class StatusTable:
-    """Shows a line on stderr; on a terminal over the last one."""
+    """Shows a line on stderr; on a terminal it replaces the last one."""
 
     def __init__(self, steps: Sequence[Step], rates: Rates, jobs: int) -> None:
         self._steps, self._rates, self._jobs = steps, rates, jobs
@@ -30,7 +30,7 @@ class StatusTable:
         self._told: list[str] = []
 
     def show(self, names: list[str]) -> None:
-        """Prints the line if it is time to, and in a log file when something else began."""
+        """Prints the line periodically, and in a log file when another task has started."""
         now = time.monotonic()
         is_new = names != self._told
         if not names or (now < self._due and not is_new):
@@ -49,7 +49,7 @@ class StatusTable:
                 print(file=sys.stderr, flush=True)
 
     def line(self, names: Sequence[str]) -> str:
-        """What runs, and how long all of it will take."""
+        """The running stages, and the remaining time of all."""
         self._rates.refresh()
         steps = {step.name: step for step in self._steps}
         parts = [self._stage(steps[name]) if name in steps else name for name in names]
@@ -59,7 +59,7 @@ class StatusTable:
         return f"{' | '.join(parts)} | {number}: {rest}"
 
     def table(self) -> str:
-        """All stages, with the hours that they are expected to take."""
+        """All stages, with their expected hours."""
         self._rates.refresh()
         rows: list[tuple[str, ...]] = [HEADINGS]
         for step in self._steps:

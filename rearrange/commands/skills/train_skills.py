@@ -2,7 +2,7 @@
 
     plan --> stages, each a process --> OUT/NAME.safetensors --> evaluation --> OUT/report.html
 
-What is done stays done: the same command goes on after Ctrl-C, a kill or `max_hours`.
+The same command continues after Ctrl-C, a kill or `max_hours`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
 
 
 def what_next(cfg: TrainSkillsCfg, done: Sequence[Sequence[Step]]) -> list[str]:
-    """What skills that are finished are for, as commands to be typed."""
+    """Commands to use the finished skills."""
     if not done:
         return []
     folder, first = shlex.quote(str(output_folder(cfg))), done[0]
@@ -98,7 +98,7 @@ def what_next(cfg: TrainSkillsCfg, done: Sequence[Sequence[Step]]) -> list[str]:
 
 
 def _end(outcome: Outcome, stop: StopSignals, output: Path) -> int:
-    """Says what went wrong; the exit code."""
+    """Prints failures; returns the exit code."""
     with suppress(OSError):
         for name, reason in outcome.failures.items():
             print(f"{name}: {reason}", file=sys.stderr)
