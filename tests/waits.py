@@ -3,9 +3,9 @@
     a thread or a child tells: its event, its pipe, its end    Event.wait, readline, Popen.wait
     nothing tells: a file, a port, somebody else's process     wait_until, below
 
-A look takes microseconds and the pause between two is short, so that a test takes as long as what
-it waits for. The limit only ends a test that would wait for ever, and is generous: a busy machine
-is no failure.
+The pause between two looks is short, so that a test takes as long as what it waits for; a look that
+takes long itself, at all processes or at a checkpoint, is followed by a pause of ten times as much.
+The limit only ends a test that would wait for ever, and is generous: a busy machine is no failure.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ def wait_until(
     """
     end = time.monotonic() + limit_s
     while True:
+        begun = time.monotonic()
         has_ended = process is not None and process.poll() is not None  # asked before the last look
         if found := condition():
             return found
         assert not has_ended, f"exit code {process.returncode}: {explain()}"
-        assert time.monotonic() < end, f"not within {limit_s:g} s: {explain()}"
-        time.sleep(PAUSE_S)
+        now = time.monotonic()
+        assert now < end, f"not within {limit_s:g} s: {explain()}"
+        time.sleep(max(PAUSE_S, 10.0 * (now - begun)))
