@@ -10,7 +10,7 @@ import pytest
 import rearrange
 from rearrange import cli
 from rearrange.errors import UserError
-from rearrange.eval.benchmarks.chaos.lab import FAULTY
+from rearrange.eval.benchmarks.chaos.harness import FAULTY
 from rearrange.library import TrainingError, overrides_of
 
 TRAINING = {"total_steps": 128, "num_steps": 64, "num_envs": 2, "scheme": "serial"}
