@@ -1,10 +1,10 @@
-"""Two evaluations of the same episodes, paired: what changed, and whether it is chance.
+"""Compares two evaluations of the same episodes, paired: differences and significance.
 
     output_dir of A, of B --> records by index --> the episodes that both have --> differences
 
-Of success the difference B - A over episodes, -1, 0 or 1 each, is averaged; its interval resamples
-apartments as all intervals here do (`intervals.py`). The sign test asks only the episodes that
-changed: as many to the better as to the worse would be chance (McNemar 1947, exact).
+The difference in success B - A, -1, 0 or 1 per episode, is averaged; its interval resamples
+apartments like all intervals here (`intervals.py`). The sign test uses only the episodes that
+changed: by chance as many improve as get worse (McNemar 1947, exact).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rearrange.eval.intervals import mean_with_interval, rate_with_interval
 from rearrange.eval.runner import EpisodeRecord
 
 ABSENT = "not there"
-SAME = ("task", "split", "seed", "homes", "episodes")  # what the episodes follow from
+SAME = ("task", "split", "seed", "homes", "episodes")  # settings that determine the episodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What an evaluation has left in its folder."""
+    """An evaluation's results, from its folder."""
 
     folder: Path
     settings: dict[str, Any]
@@ -40,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Of B with A, over the episodes that both have."""
+    """Comparison of B with A, over the episodes that both have."""
 
     success_a: dict[str, float]
     success_b: dict[str, float]
@@ -52,12 +52,12 @@ class Comparison:
     only_b: list[int]
     """Indices of the episodes that only one of them solved."""
     chance: float
-    """How often chance alone gives such a difference or a larger one, if B is as good as A."""
+    """Probability of at least this difference if B is as good as A."""
     changed_settings: dict[str, tuple[Any, Any]]
 
 
 def read_result(folder: Path) -> Result:
-    """What an evaluation of the home has left. Raises UserError where there is nothing of it."""
+    """The results of an evaluation of the home. Raises UserError if there are none."""
     for name in (SETTINGS_FILE, EPISODES_FILE):
         if not (folder / name).is_file():
             raise UserError(f"{folder} must be the output_dir of an evaluation: it has no {name}")
@@ -97,14 +97,14 @@ def compare(a: Result, b: Result) -> Comparison:
 
 
 def sign_test(losses: int, wins: int) -> float:
-    """Probability of a split at least as uneven if both sides are as likely, two-sided."""
+    """Probability of a split at least as uneven if both sides are equally likely, two-sided."""
     number = losses + wins
     tail = sum(comb(number, k) for k in range(min(losses, wins) + 1))
     return min(1.0, 2.0 * tail / 2**number)
 
 
 def table(a: Result, b: Result, found: Comparison) -> str:
-    """What the command prints."""
+    """The command's output."""
     settings = a.settings
     difference = found.difference
     mean, low, high = (difference[name] for name in ("mean", "low", "high"))
@@ -142,7 +142,7 @@ def _percents(rate: dict[str, float]) -> str:
 
 
 def _changed(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
-    """The settings that differ, by their dotted names; digests of files are cut to eight signs."""
+    """The settings that differ, by dotted names; digests of files are cut to eight characters."""
     found = differences(new, old, ABSENT)  # this way around in the order of the old ones
     return {name: (_short(before), _short(now)) for name, now, before in found}
 

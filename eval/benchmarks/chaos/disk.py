@@ -1,7 +1,7 @@
-"""A small disk that can be filled, or made read-only, under a running training.
+"""A small disk that can be filled, or made read-only, during a training.
 
-As root a tmpfs of its own is mounted. Elsewhere the kernel's limit on file sizes (RLIMIT_FSIZE)
-stands for the full disk and a folder without write permission for the read-only one.
+Root mounts a tmpfs for it. Otherwise the kernel's limit on file sizes (RLIMIT_FSIZE) emulates a
+full disk, and a folder without write permission a read-only one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 DISK_MIB = 8
-_FILE_LIMIT = 2**15  # bytes; a checkpoint is larger, what a short run prints is smaller
+_FILE_LIMIT = 2**15  # bytes; less than a checkpoint, more than the output of a short run
 
 
 class SmallDisk:
-    """A folder on a disk of DISK_MIB; to be used in a `with` block."""
+    """A folder on a disk of DISK_MIB; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class SmallDisk:
         return f"a tmpfs of {DISK_MIB} MiB" if self.is_mounted else "RLIMIT_FSIZE on the process"
 
     def fill(self, pid: int) -> None:
-        """Leaves no space, for the process at least."""
+        """Leaves no space, at least for the process."""
         if not self.is_mounted:
             _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (_FILE_LIMIT, hard))
@@ -53,7 +53,7 @@ class SmallDisk:
                 file.write(bytes(4096))
 
     def free(self) -> None:
-        """Gives the space back."""
+        """Frees the space."""
         if self._limited_pid is not None:
             with suppress(ProcessLookupError):  # it has ended
                 _, hard = resource.prlimit(self._limited_pid, resource.RLIMIT_FSIZE)
@@ -61,7 +61,7 @@ class SmallDisk:
         self._filler.unlink(missing_ok=True)
 
     def make_read_only(self) -> bool:
-        """False if this user can write everywhere and may not mount."""
+        """False if this user can write everywhere but may not mount."""
         if self.is_mounted:
             return self._mount("-o", "remount,ro")
         self.folder.chmod(0o555)

@@ -1,6 +1,6 @@
-"""The list of faults: name, what is done to a training and must follow, and whether it is quick.
+"""The list of faults: name, function, and whether it is among the quick ones.
 
-Each function gets a `Harness` and returns a `Finding`; they lie in modules by their subject.
+Each function gets a `Harness`, causes a fault, checks the outcome and returns a `Finding`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from rearrange.eval.benchmarks.chaos.workers import (
 _NAN_VALUE = "a NaN value from the policy"
 
 FAULTS: list[tuple[str, Callable[[Harness], Finding], bool]] = [
-    # name, what to do, also when it has to be quick
+    # name, function, run with quick=true
     ("Ctrl-C", lambda harness: asked_to_stop(harness, signal.SIGINT, True), True),
     ("SIGTERM", lambda harness: asked_to_stop(harness, signal.SIGTERM, False), False),
     ("SIGTERM to all", lambda harness: asked_to_stop(harness, signal.SIGTERM, True), True),

@@ -1,9 +1,9 @@
-"""Trains a policy that once gives NaN while it learns.
+"""Trains a policy that returns NaN once during learning.
 
     python -m rearrange.eval.benchmarks.chaos.faulty_policy
 
-The command's own policies cannot be made to do this from outside; `chaos` runs this module instead
-of `rearrange train`, with the same words for run_dir, on_nonfinite and total_steps.
+The command's own policies cannot be made to do this from outside, so `chaos` runs this module
+instead of `rearrange train`, with the same overrides run_dir, on_nonfinite and total_steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BROKEN_STEP = 5  # row of that minibatch
 
 
 class FaultyPolicy(SkillPolicy):
-    """Gives one NaN value in one minibatch."""
+    """Returns one NaN value in one minibatch."""
 
     num_evaluated = 0
 

@@ -1,6 +1,6 @@
 """Tools to break trainings: a `Harness` starts them, a `Finding` records the result.
 
-A check is a pair (what was seen, whether that is right).
+A check is a pair (observation, whether it is right).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rearrange.eval.benchmarks.chaos.run import Training
 NUM_ENVS, NUM_STEPS = 4, 32
 ROLLOUT = NUM_ENVS * NUM_STEPS
 ENDLESS = 10**8  # environment steps
-STEP_TIMEOUT_S = 4.0  # on a busy machine a worker that is well may not get to run for a second
-FOUND_LIMIT_S = STEP_TIMEOUT_S + 15.0  # with the start of the new worker, on a busy machine
+STEP_TIMEOUT_S = 4.0  # on a busy machine a healthy worker may not be scheduled for a second
+FOUND_LIMIT_S = STEP_TIMEOUT_S + 15.0  # including the start of a new worker on a busy machine
 LEAVE_LIMIT_S = 30.0
 FAULTY = "env=rearrange.workloads.faulty:Faulty-v0"
 CARTPOLE = "env=CartPole-v1"
@@ -53,14 +53,14 @@ class Harness:
     rng: np.random.Generator
     is_quick: bool
     finding: Finding = field(default_factory=lambda: Finding("", ""))
-    """The one under way, for when it does not get to its end."""
+    """The current one, in case it does not finish."""
 
     def begins(self, done: str, expected: str) -> Finding:
         self.finding = Finding(done, expected)
         return self.finding
 
     def train(self, *words: str, run_dir: Path | None = None, is_heard: bool = True) -> Training:
-        """Starts a small training, by default without an end; later words win."""
+        """Starts a small training, by default without an end; later overrides win."""
         common = (
             CARTPOLE, "policy=mlp", "device=cpu", f"num_envs={NUM_ENVS}", f"num_steps={NUM_STEPS}",
             f"total_steps={ENDLESS}", f"workers.step_timeout_s={STEP_TIMEOUT_S}",
@@ -72,7 +72,7 @@ class Harness:
 def left(
     training: Training, signum: int, code: int, to_group: bool, limit_s: float = LEAVE_LIMIT_S
 ) -> list[Check]:
-    """Asks it to leave; exit code, time and leftovers."""
+    """Stops it; checks exit code, time and leftovers."""
     begin = time.monotonic()
     training.send(signum, to_group)
     got = training.wait()
@@ -98,7 +98,7 @@ def nothing_left_behind(training: Training) -> list[Check]:
 
 
 def wait_for_all_workers(training: Training) -> None:
-    """Waits until every environment gives data: on a busy machine one may start much later."""
+    """Waits until every environment delivers data: on a busy machine one may start much later."""
 
     def is_so(lines: list[dict[str, Any]]) -> bool:
         last = lines[-1] if lines else {"step": 0}
@@ -108,7 +108,7 @@ def wait_for_all_workers(training: Training) -> None:
 
 
 def recovered(training: Training, old: list[int], count: int) -> list[Check]:
-    """Waits until broken workers are replaced and all environments give data again."""
+    """Waits until broken workers are replaced and all environments deliver data again."""
     took = training.wait_for_new_workers(old, count)
     training.wait_for(lambda lines: lines[-1]["faults/restarts"] >= count, "restart counted")
     step = training.metrics()[-1]["step"]
@@ -116,7 +116,7 @@ def recovered(training: Training, old: list[int], count: int) -> list[Check]:
     def full(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [line for line in lines if line["step"] > step and line["ver/share_min"] > 0.1]
 
-    # A later rollout may be uneven again: on a busy machine workers do not get equal time.
+    # Later rollouts may be uneven again: on a busy machine workers do not get equal time.
     training.wait_for(lambda lines: bool(full(lines)), "full share")
     lines = training.metrics()
     counted, share = lines[-1]["faults/restarts"], full(lines)[0]["ver/share_min"]
@@ -150,7 +150,7 @@ def last_update_saved(training: Training) -> Check:
 
 
 def no_update_missing(training: Training) -> list[Check]:
-    """All updates are there, one after another."""
+    """Checks that metrics contain all updates in order."""
     steps = [line["step"] for line in training.metrics()]
     is_whole = steps == list(range(ROLLOUT, steps[-1] + 1, ROLLOUT)) if steps else False
     return [Check(f"{len(steps)} updates without a gap", is_whole)]
@@ -163,7 +163,7 @@ def total(training: Training, name: str) -> float:
 def resumed(
     harness: Harness, step: int, warning: str = "", run_dir: Path | None = None
 ) -> list[Check]:
-    """Goes on in the same folder for three updates; it must begin behind `step`."""
+    """Resumes in the same folder for three updates; it must start after `step`."""
     words = ("resume=auto", f"total_steps={step + 3 * ROLLOUT}")
     with harness.train(*words, run_dir=run_dir) as training:
         checks = [ended(training, 0)]

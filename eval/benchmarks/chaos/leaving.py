@@ -27,8 +27,8 @@ from rearrange.eval.benchmarks.chaos.run import (
 )
 from rearrange.system.stop_signals import EXIT_CODES
 
-_AT_ONCE_S = 12.0  # on a busy machine; an update that is waited for may take 13.5 s more
-_QUIET_S = 3.0  # a rollout that is still collected has no environment rest for so long
+_AT_ONCE_S = 12.0  # on a busy machine; waiting for an update may take 13.5 s more
+_QUIET_S = 3.0  # longer than any environment rests during collecting
 
 
 def asked_to_stop(harness: Harness, signum: int, to_group: bool) -> Finding:
@@ -74,9 +74,9 @@ def stopped_in_long_update(harness: Harness) -> Finding:
 
 
 def wait_for_first_update(training: Training) -> None:
-    """Until the training learns: its workers have given steps, and all have waited for a while.
+    """Waits until the training learns: workers have delivered steps, and all sleep for a while.
 
-    On a busy machine one that only wants to run is not asleep, and its waits go on counting.
+    On a busy machine a runnable worker is not asleep, and its waits keep counting.
     """
     training.wait_for(lambda _: sum(_waits(training)) >= NUM_STEPS // 4, "first steps")
     end = time.monotonic() + START_LIMIT_S
@@ -91,7 +91,7 @@ def wait_for_first_update(training: Training) -> None:
 
 
 def _waits(training: Training) -> list[int]:
-    """How often each worker has waited, if all are there and wait now; else nothing."""
+    """How often each worker has waited, if all exist and wait now; else nothing."""
     with contextlib.suppress(ConditionNotMet):
         workers = training.workers()
         if len(workers) == NUM_ENVS and all(state_of(pid) == "S" for pid in workers):

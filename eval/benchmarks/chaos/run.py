@@ -2,7 +2,7 @@
 
 chaos -- starts --> main --> resource tracker
                          --> fork server --> environment workers
-all in one session, so that whoever outlives the main process is found
+all in one session, so that processes that outlive the main one are found
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ PACKAGE_ROOT = Path(sys.modules["rearrange"].__path__[0]).parent
 SHARED_MEMORY = Path("/dev/shm")
 START_LIMIT_S = 120.0  # importing torch takes seconds, on a busy machine many
 END_LIMIT_S = 60.0
-LEAVE_S = 20.0  # so long may children take to notice that their parent is gone; mostly some ms
+LEAVE_S = 20.0  # longest time for children to notice that their parent is gone; mostly some ms
 _LOOK_EVERY_S = 0.02
 _OUR_MEMORY = ("pym-", "psm_", "torch_", "sem.")  # how their names in SHARED_MEMORY begin
 
 
 class ConditionNotMet(Exception):
-    """A training did not get to where it should be broken, or did not end."""
+    """A training did not reach the point of the fault, or did not end."""
 
 
 class Training:
-    """`python -m MODULE WORDS` with an ordinary signal handling and its output in a file.
+    """`python -m MODULE WORDS` with default signal handling and its output in a file.
 
     Args:
-        folder: for what it prints and, unless given, for its run_dir.
-        words: what follows `python -m rearrange`, without run_dir.
-        module: instead of the command `rearrange`.
-        is_heard: what it prints goes into a file; else into a pipe that nobody reads.
+        folder: for its output and, unless given, its run_dir.
+        words: arguments of `python -m rearrange`, without run_dir.
+        module: instead of `rearrange`.
+        is_heard: its output goes into a file; else into a pipe that nobody reads.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ class Training:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for pid in self.members():  # none but those of its own session
+        for pid in self.members():  # only those of its session
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
-    # --- what it does --------------------------------------------------------------------------
+    # --- waiting -------------------------------------------------------------------------------
 
     def wait_for(self, condition: Callable[[list[dict[str, Any]]], bool], what: str) -> None:
         """Waits until its metrics satisfy a condition.
 
-        Raises ConditionNotMet if it ends before that, or after START_LIMIT_S.
+        Raises ConditionNotMet if it ends first, or after START_LIMIT_S.
         """
         end = time.monotonic() + START_LIMIT_S
         while time.monotonic() < end:
@@ -115,17 +115,17 @@ class Training:
         (os.killpg if to_group else os.kill)(self.pid, signum)
 
     def stop(self) -> None:
-        """Freezes the main process: what can be seen of it then stays so."""
+        """Freezes the main process, so that its observable state stays constant."""
         self.send(signal.SIGSTOP)
         end = time.monotonic() + END_LIMIT_S
         while state_of(self.pid) not in "TXZ":
             if time.monotonic() > end:
                 raise ConditionNotMet("it could not be stopped")
 
-    # --- what it has written -------------------------------------------------------------------
+    # --- its files -----------------------------------------------------------------------------
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Lines so far; none while there is no file yet."""
+        """Metrics so far; none before the file exists."""
         try:
             return read_metrics(self.run_dir / METRICS_FILE)
         except UserError:
@@ -142,7 +142,7 @@ class Training:
         return ([""] + self.output().strip().splitlines())[-1]
 
     def checkpoint_steps(self) -> list[int]:
-        """Of all manifests, oldest first."""
+        """Steps of all manifests, oldest first."""
         return sorted(int(path.stem) for path in (self.run_dir / "checkpoints").glob("*.json"))
 
     # --- its processes -------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Training:
         begin = time.monotonic()
 
         def are_there(_: object) -> bool:
-            with contextlib.suppress(ConditionNotMet):  # the server may have to come back first
+            with contextlib.suppress(ConditionNotMet):  # the server may have to be restarted first
                 now = self.workers()
                 return len(now) == len(old) and len({*now} - {*old}) >= count
             return False
@@ -177,22 +177,21 @@ class Training:
         return time.monotonic() - begin
 
     def orphans(self) -> list[int]:
-        """Who is still there some time after the main process ended."""
+        """Processes that are still alive some time after the main process ended."""
         end = time.monotonic() + LEAVE_S
         while (left := self.members()) and time.monotonic() < end:
             time.sleep(_LOOK_EVERY_S)
         return left
 
     def temporary_left(self) -> list[str]:
-        """Folders of multiprocessing that it, and those before it in its folder, left behind."""
+        """Folders of multiprocessing that it, and earlier runs in its folder, left behind."""
         names = (path.name for path in self._temporary.iterdir())
         return sorted(name for name in names if name.startswith(("pymp-", "rearrange-")))
 
     def shared_memory_left(self) -> list[str]:
-        """Files of shared memory that came since its start and that stay though nobody uses them.
+        """Shared-memory files that were created since its start and are still there, unused.
 
-        A process that is starting makes one, maps it and takes its name away: for an instant it
-        looks as if it had been left.
+        A starting process creates one, maps it and unlinks it: for an instant it looks abandoned.
         """
         end = time.monotonic() + LEAVE_S
         left = shared_memory_files() - self._shared_before - in_use()
@@ -203,7 +202,7 @@ class Training:
 
 
 def processes() -> dict[int, tuple[int, int, str]]:
-    """Process id -> parent, session, command line, of all that are alive and no zombies."""
+    """Process id -> parent, session, command line, of all living processes but zombies."""
     found: dict[int, tuple[int, int, str]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
@@ -218,7 +217,7 @@ def processes() -> dict[int, tuple[int, int, str]]:
 
 
 def state_of(pid: int) -> str:
-    """One letter of proc(5): R runs or wants to, S sleeps, T is stopped, Z a zombie; X is gone."""
+    """State letter of proc(5): R runnable, S sleeping, T stopped, Z zombie; X: gone."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return "X"
@@ -234,7 +233,7 @@ def num_waits(pid: int) -> int:
 
 
 def resident_mib(pid: int) -> float:
-    """Physical memory of a process, without what it shares with others through the page cache."""
+    """Physical memory of a process, without pages shared through the page cache."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024.0
@@ -246,7 +245,7 @@ def open_files(pid: int) -> int:
 
 
 def shared_memory_files() -> set[str]:
-    """Of Python's multiprocessing and torch; other programs of the machine have their own there."""
+    """Names of Python's multiprocessing and torch; other programs use others."""
     if not SHARED_MEMORY.is_dir():
         return set()
     return {path.name for path in SHARED_MEMORY.iterdir() if path.name.startswith(_OUR_MEMORY)}
@@ -272,6 +271,6 @@ def _pipe_without_reader() -> IO[bytes]:
 
 
 def _ordinary_signals() -> None:
-    """A shell that starts something in the background has it ignore Ctrl-C."""
+    """Restores Ctrl-C: a shell makes background processes ignore it."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_DFL)

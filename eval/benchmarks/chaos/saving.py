@@ -72,7 +72,7 @@ def killed_while_saving(harness: Harness) -> Finding:
 
 
 def stop_while_saving(training: Training, folder: Path) -> None:
-    """Freezes it, again and again, until that is in the middle of writing a checkpoint."""
+    """Freezes it repeatedly, until it is caught in the middle of writing a checkpoint."""
     end = time.monotonic() + START_LIMIT_S
     while time.monotonic() < end:
         training.stop()

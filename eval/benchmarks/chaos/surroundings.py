@@ -71,7 +71,7 @@ def output_closed(harness: Harness) -> Finding:
 
 
 def worker_and_server_killed(harness: Harness) -> Finding:
-    """One of those pairs that `chaos pairs=200` tries in numbers."""
+    """One pair of kills, as `chaos pairs=200` tries many times."""
     finding = harness.begins(
         "SIGKILL to a worker and, some milliseconds later, to the server that forks its successor",
         f"all workers are replaced: restarts={NUM_ENVS}; training goes on",
@@ -115,7 +115,7 @@ def seed_that_breaks(harness: Harness) -> Finding:
         finding.checks += [*no_update_missing(training), *nothing_left_behind(training)]
         restarts = (training.summary() or {}).get("restarts", 0)
         num_left_out = training.output().count("is left out from now on")
-        # One more may have failed once when the training ended.
+        # One more may just have failed when the training ended.
         is_right = 0 <= restarts - 2 * num_left_out <= 1
         text = f"{num_left_out} seeds left out, {restarts} restarts"
         finding.checks.append(Check(text, is_right))

@@ -2,10 +2,10 @@
 
     measured     1, 2, 4, ... ranks of the trainer on this machine; environments, policy and
                  learner sleep (`workload.py`), synchronisation and all-reduces are real
-    simulated    up to 1,024 ranks, with the costs that the measured ones have shown
-    preemption   the chosen S beside the best of all S on random timings
+    simulated    up to 1,024 ranks, with the measured costs
+    preemption   the chosen S against the best S, on random timings
 
-The efficiency of R ranks is their speed over the sum of what the same R ranks reach by themselves.
+The efficiency of R ranks is their speed over the sum of the same R ranks' speeds on their own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_figure, kept_or_temporary, prepare_output
 
 BAR_RANKS = 8  # the paper's figures are for 8 GPUs
-LARGEST_OWN_CORES = 0.3  # beyond that the ranks wait for this machine's cores
+LARGEST_OWN_CORES = 0.3  # with more the ranks wait for this machine's cores
 LARGEST_ALL_CORES = 0.9  # as they do if others keep these busy
 PREEMPTION_TITLES = {
     "means": "each step takes its mean",
@@ -73,7 +73,7 @@ def run(cfg: BenchScalingCfg) -> int:
 
 
 def measure_all(cfg: BenchScalingCfg, ways: list[str], root: Path) -> Measurements:
-    """All measured points, with a bar on a terminal and a line for each on stderr."""
+    """All measured points, with progress on stderr."""
     from tqdm import tqdm
 
     total = len(cfg.ranks) * len(ways)
@@ -132,7 +132,7 @@ def summarise(cfg: BenchScalingCfg, ways: list[str], measured: Measurements) -> 
 
 
 def efficiency(measured: Measurements, ranks: int, way: str) -> float:
-    """Speed over the sum of the same ranks' speeds by themselves."""
+    """Speed over the sum of the same ranks' speeds on their own."""
     alone = measured[1][way].rates_alone
     return 1.0 if ranks == 1 else measured[ranks][way].rate / sum(alone[:ranks])
 
@@ -140,7 +140,7 @@ def efficiency(measured: Measurements, ranks: int, way: str) -> float:
 def simulate_all(
     cfg: BenchScalingCfg, ways: list[str], costs: Costs
 ) -> dict[int, dict[str, dict[str, float]]]:
-    """ranks -> way -> rate and efficiency; for ver also that with all-reduces for nothing."""
+    """ranks -> way -> rate and efficiency; for ver also with free all-reduces."""
     from tqdm import tqdm
 
     if not cfg.simulated_ranks:
@@ -167,7 +167,7 @@ def simulate_all(
 
 
 def criteria_of(results: dict[str, Any]) -> list[Threshold]:
-    """The criteria that concern what was measured."""
+    """The criteria for which there are measurements."""
     points, criteria = results["measured"].get(BAR_RANKS, {}), []
     for other, limit in (("nover", 1.25), ("ddppo", 2.5)):
         if "ver" in points and other in points:
@@ -185,7 +185,7 @@ def criteria_of(results: dict[str, Any]) -> list[Threshold]:
 
 
 def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
-    """What the command prints."""
+    """The command's output."""
     lines = [
         f"{'ranks':>5}  {'measured':<27}{'steps/s':>9}{'efficiency':>12}{'ver /':>7}"
         f"{'stopped %':>11}{'stale %':>9}{'simulated':>11}{'error %':>9}{'cores %':>9}"
@@ -219,7 +219,7 @@ def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
 
 
 def _simulated(found: dict[int, dict[str, dict[str, float]]]) -> list[str]:
-    """Efficiency of every way, and ver's speed beside those of others."""
+    """Efficiency of every variant, and ver's speed relative to others."""
     ways = list(next(iter(found.values())))
     head = f"{'ranks':>5}  {'efficiency simulated:':<23}" + "".join(f"{way:>13}" for way in ways)
     lines = [head + ("  ver, all-reduce free" if "ver" in ways else "")]

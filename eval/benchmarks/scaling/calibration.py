@@ -2,10 +2,10 @@
 
     cost                        from
     all-reduce                  the ranks' own timing of it, R >= 2: a ring's hops and bytes
-    between two rollouts        what is left of a rollout after collecting and learning: a + b R
+    between two rollouts        the rest of a rollout's time after collecting and learning: a + b R
     a batch of requests         collecting time of VER on single ranks
 
-Whatever else was measured is predicted: other ways of training, all collecting of several ranks.
+All other measurements are predicted: other variants, all collecting of several ranks.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rearrange.eval.benchmarks.scaling.simulation import (
 )
 
 Measurements = dict[int, dict[str, Measured]]  # ranks -> way -> what was measured
-_LONGEST_BATCH_S = 0.5  # that is looked for
+_LONGEST_BATCH_S = 0.5  # range of the search
 
 
 def calibrate(measured: Measurements, table: StepTable, num_rollouts: int, warmup: int) -> Costs:
-    """Costs that explain all that was measured with several ranks, and VER on single ones.
+    """Costs that best explain the measurements with several ranks, and VER on single ones.
 
     Args:
-        table: the workload, of as many ranks as trained by themselves or more.
-        num_rollouts: of each training, its `warmup` included.
+        table: the workload, of at least as many ranks as trained on their own.
+        num_rollouts: of each training, including its `warmup`.
     """
     costs = fit_all_reduce(
         {
@@ -59,7 +59,7 @@ def fit_all_reduce(times_s: dict[int, float]) -> Costs:
         return Costs()
     ranks, times = np.array(list(times_s), float), np.array(list(times_s.values()))
     hops, passes = 2.0 * (ranks - 1.0), 2.0 * (ranks - 1.0) / ranks
-    # relative errors: the few ranks' short times count as much as the many ranks' long ones
+    # relative errors, so that short and long times count the same
     hop_s, bytes_s = _not_negative(np.stack([hops, passes], axis=1) / times[:, None])
     return Costs(hop_s=hop_s, bytes_s=bytes_s)
 
@@ -91,7 +91,7 @@ def fit_batch(
 def predict(
     ranks: int, way: str, table: StepTable, costs: Costs, num_rollouts: int, warmup: int
 ) -> float:
-    """Steps per second as the bench measures them: of one rank the mean over all ranks' own."""
+    """Steps per second as in the bench: for one rank, the mean over all ranks on their own."""
     if ranks == 1:
         return float(np.mean(rates_alone(way, table, costs, num_rollouts, warmup)))
     min_steps = num_rollouts * table.work.rollout_steps * ranks
@@ -101,7 +101,7 @@ def predict(
 def rates_alone(
     way: str, table: StepTable, costs: Costs, num_rollouts: int, warmup: int
 ) -> list[float]:
-    """Steps per second of each of the table's ranks by itself."""
+    """Steps per second of each of the table's ranks on its own."""
     runs = simulate_alone(way, table, table.num_ranks, costs, num_rollouts)
     return [run.rate(warmup) for run in runs]
 
@@ -120,7 +120,7 @@ def errors(
 
 
 def assumptions(costs: Costs, table: StepTable, largest: int) -> list[str]:
-    """What the simulation takes for granted, in lines to print."""
+    """The assumptions of the simulation, as lines to print."""
     work, way = table.work, WAYS["ddppo"]
     all_reduce = [f"{1e3 * costs.all_reduce_s(r):.1f} ms for {r}" for r in (8, largest)]
     fixed, each = (1e3 * cost for cost in costs.rollout_s)

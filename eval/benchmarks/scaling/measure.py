@@ -1,8 +1,8 @@
 """Starts the ranks of `rearrange bench scaling` with torchrun and reads their measurements.
 
-A measurement is one way of training on one number of ranks. Of one rank it is that of each rank of
-the largest group on its own, all at the same time: their environments differ, and a group can only
-be compared with what the same ranks do by themselves.
+A measurement is one variant on one number of ranks. For one rank it covers each rank of the largest
+group on its own, all at the same time: their environments differ, and a group can only be compared
+with the same ranks on their own.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ END_PATIENCE_S = 40.0  # torchrun gives its ranks 30 s to save and leave
 
 @dataclass
 class Measured:
-    """One way of training on R ranks, means over the rollouts after the warm-up."""
+    """One variant on R ranks, means over the rollouts after the warm-up."""
 
     rate: float
-    """Steps per second that were learned from, stale ones not counted."""
+    """Steps per second that were learned from, without stale ones."""
     rates_alone: list[float]
-    """The same of each rank by itself, where R is 1."""
+    """The same of each rank on its own, if R is 1."""
     rollout_s: float
     """From one update's end to the next."""
     collect_s: float
-    """Of it the slowest rank's collecting."""
+    """The slowest rank's collecting time in it."""
     stopped: float
     """Share of the ranks that were stopped early."""
     stale: float
-    """Share of steps of the last rollout in what was learned from."""
+    """Share of steps of the previous rollout among those learned from."""
     error_s: float | None
-    """Mean size of the error of the predicted collecting time, where there is one."""
+    """Mean absolute error of the predicted collecting time, if there is one."""
     all_reduce_s: float
     """Averaging one gradient."""
     own_cores: float
-    """Processor time of all these ranks, as a share of this machine's cores."""
+    """CPU time of all these ranks, as a share of this machine's cores."""
     all_cores: float
-    """That of everything on this machine."""
+    """CPU time of everything on this machine."""
 
 
 def measure(
     cfg: BenchScalingCfg, num_ranks: int, ways: list[str], root: Path, notify: Callable[..., None]
 ) -> dict[str, Measured]:
-    """Measures what `root` does not hold yet; way -> figures.
+    """Measures what is missing in `root`; variant -> results.
 
     Args:
-        notify: called with (num_ranks, way, figures) as soon as each is there.
+        notify: called with (num_ranks, variant, results) after each.
 
     Raises RuntimeError with the last lines of the ranks' output if they fail.
     """
-    # One rank stands for each of those of the largest group.
+    # One rank means each rank of the largest group on its own.
     num_processes = max(cfg.ranks) if num_ranks == 1 else num_ranks
     folder = prepare_folder(root / f"ranks_{num_ranks:04}_of_{num_processes:04}")
     answers = {way: _answers(folder, way, num_processes) for way in ways}
@@ -83,7 +83,7 @@ def measure(
     missing = [way for way in ways if way not in found]
     if missing:
         for path in (path for way in missing for path in answers[way]):
-            path.unlink(missing_ok=True)  # of ranks that were ended halfway
+            path.unlink(missing_ok=True)  # from ranks that were interrupted
         job = {
             "settings": asdict(cfg), "ways": missing, "folder": str(folder.absolute()),
             "is_alone": num_ranks == 1,
@@ -103,7 +103,7 @@ def measure(
 
 
 def check_settings(cfg: BenchScalingCfg, root: Path) -> None:
-    """Raises UserError if the folder holds what was measured with other settings."""
+    """Raises UserError if the folder holds measurements with other settings."""
     path = root / "settings.json"
     own = {name: value for name, value in asdict(cfg).items() if name not in FREE_SETTINGS}
     if path.exists():
@@ -119,7 +119,7 @@ def check_settings(cfg: BenchScalingCfg, root: Path) -> None:
 
 
 def read_answers(paths: list[Path], cfg: BenchScalingCfg, is_alone: bool) -> Measured:
-    """The figures of one way from the files of its ranks."""
+    """The results of one variant from the files of its ranks."""
     answers = [strict_json(path.read_text()) for path in paths]
     runs = [
         answer["lines"][cfg.warmup_rollouts - 1 :]
@@ -149,7 +149,7 @@ def read_answers(paths: list[Path], cfg: BenchScalingCfg, is_alone: bool) -> Mea
 
 
 def _cores(answers: list[dict[str, Any]], warmup: int) -> tuple[float, float]:
-    """Processor time of these ranks and of all processes, as shares of the cores."""
+    """CPU time of these ranks and of all processes, as shares of the cores."""
     own, everything = 0.0, []
     for answer in answers:
         first, last = answer["marks"][warmup - 1], answer["marks"][-1]
@@ -174,7 +174,7 @@ def ranks_environment() -> dict[str, str]:
 
 @contextmanager
 def _torchrun(folder: Path, num_processes: int):
-    """Ranks that carry out the folder's job; they end with the block."""
+    """Starts ranks for the folder's job; they end with the block."""
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone",
         f"--nproc-per-node={num_processes}", "-m", "rearrange.eval.benchmarks.scaling.rank",
@@ -189,7 +189,7 @@ def _torchrun(folder: Path, num_processes: int):
         yield child
     finally:
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            child.send_signal(signal.SIGTERM)  # its ranks have groups of their own
+            child.send_signal(signal.SIGTERM)  # its ranks have their own process groups
             child.wait(END_PATIENCE_S)
         if child.poll() is None:
             child.kill()

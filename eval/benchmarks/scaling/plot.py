@@ -1,6 +1,6 @@
 """The plot of `rearrange bench scaling`: speed and efficiency over ranks, points and lines.
 
-Points were measured, lines simulated.
+Points are measured, lines simulated.
 """
 
 from __future__ import annotations

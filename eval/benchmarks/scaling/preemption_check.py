@@ -1,12 +1,12 @@
-"""How good is the chosen S? Compared with the best S, tried on the same timings.
+"""Compares the chosen S with the best S on the same timings.
 
-    draw     ranks, environments, how they differ and what learning takes, at random
+    draw     ranks, environments, their differences and the time of learning, at random
     choose   from the mean step times of a rollout; the trainer takes those of several, and a margin
     try      each S: S / (when all ranks together have S steps + learning), step by step
 
-The choice is tried on a rollout whose steps take the very means it was made from ("means"), on the
-rollout that had these means ("same"), and on the one after it ("next"), for which it is used and
-whose steps take other times. The best S knows all times beforehand.
+The choice is tried on a rollout whose steps take exactly the means it was based on ("means"), on
+the rollout with these means ("same"), and on the following one ("next"), for which it is used and
+whose times differ. The best S is chosen with all times known.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def check(num_draws: int, seed: int) -> dict[str, dict[str, float]]:
 
 
 def score(drawn: Draw) -> Score:
-    """Chooses from the first rollout and tries that on its means, on itself and on the second."""
+    """Chooses from the first rollout and tries S on its means, on itself and on the second."""
     chosen_s = choose_steps(drawn.step_s, drawn.learn_s, drawn.quota, True).seconds
     means, ratios = [_steady(step_s, drawn.quota) for step_s in drawn.step_s], []
-    chosen_s *= 1.0 + 1e-9  # sums of many means are not the products
+    chosen_s *= 1.0 + 1e-9  # sums of many means differ from products by rounding
     for rollout in (means, *drawn.rollouts):
         best = best_throughput(rollout, drawn.learn_s)
         ratios.append(throughput(rollout, chosen_s, drawn.learn_s) / best)
@@ -72,13 +72,13 @@ def throughput(rollout: list[np.ndarray], stop_s: float, learn_s: float) -> floa
 
 
 def best_throughput(rollout: list[np.ndarray], learn_s: float) -> float:
-    """The highest of all S, each tried out."""
+    """The highest over all S."""
     all_ends = sorted(end_s for ends in rollout for end_s in ends)
     return max(num_steps / (end_s + learn_s) for num_steps, end_s in enumerate(all_ends, start=1))
 
 
 def draw(rng: np.random.Generator) -> Draw:
-    """2 to 16 ranks that differ a little or by much; learning takes 5 to 60% of collecting."""
+    """2 to 16 ranks with small or large differences; learning takes 5 to 60% of collecting."""
     num_ranks, num_envs = int(rng.integers(2, 17)), int(rng.choice([4, 8, 16]))
     quota = num_envs * int(rng.integers(8, 65))
     cfg = StragglerCfg(
@@ -100,7 +100,7 @@ def draw(rng: np.random.Generator) -> Draw:
 
 
 def _steady(step_s: np.ndarray, quota: int) -> np.ndarray:
-    """When a rank has 1, 2, ..., Q steps if each environment's take its mean, [Q]."""
+    """When a rank has 1, 2, ..., Q steps if every step takes its environment's mean, [Q]."""
     clocks, ends = step_s.copy(), []
     for _ in range(quota):
         e = int(clocks.argmin())
@@ -110,7 +110,7 @@ def _steady(step_s: np.ndarray, quota: int) -> np.ndarray:
 
 
 class _Clock:
-    """One environment: when its step under way is over."""
+    """One environment: the end of its current step."""
 
     def __init__(self, cfg: StragglerCfg, index: int) -> None:
         self._times, self._cfg = StepTimes(cfg, index), cfg
@@ -127,7 +127,7 @@ class _Clock:
 
 
 def _collect(clocks: list[_Clock], quota: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps of one rank from whoever is quick: when they end [Q]; mean seconds of a step [E]."""
+    """Steps of one rank in order of completion: their ends [Q]; mean seconds of a step [E]."""
     ends, counts, last = [], np.zeros(len(clocks)), np.zeros(len(clocks))
     for _ in range(quota):
         e = min(range(len(clocks)), key=lambda e: clocks[e].end_s)
@@ -135,7 +135,7 @@ def _collect(clocks: list[_Clock], quota: int) -> tuple[np.ndarray, np.ndarray]:
         counts[e], last[e] = counts[e] + 1, clocks[e].end_s
         clocks[e].begin_step()
     over = ends[-1]
-    for clock in clocks:  # the next rollout begins now; steps under way go on
+    for clock in clocks:  # the next rollout begins now; open steps continue
         clock.end_s -= over
-    # who gave none takes longer than the rollout
+    # an environment without a step takes longer than the rollout
     return np.array(ends), np.where(counts > 0, last / np.maximum(counts, 1), over)

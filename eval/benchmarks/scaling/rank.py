@@ -3,8 +3,8 @@
     torchrun --nproc-per-node=R -m rearrange.eval.benchmarks.scaling.rank JOB.json
 
 It is the trainer itself with a policy, a learner and environments that sleep. The learner's
-all-reduces are real: gradients of `gradient_size` numbers, and the question whether to stop, as
-often as for a real one. Each rank writes what it saw into a file, a way at a time.
+all-reduces are real: gradients of `gradient_size` numbers, and the check whether to stop, as often
+as in real training. Each rank writes its measurements into a file per variant.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _WARM_UP, _REPEATS = 5, 25  # of timed all-reduces
 
 @dataclass
 class RankJob:
-    """What the ranks of one size have to do."""
+    """The job of the ranks of one group."""
 
     settings: dict[str, Any]  # of BenchScalingCfg
     ways: list[str]
     folder: str  # for the answers
-    is_alone: bool  # each rank trains by itself, all at the same time
+    is_alone: bool  # each rank trains on its own, all at the same time
 
     def answer(self, way: str, rank: int) -> Path:
         return Path(self.folder) / f"{way}_{rank:03}.json"
 
 
 class SyncLearner(SleepLearner):
-    """Sleeps for `learning_s` an update and averages gradients with the other ranks meanwhile.
+    """Sleeps for `learning_s` per update and averages gradients with the other ranks meanwhile.
 
     Attributes:
-        marks: for each update (s): the clock, this process's processor time, that of all processes.
+        marks: for each update (s): the clock, CPU time of this process and of all processes.
     """
 
     def __init__(self, learning_s: float, gradient_size: int, ranks: Ranks) -> None:
@@ -80,11 +80,11 @@ class SyncLearner(SleepLearner):
         return {"ver/fraction_stale": float(storage.is_stale[storage.complete_rows()].mean())}
 
     def average(self) -> None:
-        """What each minibatch ends in."""
+        """The end of each minibatch."""
         self._ranks.average_gradients([self._parameter], [])
 
     def all_reduce_s(self) -> float:
-        """Median time of `should_cut` and `average` while all ranks do nothing else."""
+        """Median time of `should_cut` and `average` on otherwise idle ranks."""
         times = []
         for _ in range(_WARM_UP + _REPEATS):
             begin = time.perf_counter()
@@ -95,7 +95,7 @@ class SyncLearner(SleepLearner):
 
 
 def train(cfg: BenchScalingCfg, way: str, ranks: Ranks, first_env: int) -> dict[str, Any]:
-    """Trains in one way; what this rank saw of it.
+    """Trains one variant; returns this rank's measurements.
 
     Raises KeyboardInterrupt if a signal stopped it.
     """
@@ -123,7 +123,7 @@ def train(cfg: BenchScalingCfg, way: str, ranks: Ranks, first_env: int) -> dict[
 
 
 def machine_busy_s() -> float:
-    """Processor time of all processes on this machine since it started (s); 0 if not known."""
+    """CPU time of all processes on this machine since it started (s); 0 if unknown."""
     try:
         fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
     except OSError:
@@ -143,7 +143,7 @@ def main(path: str) -> None:
         for way in job.ways:
             ranks.any(False)  # all begin together
             if job.is_alone:
-                # Its environments count from 0, but are to be those of this rank.
+                # Its environments count from 0, but must be those of this rank.
                 metrics = train(cfg, way, ALONE, ranks.rank * cfg.num_envs)
             else:
                 metrics = train(cfg, way, ranks, 0)

@@ -5,9 +5,9 @@
     the policy takes all that wait, and they step again   ->   learn: M x (a part + all-reduce(R))
     Q steps, or time to stop: the rank is done                 costs of synchronising; the next
 
-Steps under way go on while the ranks learn and count for the next rollout, as in the trainer. The
-simulation shares no code with it but the forecast, which is what is looked at. Ranks are
-simulated beside each other in arrays: until a rollout ends they do not depend on one another.
+Open steps continue while the ranks learn and count for the next rollout, as in the trainer. The
+simulation shares only the forecast with it, which is under test. Ranks are simulated together in
+arrays: until a rollout ends they are independent.
 
 R ranks, E environments of each, Q = T x E steps of a rank's rollout.
 """
@@ -22,9 +22,9 @@ import numpy as np
 from rearrange.eval.benchmarks.trainers.bench_ideal import EnvTimes, Workload
 from rearrange.ver.ranks.preemption import Forecast, RankTimes
 
-NOTICE_S = 0.03  # by then a rank has seen in the store that others finished; it looks every 0.05 s
+NOTICE_S = 0.03  # by then a rank has seen that others finished; it polls the store every 0.05 s
 _FEWEST = 2  # steps without which a rank does not stop: one for each minibatch of an epoch
-_BLOCK = 64  # steps of every environment that are drawn at once
+_BLOCK = 64  # steps of every environment drawn at once
 
 
 class Variant(NamedTuple):
@@ -46,7 +46,7 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Costs:
-    """What measuring has shown beside the workload's own times (s)."""
+    """Measured costs beyond the workload's own times (s)."""
 
     batch_s: float = 0.0
     """The collector's own work on each batch of requests."""
@@ -74,7 +74,7 @@ class Costs:
 
 @dataclass
 class Rollouts:
-    """What came of a simulated training, an entry a rollout."""
+    """Results of a simulated training, one entry per rollout."""
 
     ends_s: list[float]
     steps: list[int]  # so far, of all ranks
@@ -88,7 +88,7 @@ class Rollouts:
 
 
 class StepTable:
-    """The workload's times, environment by environment, drawn once for all that is simulated."""
+    """The workload's times per environment, drawn once for all simulations."""
 
     def __init__(self, work: Workload, num_ranks: int) -> None:
         self.work, self.num_ranks = work, num_ranks
@@ -113,7 +113,7 @@ class Fleet:
         self._is_variable, self._is_lockstep = mode == "ver", mode == "ddppo"
         self._batch_s = work.inference_s + costs.batch_s
         shape = (num_ranks, work.num_envs)
-        self._ready = np.full(shape, np.inf)  # when the step under way is over
+        self._ready = np.full(shape, np.inf)  # end of the current step
         self._waits = np.ones(shape, bool)  # for an action
         self._begun = np.zeros(shape, np.int64)  # steps since the start
 
@@ -160,7 +160,7 @@ class Fleet:
         self._ready, self._waits, self._begun = (array.copy() for array in state)
 
     def _take_arrivals(self, now, active, count, last) -> None:
-        """Steps that are over count, as far as the rollout has room; the others come next time."""
+        """Counts finished steps as far as the rollout has room; the rest go to the next one."""
         arrived = (self._ready <= now[:, None]) & active[:, None]
         room = self._quota - count.sum(axis=1)
         for rank in np.flatnonzero(arrived.sum(axis=1) > room):
@@ -173,7 +173,7 @@ class Fleet:
         last[arrived] = np.broadcast_to(now[:, None], last.shape)[arrived]
 
     def _served(self, count: np.ndarray) -> np.ndarray:
-        """Which environments get an action now, [R, E]."""
+        """Environments that get an action now, [R, E]."""
         if self._is_variable:
             return self._waits
         served = self._waits & (count < self._num_steps)
@@ -185,7 +185,7 @@ class Fleet:
 def simulate(
     way: str, table: StepTable, num_ranks: int, costs: Costs, num_rollouts: int, min_steps: int = 0
 ) -> Rollouts:
-    """Trains `num_ranks` ranks for so many rollouts, or longer, until they have `min_steps`."""
+    """Trains `num_ranks` ranks for this many rollouts, or longer, until they have `min_steps`."""
     work, (mode, rule, _) = table.work, WAYS[way]
     fleet = Fleet(table, num_ranks, mode, costs)
     learn_s, least = costs.learning_s(work, num_ranks), _FEWEST

@@ -6,8 +6,8 @@
     an episode of 200 steps      of 25 steps: as long a time
     environments differ          so do ranks and, from episode to episode, all times
 
-Many ranks have to share this machine's cores. Sleeping costs them nothing, the trainer's own work
-on each step does: with slow motion there are so few steps a second that the cores mostly rest.
+Many ranks share this machine's cores. Sleeping is free, but the trainer's work per step is not:
+slow motion makes steps so rare that the cores are mostly idle.
 """
 
 from __future__ import annotations
