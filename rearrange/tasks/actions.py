@@ -7,7 +7,7 @@
 Three spaces. `full` has all 11 slots in every task: the VER paper's, in which any skill may
 drive. `skill` has those a skill has in Habitat-lab (hab-spec 1.6). `stationary` is the paper's
 ablation, as in Habitat 2.0: no base for Pick, Place and the drawers; their episodes start up to 2
-m away, so that not each of them can then be solved.
+m away, so not all of them can be solved.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Command(NamedTuple):
     """One action, clipped to [-1, 1]."""
 
     arm: list[float]  # [7]
-    grip: float | None  # None: leave the hold as it is
+    grip: float | None  # None: leave the grip unchanged
     base: list[float]  # [2]
     stop: bool
 
@@ -65,7 +65,7 @@ class ActionReader:
     def read(self, action) -> Command:
         """The command.
 
-        Raises ValueError for a wrong shape and for what is not a finite number.
+        Raises ValueError for a wrong shape and for numbers that are not finite.
         """
         values = np.asarray(action, dtype=np.float64)
         if values.shape != self._shape:

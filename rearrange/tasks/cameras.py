@@ -1,13 +1,13 @@
-"""Colours: what the robot's cameras show beside depth, and what people see of an episode.
+"""Colour and panoptic images of the robot's cameras, and `render` for people.
 
     head_rgb, arm_rgb            [S, S, 3] uint8  the home as films show it
-    head_panoptic, arm_panoptic  [S, S, 1] uint8  what is seen where, see `panoptic_names`
+    head_panoptic, arm_panoptic  [S, S, 1] uint8  ids of visible things, see `panoptic_names`
 
 S is `camera_size`. The arm's camera sits on the gripper. Both are drawn on the CPU, without OpenGL.
-Ids belong to the picture beside them: with rgb=true a banana's mask bends as its picture does. With
-rgb=plain, or without rgb, both show the shapes that collide and that `head_depth` sees, at a third
-of the price. Names are Habitat-lab's; so is 100, where its ids of objects begin
-(`object_ids_start`), the rest of the ids is ours.
+Ids match the picture of the same camera: with rgb=true a banana's mask has its curved shape. With
+rgb=plain, or without rgb, both show the collision shapes that `head_depth` sees, at a third of the
+cost. Names are Habitat-lab's, and so is 100, where its ids of objects begin (`object_ids_start`);
+the other ids are ours.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ MIN_RENDER, MAX_RENDER = 16, 4096  # pixels a side
 
 
 class VisualsCache:
-    """The visuals of the home that a simulation is in, made when they are first asked for."""
+    """The visuals of a simulation's home, made on first use."""
 
     def __init__(self) -> None:
         self._visuals: Visuals | None = None
 
     def start(self) -> None:
-        """Another episode: another home, other things."""
+        """A new episode, with another home and other objects."""
         self._visuals = None
 
     def visuals(self, sim: Simulation) -> Visuals:
-        """Those of this episode."""
+        """The visuals of this episode."""
         if self._visuals is None:
-            # Pillow: only where it is used
+            # Pillow: imported only if needed
             from rearrange.sim.visuals.home_visuals import build_visuals
 
             self._visuals = build_visuals(sim).visuals
@@ -60,7 +60,7 @@ class VisualsCache:
 
 
 class ColourSensors:
-    """Reads `head_rgb`, `arm_rgb`, `head_panoptic` and `arm_panoptic`, as far as wanted.
+    """Reads those of `head_rgb`, `arm_rgb`, `head_panoptic` and `arm_panoptic` that are wanted.
 
     Args:
         size: pixels a side.
@@ -96,7 +96,7 @@ class ColourSensors:
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
-        """All pictures now, in new arrays or in those of `out`."""
+        """All current pictures, in new arrays or in those of `out`."""
         renderer = self._renderer
         if renderer is None:
             return {}
@@ -120,11 +120,11 @@ class ColourSensors:
 
 
 def panoptic_names(sim: Simulation) -> dict[int, str]:
-    """What the ids of `head_panoptic` and `arm_panoptic` stand for in the home of this episode.
+    """Meaning of the ids in `head_panoptic` and `arm_panoptic` in this episode's home.
 
-    0 is nothing (the sky), 1 the robot, 2 the floor and what lies on it, 3 walls and what hangs on
-    them; from 10 on pieces of furniture with their drawers and doors, from 100 on the episode's
-    objects, 100 + i for object i.
+    0: nothing (the sky), 1: the robot, 2: the floor and rugs on it, 3: walls and pictures on them;
+    from 10: pieces of furniture with their drawers and doors, from 100: the episode's objects,
+    100 + i for object i.
     """
     assert sim.scene is not None, "an episode has begun"
     names = {NOTHING: "nothing", ROBOT: "robot", FLOOR: "floor", WALL: "wall"}
@@ -137,7 +137,7 @@ def _pieces(sim: Simulation) -> list[str]:
 
 
 def _ids_of_owners(sim: Simulation, shapes: Shapes) -> np.ndarray:
-    """The id of each geom and, behind them, part of visuals; the last place is for nothing."""
+    """The id of each geom, then of each part of the visuals; the last one is for nothing."""
     model, scene = sim.model, sim.scene
     assert scene is not None, "an episode has begun"
     ids = np.full(model.nbody, WALL, np.uint8)
@@ -155,13 +155,13 @@ def _ids_of_owners(sim: Simulation, shapes: Shapes) -> np.ndarray:
 
 
 class Window:
-    """What people see of an episode: `RearrangeEnv.render`.
+    """Images for people: `RearrangeEnv.render`.
 
     Args:
         size: width and height, pixels.
         camera: one of RENDER_CAMERAS; third_person: from above and behind the robot.
 
-    Raises UserError for a size or a camera that is not to be had.
+    Raises UserError for an unavailable size or camera.
     """
 
     def __init__(self, size: Sequence[int], camera: str, cache: VisualsCache) -> None:
@@ -177,7 +177,7 @@ class Window:
         self._painter: Painter | None = None
 
     def draw(self, sim: Simulation) -> np.ndarray:
-        """The picture now, [height, width, 3] uint8."""
+        """The current picture, [height, width, 3] uint8."""
         if self._painter is None:
             self._painter = Painter(sim.model, self._width, self._height)
         self._painter.visuals = self._cache.visuals(sim)
@@ -191,7 +191,7 @@ class Window:
         return self._painter.render(sim.data, camera)
 
     def close(self) -> None:
-        """Lets the renderer go. Harmless when called again."""
+        """Releases the renderer. May be called again."""
         self._painter = None
 
 

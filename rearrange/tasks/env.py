@@ -1,10 +1,10 @@
 """RearrangeEnv: one simulation, one task and its sensors as a Gymnasium environment.
 
     reset: episode = f(task, split, seed, index) -> world -> observation
-    step:  action -> command -> four physics substeps -> task judges -> sensors and image
+    step:  action -> command -> four physics substeps -> task's reward -> sensors and image
 
-With `observation_delay=1`, the default, the policy acts on what was seen one step earlier, as in
-the VER paper: a_t ~ pi(. | o_{t-1}) for all sensors. The first observation is therefore given
+With `observation_delay=1`, the default, the policy acts on the observation of the previous step, as
+in the VER paper: a_t ~ pi(. | o_{t-1}) for all sensors. The first observation is therefore returned
 twice.
 """
 
@@ -36,9 +36,9 @@ from rearrange.tasks.rules.rulebook import make_task
 from rearrange.tasks.rules.task import Outcome, read_success_scale
 
 MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
-# Ways between many rooms are longer: where HAB's home is crossed in 10 m, these take up to 20 m.
-LONGER_WAYS = 1.5  # times the control steps of HAB's tasks, of those that need several skills
-# rad: a step's command at least; what the joint with most room can be ahead at most.
+# Paths between many rooms are longer: up to 20 m, where HAB's home is crossed in 10 m.
+LONGER_WAYS = 1.5  # factor on the time limits of HAB's tasks of several skills
+# rad: between one step's command and the largest lead of any joint.
 MIN_LEAD, MAX_LEAD = 0.0125, 6.3
 MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
 _OPTIONS = ("index", "episode")
@@ -55,33 +55,32 @@ class RearrangeEnv(gymnasium.Env):
         task: its name, or `package.module:Name`, which imports the module.
         split: "train", "val" or "test": which apartments.
         seed: of the stream of episodes; `reset(seed=s)` starts stream s at its first index. None: a
-            stream that no other environment has, so that those of a vector differ.
+            unique stream, so that the environments of a vector differ.
         camera_size: pixels per side of `head_depth` and of each picture below.
-        depth: without it there is no image, and a step costs a fraction.
-        ranges: True: with `coarse_depth` and `base_scan`, see `ranges`; "camera": with the former.
-        rgb: True: with `head_rgb` and `arm_rgb`, see `cameras`; "plain": the same at a third of the
-            price, in the plain shapes that collide.
-        panoptic: with `head_panoptic` and `arm_panoptic`, ids of what those cameras see.
-        handle_sensors: with `marker_rel_pos` and `marker_js`, where handles and their joints are.
+        depth: False: no image, and a step costs a fraction.
+        ranges: True: adds `coarse_depth` and `base_scan`, see `ranges`; "camera": the former only.
+        rgb: True: adds `head_rgb` and `arm_rgb`, see `cameras`; "plain": at a third of the cost,
+            showing the collision shapes.
+        panoptic: adds `head_panoptic` and `arm_panoptic`, ids of the things in those images.
+        handle_sensors: adds `marker_rel_pos` and `marker_js`, positions and joints of handles.
             HAB's tasks had them in Habitat-lab 0.2.2.
         observation_delay: 0 or 1 control steps.
-        motor_lead: rad that a motor's target may run ahead of its joint; None: any, as in HAB.
+        motor_lead: rad by which a motor's target may lead its joint; None: any, as in HAB.
         action_space: "full", "skill" or "stationary", see `actions`.
-        max_episode_steps: instead of the task's own limit.
-        starts: "chain" spreads where episodes begin, "varied" the apartments too, "reach" lets half
-            of them begin within reach: for training, see `generate`.
-        success_scale: what success asks of distances, angles and joints, as a share of the
-            benchmark's thresholds, 0.5 to 1: for training, so that a stop on the edge of what
-            counts fails.
+        max_episode_steps: overrides the task's limit.
+        starts: "chain" varies the starts of episodes, "varied" the apartments too, "reach" starts
+            half of them within reach: for training, see `generate`.
+        success_scale: factor on the benchmark's success thresholds of distances, angles and joints,
+            0.5 to 1: for training, so that a borderline stop fails.
         homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`, "mixed"
             for one of either set with equal chances, or the JSON file of a home, see `homes.own`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
-            environments with offsets 0..K-1 and stride K share a stream, no episode goes to two.
+            environments with offsets 0..K-1 and stride K share a stream without overlap.
         render_mode: None or "rgb_array".
-        render_size: width and height of what `render` gives, pixels.
+        render_size: width and height of `render`'s images, pixels.
         render_camera: "third_person", "head" or "arm".
 
-    Raises UserError for a value that does not exist or is out of range.
+    Raises UserError for an unknown value or one out of range.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
@@ -162,7 +161,7 @@ class RearrangeEnv(gymnasium.Env):
 
     @property
     def current_observation(self) -> dict[str, np.ndarray]:
-        """What the sensors give now, whatever the delay."""
+        """The current observation, without delay."""
         return self._current
 
     def reset(
@@ -170,10 +169,10 @@ class RearrangeEnv(gymnasium.Env):
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Starts the stream's next episode, or that of options["index"], or options["episode"].
 
-        The stream goes on after an index that was asked for, and where it was after an episode.
+        The stream continues after a given index; a given episode does not move it.
         """
         info = self.begin(seed=seed, options=options)
-        # A copy: with a delay the next step hands out this observation again.
+        # A copy: with a delay the next step returns this observation again.
         first = {name: value.copy() for name, value in self.observe().items()}
         return first, info
 
@@ -191,7 +190,7 @@ class RearrangeEnv(gymnasium.Env):
     def begin(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """`reset` without its observation: the info. `observe` has to follow."""
+        """`reset` without its observation: returns the info. Call `observe` next."""
         super().reset(seed=seed)
         if seed is not None:
             self.seed, self._next_index = _whole("seed", seed, 0), self._offset
@@ -219,7 +218,7 @@ class RearrangeEnv(gymnasium.Env):
     def advance(self, action) -> tuple[float, bool, bool, dict[str, Any]]:
         """`step` without its observation: reward, terminated, truncated, info.
 
-        `observe` has to follow. Raises as `step` does.
+        Call `observe` next. Raises as `step`.
         """
         if self.episode is None:
             raise RuntimeError("reset must be called before step")
@@ -237,7 +236,7 @@ class RearrangeEnv(gymnasium.Env):
         return outcome.reward, outcome.terminated, truncated, info
 
     def observe(self, out: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-        """What the sensors give now, in new arrays or in those of `out`, which it then keeps."""
+        """The current observation, in new arrays or in those of `out`, which it then keeps."""
         observation = self._sensors.read(self.sim, out)
         if self._camera is not None:
             picture = None if out is None else out["head_depth"]
@@ -249,10 +248,10 @@ class RearrangeEnv(gymnasium.Env):
         return observation
 
     def prepare(self, seed: int | None = None) -> None:
-        """Draws the next episode now: its reset then takes one millisecond, not ten.
+        """Draws the next episode in advance: its reset then takes one millisecond, not ten.
 
         Args:
-            seed: of the reset that will come; None: it goes on with the stream.
+            seed: of the coming reset; None: the stream continues.
         """
         if seed is None:
             self._prepared = self._episode(self.seed, self._next_index)
@@ -260,7 +259,7 @@ class RearrangeEnv(gymnasium.Env):
             self._prepared = self._episode(seed, self._offset)
 
     def render(self) -> np.ndarray | None:
-        """The episode as films show it, [height, width, 3] uint8; None without a render mode.
+        """An image as in films, [height, width, 3] uint8; None without a render mode.
 
         Raises RuntimeError before the first reset.
         """
@@ -271,15 +270,15 @@ class RearrangeEnv(gymnasium.Env):
         return self._window.draw(self.sim)
 
     def panoptic_names(self) -> dict[int, str]:
-        """What the ids of `head_panoptic` and `arm_panoptic` stand for in this episode."""
+        """Meaning of the ids in `head_panoptic` and `arm_panoptic` in this episode."""
         return panoptic_names(self.sim)
 
     def close(self) -> None:
-        """Lets the renderer go. Harmless when called again."""
+        """Releases the renderer. May be called again."""
         self._window.close()
 
     def get_state(self) -> dict[str, Any]:
-        """All that the episode is in, copied, for `set_state` of an environment made alike.
+        """A copy of the episode's state, for `set_state` of an equal environment.
 
         It can be pickled. Raises RuntimeError before the first reset.
         """
@@ -288,7 +287,7 @@ class RearrangeEnv(gymnasium.Env):
         return copy.deepcopy(state) | {"world": WorldState.of(self.sim)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from where `get_state` was called, bit for bit, any number of times.
+        """Continues from a `get_state`, bit for bit, any number of times.
 
         Raises ValueError for the state of another task.
         """
@@ -304,7 +303,7 @@ class RearrangeEnv(gymnasium.Env):
         self._visuals.start()
 
     def __reduce__(self):
-        """Copies and pickles are environments of their own, in the same state."""
+        """Copies and pickles are independent environments in the same state."""
         state = self.get_state() if self.episode is not None else None
         return _restored, (type(self), self.init_kwargs, state)
 
@@ -333,7 +332,7 @@ class RearrangeEnv(gymnasium.Env):
         }
 
     def _check(self, episode: EpisodeSpec) -> None:
-        """Raises UserError for an episode that is not one of this task."""
+        """Raises UserError for an episode of another task."""
         if not isinstance(episode, EpisodeSpec):
             raise UserError(f"options['episode'] must be an EpisodeSpec, got {type(episode)}")
         task = self.task
@@ -348,9 +347,9 @@ class RearrangeEnv(gymnasium.Env):
             raise UserError(f"an episode of {task.name} must name its marker, got none")
 
     def _check_finite(self, outcome: Outcome) -> None:
-        """A broken world is never repaired silently.
+        """Raises for a broken world instead of repairing it silently.
 
-        MuJoCo itself resets a world that diverged and only counts a warning.
+        MuJoCo itself resets a diverged world and only counts a warning.
         """
         data = self.sim.data
         is_whole = not data.warning.number.any() and math.isfinite(
@@ -373,7 +372,7 @@ class RearrangeEnv(gymnasium.Env):
 def _restored(
     kind: type[RearrangeEnv], init_kwargs: dict[str, Any], state: dict[str, Any] | None
 ) -> RearrangeEnv:
-    """An environment as it was pickled."""
+    """Restores a pickled environment."""
     env = kind(**init_kwargs)
     if state is not None:
         env.set_state(state)

@@ -4,9 +4,9 @@
     package.module:Id     imports the module first, which registers the id
     rearrange/Pick-v0     a task of the home, without Gymnasium's wrappers
 
-An environment that is registered with a keyword `index` is told its number.
-A worker is sent `functools.partial(make_gym, ...)`, which pickles as a name and a few words. There
-is no torch here: workers import this module.
+An environment registered with a keyword `index` gets its number. Workers receive
+`functools.partial(make_gym, ...)`, which pickles as a name and a few arguments. No torch here:
+workers import this module.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def make_gym(
 ) -> gymnasium.Env:
     """The environment of worker `index` of `num_envs`.
 
-    The home's environments share one stream of episodes, of which each takes every num_envs-th.
-    `kwargs` go to the environment; what the caller says about the stream counts.
+    The home's environments share one stream of episodes; each takes every num_envs-th. `kwargs` go
+    to the environment; the caller's arguments about the stream take precedence.
 
     Raises UserError for an id that is unknown or an environment that cannot be made.
     """
@@ -45,11 +45,11 @@ def make_gym(
             return make_env(TASK_OF_ID[known_id], **stream | options)
         if "index" in gymnasium.spec(known_id).kwargs:
             options = {"index": index} | options
-        # The checker looks at every step's types, which costs more than a step of CartPole.
+        # The checker verifies every step's types, which costs more than a step of CartPole.
         return gymnasium.make(known_id, disable_env_checker=True, **options)
     except (UserError, OSError, MemoryError):
         raise
-    except Exception as error:  # whatever the environment of somebody else says
+    except Exception as error:  # third-party environments may raise anything
         why = described(error)
         raise UserError(f"cannot make env '{env_id}': {why}") from error
 
@@ -57,10 +57,10 @@ def make_gym(
 def make_gym_vec(
     num_envs: int, env_id: str, kwargs: dict[str, Any] | None = None, threads: int = 0
 ) -> VectorEnv | None:
-    """So many environments at once by their vector entry point, with autoreset disabled.
+    """A vector environment from the vector entry point, with autoreset disabled.
 
-    None if there is no entry point whose environments can stand still: its autoreset is to be
-    chosen by a keyword `autoreset_mode`.
+    None if there is no entry point with a keyword `autoreset_mode`, by which autoreset can be
+    disabled.
 
     Args:
         threads: for an entry point with a keyword `threads`.
@@ -102,7 +102,7 @@ def read_spaces(
 
 
 def register_known() -> None:
-    """Makes all our ids known to Gymnasium. Harmless when called again."""
+    """Registers all our ids with Gymnasium. May be called again."""
     register_all()
     classic.register_all()
     skill_chain.register()
@@ -114,7 +114,7 @@ def register_known() -> None:
 def find_id(env_id: str) -> str:
     """The id as registered, without its module, which is imported; ours are registered first.
 
-    Raises UserError, naming the nearest ids, if there is none of that name.
+    Raises UserError, with similar ids, if there is none of that name.
     """
     register_known()
     module, colon, name = env_id.rpartition(":")
@@ -131,9 +131,9 @@ def find_id(env_id: str) -> str:
 
 
 def registered_id(env_id: str) -> str | None:
-    """As `find_id` for a name out of a file, which imports nothing; None for an unknown one.
+    """As `find_id`, for a name from a file, which imports nothing; None for an unknown one.
 
-    What a module registers is known once the user's own words have named it.
+    Ids of a module are known once the user has named it.
     """
     register_known()
     name = env_id.rpartition(":")[2]

@@ -9,13 +9,13 @@
     obj_goal_sensor             3N    goals in the end effector's frame, m
     obj_start_gps_compass       2N    (rho, -phi) of the initial positions: m, rad, base frame
     obj_goal_gps_compass        2N    the same of the goals
-    goal_to_agent_gps_compass   2     the same of where Navigate leads
+    goal_to_agent_gps_compass   2     the same of Navigate's goal
     marker_rel_pos              3M    handles in the end effector's frame, m
     marker_js                   2M    their joints: position and velocity (m, m/s or rad, rad/s)
 
-N targets and M handles of the task. Names and meaning are Habitat-lab's (hab-spec 3.2, 4.2). The
-two of handles were dropped after its release 0.2.2: HAB's tasks have them with
-`handle_sensors=True` only.
+N targets and M handles of the task. Names and meanings are Habitat-lab's (hab-spec 3.2, 4.2). The
+handle sensors were dropped after its release 0.2.2: HAB's tasks have them only with
+`handle_sensors=True`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def sensor_sizes(num_targets: int, num_markers: int) -> dict[str, int]:
 
 
 class Sensors:
-    """Reads a task's low-dimensional observations. All are computed; the task's are handed out.
+    """Reads a task's low-dimensional observations. All are computed; the task's are returned.
 
     Raises UserError for a task with an unknown sensor.
     """
@@ -90,7 +90,7 @@ class Sensors:
         }
 
     def start(self, episode: EpisodeSpec) -> None:
-        """A new episode: where its objects start and belong."""
+        """Sets the objects' starts and goals of a new episode."""
         target = episode.targets[episode.target_index]
         targets = episode.targets if self._task.num_targets > 1 else (target,)
         for row, one in enumerate(targets):
@@ -102,7 +102,7 @@ class Sensors:
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
-        """The observations now, in new arrays or in those of `out`."""
+        """The current observations, in new arrays or in those of `out`."""
         for row, (marker, joint) in enumerate(self._markers):
             self._marker_pos[row] = sim.marker_pos_w(marker)
             self._marker_state[row, 0] = sim.joint_position(joint)

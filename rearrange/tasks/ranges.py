@@ -1,4 +1,4 @@
-"""Range sensors: the surroundings in so few numbers that no picture network is needed.
+"""Range sensors: the surroundings in few enough numbers to need no picture network.
 
     coarse_depth  256  the head camera's depth image in 16 x 16 cells, nearest surface of each;
                        row by row from the top left
@@ -10,8 +10,8 @@ and beyond, so that obstacles at arm's length can be told apart. For the camera 
 along its axis, for the scanner the length of the ray. The scanner does not see the robot, the
 camera sees its arm.
 
-A step with these costs a policy a fifth of what a 64 x 64 picture costs it. Habitat's Fetch has no
-laser scanner, the real one has.
+A policy step with these costs a fifth of one with a 64 x 64 picture. Habitat's Fetch has no laser
+scanner, the real one does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rearrange.sim.simulation import Simulation
 
 COARSE_DEPTH, BASE_SCAN = "coarse_depth", "base_scan"
 RANGES = (COARSE_DEPTH, BASE_SCAN)
-CAMERA_ONLY = "camera"  # `ranges=camera`: what the head camera shows, without the laser scanner
+CAMERA_ONLY = "camera"  # `ranges=camera`: the head camera, without the laser scanner
 CELLS = 16  # a side
 CELL = 4  # pixels a side of a cell
 MAX_RANGE = 10.0  # m
@@ -55,7 +55,7 @@ class RangeSensors:
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
-        """Both sensors now, in new arrays or in those of `out`."""
+        """Both current readings, in new arrays or in those of `out`."""
         nearest = MAX_RANGE * _nearest_of_cells(self._camera.render(sim.data), CELL).ravel()
         found = {COARSE_DEPTH: nearness(nearest)}
         if self._laser is not None:
@@ -69,7 +69,7 @@ class RangeSensors:
 
 @njit(cache=True, nogil=True)
 def _nearest_of_cells(depth, side):
-    """The least of each square of `side` x `side` pixels, [H, W, 1] -> [H / side, W / side]."""
+    """The minimum of each square of `side` x `side` pixels, [H, W, 1] -> [H / side, W / side]."""
     ny, nx = depth.shape[0] // side, depth.shape[1] // side
     nearest = np.full((ny, nx), np.inf, np.float32)
     for iy in range(ny * side):
@@ -124,7 +124,7 @@ def nearness(distance: np.ndarray) -> np.ndarray:
 
 
 def distance_of(near: np.ndarray) -> np.ndarray:
-    """Distances, m, of what `nearness` made of them."""
+    """Distances, m; the inverse of `nearness`."""
     near = near.astype(np.float64)
     return (1.0 - near) / (1.0 + near)
 

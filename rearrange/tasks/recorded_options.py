@@ -15,15 +15,15 @@ from rearrange.tasks.rules.rulebook import make_task
 from rearrange.tasks.rules.task import MIN_SUCCESS_SCALE
 
 BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
-"""What environments were like before they had an option: files from then do not say so."""
+"""Values of options before they existed: older files lack them."""
 NOT_LEARNED = ("render_mode", "render_size", "render_camera")
-"""Options that a policy learns nothing from."""
+"""Options that do not affect learning."""
 
 
 def to_record(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of an environment as checkpoints say them, the counterpart of `recorded_options`.
+    """The options of an environment for checkpoints, the counterpart of `recorded_options`.
 
-    What is as `BEFORE` is left out: such runs are gone on with whenever they were begun.
+    Values as in `BEFORE` are left out, so that older runs can be resumed.
     """
     options = dict(kwargs)
     if env_id not in TASK_OF_ID:
@@ -38,7 +38,7 @@ def to_record(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _before(env_id: str) -> dict[str, Any]:
-    """`BEFORE`, of the options that the environment has a use for."""
+    """`BEFORE`, for the options that the environment has."""
     if make_task(TASK_OF_ID[env_id]).handle_sensors:
         return dict(BEFORE)
     return {name: value for name, value in BEFORE.items() if name != "handle_sensors"}
@@ -50,10 +50,10 @@ def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
     Args:
         env_id: one of the home.
         value: decoded JSON.
-        where: how the line of an error begins.
+        where: prefix of error messages.
 
-    Raises UserError for anything else, index_offset and the like among it: those are no part of
-    what was learned.
+    Raises UserError for anything else, including index_offset and the like: those are not part of
+    the training.
     """
     readers: dict[str, Callable[[Node], Any]] = {
         "split": lambda node: node.text(SPLITS),

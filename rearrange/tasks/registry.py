@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def register_all() -> None:
-    """Makes the ids of all tasks known to Gymnasium, and from now on of each that is added.
+    """Registers the ids of all tasks with Gymnasium, also of tasks added later.
 
-    Harmless when called again.
+    May be called again.
     """
     for name, task in TASKS.items():
         _register(name, task)

@@ -1,7 +1,7 @@
-"""A thread pool that shares jobs 0 to N - 1; each thread takes the next one when it is free.
+"""A thread pool for jobs 0 to N - 1; each free thread takes the next one.
 
-Jobs help each other only as far as they let go of the interpreter's lock: `mj_step` and compiled
-kernels do, Python does not.
+Jobs run in parallel only while they release the interpreter's lock: `mj_step` and compiled kernels
+do, Python does not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 
 class ThreadPool:
-    """So many threads, the caller's among them: a crew of one starts none."""
+    """This many threads, including the caller's: a pool of one starts none."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
@@ -21,9 +21,9 @@ class ThreadPool:
             self._helpers = ThreadPoolExecutor(num_threads - 1, "crew")
 
     def run(self, job: Callable[[int], None], count: int) -> None:
-        """Does job(0) to job(count - 1), in any order, and comes back when all are done.
+        """Does job(0) to job(count - 1), in any order; returns when all are done.
 
-        What a job raises is raised when the others are done, that of the first one of several.
+        An exception of a job is raised when the others are done; of several, the first job's.
         """
         left, errors = deque(range(count)), {}
 
@@ -42,13 +42,13 @@ class ThreadPool:
         futures = [self._helpers.submit(work) for _ in range(num_helpers)] if self._helpers else []
         try:
             work()
-        finally:  # Ctrl-C: no job may go on behind the caller's back
+        finally:  # Ctrl-C: no job may continue unnoticed
             left.clear()
             wait(futures)
         if errors:
             raise errors[min(errors)]
 
     def close(self) -> None:
-        """Ends the threads. Harmless when called again."""
+        """Ends the threads. May be called again."""
         if self._helpers is not None:
             self._helpers.shutdown()

@@ -2,17 +2,17 @@
 
     actions [N, A] --> threads: home i advances, its sensors write row i --> one array per sensor
 
-Each home is a `RearrangeEnv`, so that rules, rewards, sensors and resets are those of a single one,
-and what it does is too, bit for bit, whatever the number of threads. It has a world of its own (2
-MB), as layouts are written into MuJoCo's model. MuJoCo's `rollout` module does not serve: between
-two substeps our world steers the base, measures forces and holds joints to their speeds.
+Each home is a `RearrangeEnv`, so rules, rewards, sensors and resets equal those of a single one,
+bit for bit, with any number of threads. Each has its own world (2 MB), because layouts are written
+into MuJoCo's model. MuJoCo's `rollout` module cannot be used: between two substeps our world steers
+the base, measures forces and limits joint speeds.
 
 An episode takes ten times as long to draw as its world takes to reset, and thirty times as long as
-a step. After each step the next episodes of a few homes are drawn ahead, so that homes that end
-together do not make one step of all take a second.
+a step. After each step the next episodes of a few homes are drawn ahead, so that a step in which
+many homes end does not take a second.
 
-With a delay of observations a sensor has two arrays in turn: one is handed out, the other one gets
-what is seen now.
+With delayed observations each sensor alternates between two arrays: one is returned, the other gets
+the current values.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Rows = list[dict[str, np.ndarray]]
 class HomeVectorEnv(SyncVectorEnv):
     """N homes of one task. As Gymnasium's `SyncVectorEnv` of single ones, with threads.
 
-    With autoreset disabled, a home that has ended stands still, at no reward, until
+    With autoreset disabled, a home that has ended does not move, with reward 0, until
     `reset(options={"reset_mask": mask})`.
 
     Args:
         task: its name, or `package.module:Name`, which imports the module.
         seed: of the stream of home 0; home i has seed + i, as after `reset(seed=seed)`.
-        threads: that step homes, the caller's among them; 0: one a core.
-        copy: observations are the caller's to keep; false: the next step overwrites them.
+        threads: number that step homes, including the caller's; 0: one per core.
+        copy: return copies of observations; false: the next step overwrites them.
         autoreset_mode: Gymnasium's: NextStep, SameStep or Disabled.
         options: those of `rearrange.tasks.env.RearrangeEnv`, the same for all homes.
 
-    Raises UserError for a value that does not exist or is out of range.
+    Raises UserError for an unknown value or one out of range.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class HomeVectorEnv(SyncVectorEnv):
             for _ in range(2)
         ]
         self._rows = [self._rows_of(arrays) for arrays in self._sensors]
-        self._now = 0  # which of the two is handed out
+        self._now = 0  # which of the two is returned
         self._infos: list[dict[str, Any]] = [{} for _ in range(num_envs)]
         self._finals: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]]] = {}
-        self._to_draw: dict[int, None] = {}  # homes, who has waited longest first
+        self._to_draw: dict[int, None] = {}  # homes, the longest waiting first
         self._expected: dict[int, int] = {}  # home -> seed of its next reset, if it is known
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
         self._thread_pool = ThreadPool(min(threads or num_cores(), num_envs))
@@ -128,7 +128,7 @@ class HomeVectorEnv(SyncVectorEnv):
         return self._handed_out(), infos
 
     def expect(self, seeds: dict[int, int]) -> None:
-        """Tells with which seeds homes will be reset next: those episodes are drawn ahead."""
+        """Announces the seeds of the next resets: those episodes are drawn ahead."""
         self._expected |= seeds
 
     def step(
@@ -136,7 +136,7 @@ class HomeVectorEnv(SyncVectorEnv):
     ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One control step of all homes.
 
-        Raises what `RearrangeEnv.step` raises, once the other homes have done their step.
+        Raises as `RearrangeEnv.step`, after the other homes have done their step.
         """
         actions = np.asarray(actions)
         if actions.shape != self.action_space.shape:
@@ -152,7 +152,7 @@ class HomeVectorEnv(SyncVectorEnv):
         return self._handed_out(), self._rewards.copy(), *flags, infos
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the threads and closes the homes. Harmless when called again."""
+        """Ends the threads and closes the homes. May be called again."""
         self._thread_pool.close()
         super().close_extras(**kwargs)
 
@@ -180,7 +180,7 @@ class HomeVectorEnv(SyncVectorEnv):
     def _begin(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> None:
-        """A new episode; its first observation is handed out now and, delayed, once more."""
+        """A new episode; its first observation is returned now and, delayed, once more."""
         shown, seen = self._rows_in_turn(i)
         self._infos[i] = self.homes[i].begin(seed=seed, options=options)
         self.homes[i].observe(seen)
@@ -189,14 +189,14 @@ class HomeVectorEnv(SyncVectorEnv):
         self._to_draw[i] = None
 
     def _rows_in_turn(self, i: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """A home's rows of what is handed out now, and of what gets what is seen now."""
+        """A home's rows of the returned arrays, and of those for the current values."""
         shown = self._rows[self._now][i]
         return shown, self._rows[self._now ^ 1][i] if self._is_delayed else shown
 
     # --- all of them ---------------------------------------------------------------------------
 
     def _draw_ahead(self) -> None:
-        """Draws the next episodes of the homes that have waited for longest."""
+        """Draws the next episodes of the homes that have waited longest."""
         for i in list(self._to_draw)[: self._draws_a_step]:
             del self._to_draw[i]
             self.homes[i].prepare(self._expected.pop(i, None))
@@ -209,7 +209,7 @@ class HomeVectorEnv(SyncVectorEnv):
         return infos | self._batched(self._infos)
 
     def _batched(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """What Gymnasium's `_add_info` makes of the infos of all homes, in a tenth of the time."""
+        """The result of Gymnasium's `_add_info` for all homes, in a tenth of the time."""
         batch: dict[str, Any] = {}
         if any(row.keys() != rows[0].keys() for row in rows):
             for i, row in enumerate(rows):

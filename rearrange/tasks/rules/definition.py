@@ -12,30 +12,30 @@ from rearrange.system.registry import Registry, resolved
 if TYPE_CHECKING:
     from rearrange.tasks.rules.task import Task
 
-OWN_STREAMS = 1 << 20  # numbers of streams from here on are those of names
+OWN_STREAMS = 1 << 20  # stream numbers from here on follow from names
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskDefinition:
-    """A task. Where a function or object is asked for, "module:Name" of it does as well."""
+    """A task. Functions and objects may be given as "module:Name"."""
 
     name: str
     env_id: str
-    """Of its Gymnasium environment."""
+    """Id of its Gymnasium environment."""
     title: str
     """The heading in reports."""
     rules: Callable[[str], Task] | str
-    """Called with the name: a new `Task`, which judges."""
+    """Name -> a new `Task` with its rules."""
     episodes: Any
-    """Where it happens: an `Episodes` of `rearrange.tasks.episodes.generate`, own or another's."""
+    """Its episodes: an `Episodes` of `rearrange.tasks.episodes.generate`, own or shared."""
     stream: int | None = None
     """Number of its episodes' stream of random numbers; None: one that follows from the name."""
     action_slots: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """Action space -> the slots that it has in this task, where these are not all."""
+    """Action space -> its slots in this task, if not all."""
     domain: str | None = None
-    """Of `registries.DOMAINS`: the planner's, for what takes several skills; None: it is one."""
+    """Planning domain of a task of several skills, from `registries.DOMAINS`; None: one skill."""
     goals: tuple[tuple[str, ...], ...] = ()
-    """What its plans bring about, predicate and entities each, beside objects at their goals."""
+    """Goals of its plans besides objects at their goals: predicate and entities each."""
     skills: tuple[str, ...] = ()
     """Skills that its plans always have."""
     more_skills: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class TaskDefinition:
 
     @property
     def is_planned(self) -> bool:
-        """Whether it takes a plan of several skills."""
+        """Whether it needs a plan of several skills."""
         return self.domain is not None
 
     @property
@@ -61,4 +61,4 @@ class TaskDefinition:
 
 
 TASKS: Registry[TaskDefinition] = Registry("task", lambda thing: isinstance(thing, TaskDefinition))
-"""What is asked of the robot: rules, episodes, Gymnasium id."""
+"""The tasks: rules, episodes, Gymnasium id."""

@@ -1,7 +1,7 @@
 """The long tasks: bring several objects to their goals, then stop (hab-spec section 3).
 
-The reward leads through the targets one by one, in order: to the object, with it to its goal.
-Once all are placed it pays nothing more (the released code wraps around and pays for ever).
+The reward guides through the targets in order: to the object, then with it to its goal. Once all
+are placed there is no further reward (the released code wraps around and continues for ever).
 Success is the PDDL goal: every object within 0.3 m of its goal and nothing held on the step that
 calls stop.
 

@@ -1,6 +1,6 @@
 """Navigate: drive to the target, face it, then call stop (hab-spec 4.3).
 
-One episode in six starts with the object in the gripper; the way then leads to its goal. The
+One episode in six starts with the object in the gripper, to be taken to its goal. The
 gripper keeps its state. Two things differ from Habitat-lab on purpose: penalties for force and
 for a broken hold are applied (the VER paper's change; the released reward forgets them), and the
 heading reward starts anew each time the robot comes within 3 m (the released one remembers the

@@ -9,11 +9,11 @@ def force_penalty(added: float, coef: float, cap: float) -> float:
 
 
 class Progress:
-    """Pays for coming closer: last distance minus this one, so that detours cost what they gain.
+    """Rewards getting closer: last distance minus this one, so that detours cancel out.
 
     Args:
-        decimals: places to which the difference is rounded, None for not at all. 3: millimetres,
-            as Habitat-lab's Pick and Place do, so that one that only trembles earns nothing.
+        decimals: places to which the difference is rounded; None: no rounding. 3: millimetres, as
+            in Habitat-lab's Pick and Place, so that trembling earns nothing.
     """
 
     __slots__ = ("_decimals", "_last")
@@ -23,7 +23,7 @@ class Progress:
         self._last: float | None = None
 
     def forget(self) -> None:
-        """For when the distance changes its meaning: the next step pays nothing."""
+        """Call when the distance changes its meaning: the next step gives no reward."""
         self._last = None
 
     def step(self, distance: float) -> float:

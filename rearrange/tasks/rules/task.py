@@ -3,7 +3,7 @@
     reward = slack - force penalty - other penalties + the task's own progress + success reward
 
 A task is one object per environment, reset for each episode. It reads the simulation after a
-control step; the only thing it does to it is to let go of a broken hold.
+control step, and changes it only to release a broken hold.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.rewards import force_penalty
 
 HANDLE_SENSORS = ("marker_rel_pos", "marker_js")
-"""HAB's tasks had them in Habitat-lab 0.2.2, and have them here if they are asked for."""
+"""HAB's tasks had them in Habitat-lab 0.2.2, and have them here as an option."""
 MIN_SUCCESS_SCALE = 0.5
 EE_AT_REST = 0.15  # m, end effector to its resting point
 
@@ -52,7 +52,7 @@ class Rules:
 
 
 class Outcome(NamedTuple):
-    """What a control step led to."""
+    """The result of a control step."""
 
     reward: float
     success: bool
@@ -63,10 +63,10 @@ class Outcome(NamedTuple):
 
 
 def check_task(name: str, task: Any) -> Task:
-    """The rules of a task, as they came from somebody's module.
+    """Checks the rules of a user-defined task.
 
-    Raises UserError if they are no `Task`, a method is missing, or their constructor has not called
-    that of `Task`.
+    Raises UserError if they are not a `Task`, a method is missing, or the constructor of `Task` was
+    not called.
     """
     if not isinstance(task, Task):
         raise UserError(f"the rules of task '{name}' must return a Task, got {type(task).__name__}")
@@ -99,11 +99,11 @@ class Task:
     ) -> None:  # fmt: skip
         self.name, self.rules, self.sensors = name, rules, sensors
         self.handle_sensors = handle_sensors
-        """Those that an environment has beside `sensors` only if asked to."""
+        """Optional sensors of an environment, besides `sensors`."""
         self.num_targets, self.num_markers = num_targets, num_markers
         self.success_scale = 1.0
-        """What success asks of distances, angles and joints, as a share of the benchmark's
-        thresholds: below 1 for training alone."""
+        """Factor on the benchmark's success thresholds of distances, angles and joints: below 1 for
+        training only."""
         self.stages: dict[str, bool] = {}
         """Stages reached so far in the episode; only the home tasks have some."""
 
@@ -118,15 +118,15 @@ class Task:
         raise NotImplementedError
 
     def is_goal_reached(self, sim: Simulation) -> bool:
-        """Whether the world is as wanted now."""
+        """Whether the goal holds now."""
         raise NotImplementedError
 
     def grip_command(self, sim: Simulation, grip: float | None) -> float | None:
-        """The grip command that is carried out; None leaves the hold as it is."""
+        """The grip command that is carried out; None leaves the grip unchanged."""
         return grip
 
     def planner_facts(self) -> Sequence[tuple[str, ...]]:
-        """What holds that the world does not show, for the planner: predicate and entities each.
+        """Facts for the planner that the simulation does not show: predicate and entities each.
 
         Such as ("pressed", "cab_push_point_5").
         """
@@ -135,7 +135,7 @@ class Task:
     # --- shared --------------------------------------------------------------------------------
 
     def _progress(self, sim: Simulation) -> tuple[float, str | None]:
-        """`progress`. Raises UserError for what is no pair."""
+        """`progress`. Raises UserError unless it is a pair."""
         gained: Any = self.progress(sim)
         try:
             reward, failure = gained
@@ -147,7 +147,7 @@ class Task:
         return reward, failure
 
     def step(self, sim: Simulation, is_stop: bool) -> Outcome:
-        """Judges the control step just done."""
+        """Evaluates the control step just done."""
         rules = self.rules
         reward = rules.slack - force_penalty(sim.force_added, rules.force_coef, rules.force_cap)
         is_violated = sim.hold_violation
