@@ -14,9 +14,9 @@ _AXES = np.array(fetch.ARM_AXES)
 _CONTINUOUS = np.array([joint.is_continuous for joint in fetch.ARM_JOINTS])
 _LOWER, _UPPER = fetch.ARM_LOWER.copy(), fetch.ARM_UPPER.copy()
 _GRIPPER_X, _EE_X = fetch.GRIPPER_OFFSET[0], fetch.EE_OFFSET[0]
-FREE, APPROACH, FULL = 0, 1, 2  # what of the gripper's orientation is asked for
+FREE, APPROACH, FULL = 0, 1, 2  # constraint on the gripper's orientation
 _DAMPING = 0.02
-_MAX_ITERATIONS = 60  # of one descent; one that has not arrived by then hardly ever does
+_MAX_ITERATIONS = 60  # iterations of one descent; later convergence is rare
 _MAX_TURN = 0.35  # rad a joint turns in one iteration, where the linear model still holds
 
 
@@ -70,7 +70,7 @@ def jacobian_of(q):
 
 @njit(cache=True, nogil=True)
 def _task(q, target, wanted, mode, error, task):
-    """Fill error and Jacobian's rows of what is asked; return rows, metres off, radians off."""
+    """Fill error and Jacobian of the constraints; return rows, metres off, radians off."""
     position, rotation, jacobian = jacobian_of(q)
     for r in range(3):
         error[r] = target[r] - position[r]
@@ -78,7 +78,7 @@ def _task(q, target, wanted, mode, error, task):
     off = np.sqrt(error[0] ** 2 + error[1] ** 2 + error[2] ** 2)
     if mode == FREE:
         return 3, off, 0.0
-    turn = np.zeros(3)  # rotation vector from what is to what is wanted, in the base frame
+    turn = np.zeros(3)  # rotation vector from actual to wanted orientation, in the base frame
     if mode == APPROACH:
         turn[:] = np.cross(rotation[:, 0], wanted[:, 0])
         cos = (
@@ -135,9 +135,9 @@ def _solve_positive(matrix, vector, n):
 
 @njit(cache=True, nogil=True)
 def _bounded_least_squares(task, error, rows, low, high, pull, inverse_weights, damping, step):
-    """Fill `step`: damped least squares within a box, pulled towards `pull` where that is free.
+    """Fill `step`: damped least squares within a box, with the null space pulled towards `pull`.
 
-    A component beyond its bound is set to the bound and leaves the problem, until none is beyond.
+    A component beyond its bound is fixed at the bound and removed, until none is beyond.
     """
     n = len(step)
     is_fixed = np.zeros(n, np.bool_)
@@ -186,7 +186,7 @@ def _descend(q, target, wanted, mode, preferred, tolerance, gain, wrap, max_iter
         scale = min(1.0, 0.6 / max(angle, 1e-9))
         for r in range(3, rows):
             error[r] *= scale
-        # The pull fades out near the goal, where it would only keep the descent from arriving.
+        # The pull fades out near the goal, where it would prevent convergence.
         fade = gain * min(1.0, (off / 0.05) + (angle / 0.3))
         for j in range(NUM_JOINTS):
             pull[j] = fade * (preferred[j] - q[j])

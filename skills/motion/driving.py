@@ -28,7 +28,7 @@ _STUCK_STEPS = 30
 
 
 class PathFollower:
-    """Gives base actions (forward, turn) in [-1, 1] that take the base along a path."""
+    """Base actions (forward, turn) in [-1, 1] that follow a path."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PathFollower:
         self._measure_path()
 
     def _measure_path(self) -> None:
-        """What of the path does not change: a prediction asks for it hundreds of times."""
+        """Precomputes what depends on the path alone: predictions need it hundreds of times."""
         legs = np.diff(self.path, axis=0)
         self._lengths = [_norm(leg) for leg in legs]
         self._directions = [leg / length for leg, length in zip(legs, self._lengths, strict=True)]
@@ -77,7 +77,7 @@ class PathFollower:
         return not self.is_done and self._steps_since_progress >= _STUCK_STEPS
 
     def remaining(self, base_pose: tuple[float, float, float]) -> float:
-        """Length of what is left of the path (m)."""
+        """Remaining length of the path (m)."""
         x, y = self.path[min(self._leg + 1, len(self.path) - 1)].tolist()
         x, y = x - base_pose[0], y - base_pose[1]
         rest = self._rests[self._leg]
@@ -156,7 +156,7 @@ class PathFollower:
             self._best = np.inf
 
     def _carrot(self, here: np.ndarray) -> np.ndarray:
-        """Point [2] ahead of the robot; gentle corners are looked past, sharp ones are not."""
+        """Point [2] ahead of the robot, beyond gentle corners but not beyond sharp ones."""
         if len(self.path) == 1:
             return self.path[0]
         leg = self._leg
@@ -198,5 +198,5 @@ def wrapped(angle: float) -> float:
 
 
 def _norm(vector: np.ndarray) -> float:
-    """Its length, without the checks of `np.linalg.norm`, which are most of the time here."""
+    """Its length, without the checks of `np.linalg.norm`, which dominate the time here."""
     return math.sqrt(vector.dot(vector))

@@ -1,9 +1,9 @@
-"""The hand in Cartesian space: where a person wants it to go becomes a step of the arm's motors.
+"""Cartesian control of the hand: a person's command becomes a step of the arm's motors.
 
     forward, left, up (m/s), tilt, turn (rad/s)  -->  dq [7] of one control step
 
-While the hand is moved it keeps its orientation as far as the joints let it; what freedom is left
-pulls the arm towards its posture of rest, from where it reaches most. The base frame's axes: x
+While it moves, the hand keeps its orientation as far as the joints allow; the remaining freedom
+pulls the arm towards its rest posture, from which it reaches most. The base frame's axes: x
 forward, y left, z up.
 """
 
@@ -19,17 +19,17 @@ from rearrange.skills.motion.kinematics import ee_pose
 from rearrange.skills.motion.motion import ARM_REST
 
 CONTROL_HZ = 30.0
-HAND_SPEED = 0.25  # m/s; with more the joints' limits would bend the way
+HAND_SPEED = 0.25  # m/s; faster, the joints' limits would bend the path
 HAND_TURN = 0.8  # rad/s
-TURN_WEIGHT = 0.06  # m a rad: the way counts far more than the hand's orientation
+TURN_WEIGHT = 0.06  # m per rad: the path matters far more than the hand's orientation
 POSTURE_GAIN = 0.01  # of the way to rest, a control step, in the one direction that is free
 DAMPING = 0.03
-LENIENCE = 4.0  # a joint that would have to be so much quicker slows the hand: bent ways are worse
+LENIENCE = 4.0  # beyond this excess of a joint's speed the hand slows down: a bent path is worse
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 
 
 class HandMotion(NamedTuple):
-    """How the hand is to move, each as a share of its full speed, in [-1, 1]."""
+    """Commanded hand motion, each as a share of full speed, in [-1, 1]."""
 
     forward: float = 0.0
     left: float = 0.0
@@ -43,8 +43,8 @@ class HandMotion(NamedTuple):
 def hand_step(q: np.ndarray, motion: HandMotion) -> np.ndarray:
     """Change of the motors' targets `q` [7] rad within a control step, [7] rad.
 
-    Each at most `fetch.MAX_ARM_STEP`, for which the hand slows down, and within the joint's limits.
-    Nothing moves without a motion.
+    Each is at most `fetch.MAX_ARM_STEP`, for which the hand slows down, and within the joint's
+    limits. Without a command nothing moves.
     """
     move = np.array([motion.forward, motion.left, motion.up]) * (HAND_SPEED / CONTROL_HZ)
     tilt, turn = motion.tilt * HAND_TURN / CONTROL_HZ, motion.turn * HAND_TURN / CONTROL_HZ
@@ -62,6 +62,6 @@ def hand_step(q: np.ndarray, motion: HandMotion) -> np.ndarray:
 
 
 def step_to_rest(arm_qpos: np.ndarray) -> np.ndarray:
-    """The same towards the posture of rest, all joints arriving together."""
+    """The same towards the rest posture, all joints arriving together."""
     left = ARM_REST - np.asarray(arm_qpos)
     return left * (fetch.MAX_ARM_STEP / max(float(np.abs(left).max()), POSTURE_RANGE))

@@ -1,9 +1,9 @@
 """Drives the base with the arm kept clear: the route, the arm motion, and its timing.
 
-    goal pose, arm motions that would be welcome  ->  ways (direct, wide, after backing off)
-        ->  predicted base poses  ->  arm clear at each?  ->  the first that is
+    goal pose, optional arm motions  ->  base paths (direct, wide, after backing off)
+        ->  predicted base poses  ->  arm clear at each?  ->  the first clear one
 
-The arm reaches out 0.6 m; a way that is free for the base alone is not free for the robot.
+The arm reaches out 0.6 m; a path that is free for the base alone is not free for the robot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_ROWS = np.empty((0, 7))
 
 @dataclass(frozen=True)
 class ArmMotion:
-    """Arm rows [T, 7] to play on the way. `is_ready`: the last row is where the arm is wanted."""
+    """Arm rows [T, 7] to play during the drive. `is_ready`: the last row is the wanted posture."""
 
     rows: np.ndarray
     is_ready: bool
@@ -42,13 +42,13 @@ class ArmMotion:
 
 @dataclass(frozen=True)
 class BasePath:
-    """How the base gets to its goal: along corners [n, 2] to a yaw, or a route's poses [n, 3]."""
+    """A path of the base: along corners [n, 2] to a yaw, or through a route's poses [n, 3]."""
 
     points: np.ndarray
     yaw: float | None = None
 
     def follower(self) -> PathFollower | RouteFollower:
-        """A fresh follower of this way."""
+        """A fresh follower of this path."""
         if self.points.shape[1] == 3:
             return RouteFollower(self.points)
         return PathFollower(self.points, self.yaw)
@@ -56,7 +56,7 @@ class BasePath:
 
 @dataclass(frozen=True)
 class Journey:
-    """A way that was found clear."""
+    """A path that was found clear."""
 
     back: float  # m straight back before the way
     way: BasePath
@@ -73,9 +73,9 @@ def plan_journey(
     motions: Sequence[ArmMotion],
     world: Obstacles,
 ) -> Journey | None:
-    """The first clear combination of way, arm motion and its start; None when nothing is clear.
+    """The first clear combination of path, arm motion and its start; None if none is clear.
 
-    Motions come in order of preference; doing nothing with the arm is tried last.
+    Motions come in order of preference; a still arm is tried last.
     """
     motions = [*motions, ArmMotion(NO_ROWS, False)]
     for back in BACKS:
@@ -83,7 +83,7 @@ def plan_journey(
             all_poses, first = np.concatenate([backing, poses]), len(backing)
             for motion in motions:
                 for delay in _delays(len(poses), len(motion.rows)):
-                    # The arm begins on the way proper, however long backing off takes.
+                    # The arm starts with the path, however long backing off takes.
                     if is_clear(robot, all_poses, motion.rows, first + delay, world):
                         steps = first + max(len(poses), delay + len(motion.rows))
                         return Journey(back, way, motion, delay, steps)
@@ -107,9 +107,9 @@ def _delays(num_poses: int, num_rows: int) -> list[int]:
 
 
 def _ways(robot: Robot, plan: FloorPlan, goal, yaw, back, world: Obstacles):
-    """Predicted base poses of backing off [B, 3] and of a way [T, 3], and the way.
+    """Predicted base poses of backing off [B, 3] and of a path [T, 3], and the path.
 
-    Ways are direct, minding the arm, or with room to turn.
+    Paths are direct, around obstacles of the arm, or with room to turn.
     """
     x, y, heading = robot.sim.base_pose
     start = (x - back * np.cos(heading), y - back * np.sin(heading), heading)
@@ -202,7 +202,7 @@ def is_clear(
 ) -> bool:
     """Whether arm and held object stay clear on predicted poses, arm rows starting after `delay`.
 
-    Where the way begins, what is already nearer than the margin may stay as near as it is.
+    Obstacles nearer than the margin at the start may stay as near.
     """
     held = robot.held_spheres()
     hold = robot.sim.arm_target

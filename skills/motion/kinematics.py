@@ -114,7 +114,7 @@ def solve_ik_many(
 def straight_line(
     q_start: np.ndarray,  # [7]
     target_pos_b: np.ndarray,  # [3]
-    keep: str = "approach",  # what of the start's pose stays: "approach", "rotation", "position"
+    keep: str = "approach",  # constraint from the start's pose: "approach", "rotation", "position"
     *,
     approach_tolerance: float = 0.05,
     step: float = 0.01,
@@ -147,14 +147,14 @@ def whole_body_step(
     """One control step of arm and base that moves the ee by a displacement.
 
     Returns dq [7] (each at most `MAX_ARM_STEP`, within limits) and base [2] (forward m,
-    turn rad; within the base's speed limits), which together come as near to the displacement as
-    the limits let them; what freedom is left pulls the arm to `q_preferred`. The ee turns freely.
+    turn rad; within the base's speed limits), together as near to the displacement as the limits
+    allow; the remaining freedom pulls the arm to `q_preferred`. The ee turns freely.
     """
     q = np.asarray(q, dtype=np.float64)
     limits = np.empty(9)
     limits[:7] = fetch.MAX_ARM_STEP
     limits[7:] = (MAX_BASE_FORWARD, MAX_BASE_TURN) if base_allowed else 0.0
-    if weights is None:  # the base is slow to follow and blind to furniture: the arm moves first
+    if weights is None:  # the base is slow and ignores furniture: the arm moves first
         weights = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0])
     preferred = q if q_preferred is None else np.asarray(q_preferred, dtype=np.float64)
     motion = joint_step(

@@ -3,9 +3,9 @@
     what to touch  ->  hand poses (direction of approach)
                    ->  base places on free floor at arm's length
                    ->  inverse kinematics, clear of everything
-                   ->  way for base and arm  ->  ReachPlan
+                   ->  path for base and arm  ->  ReachPlan
 
-Candidates are tried in the order of what they cost; the first that passes every check is taken.
+Candidates are tried in order of cost; the first that passes every check is taken.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ BACK_OFFS = (
     0.2,
     0.35,
     0.5,
-)  # m, from where the arm is got ready when there is no room at the place
+)  # m, distance at which the arm gets ready if there is no room at the place
 HAND_MARGIN = 0.004  # m kept around the hand in the last centimetres
 AHEAD = (0.0, 0.1, 0.2, 0.35, 0.5, -0.1, -0.2, -0.3)  # m along the present heading
 MAX_CANDIDATES = 1500
-NEAREST = 500  # candidates that are all tried; the others are spread over the rest
-ENOUGH = 20  # postures that hold, of which the quickest is taken
+NEAREST = 500  # candidates tried first; the others are spread over the rest
+ENOUGH = 20  # valid postures, of which the quickest is taken
 MAX_GROUPS = 4  # of ENOUGH postures each, until a plan takes QUICK or is near the least expected
 QUICK = 160  # control steps
 APART = 0.12  # m between the places of which the quickest is taken
@@ -79,16 +79,14 @@ class HandPose:
 
 @dataclass(frozen=True)
 class ReachPlan:
-    """A checked way to reach: drive to `ready_base`, arm ready, on to `base`, down to the thing."""
+    """A checked plan: drive to `ready_base`, arm ready, on to `base`, down to the object."""
 
     base: tuple[float, float, float]
     ready_base: tuple[float, float, float]  # where the arm gets ready, straight behind `base`
-    motions: tuple[ArmMotion, ...]  # what the arm may do on the way, best first
+    motions: tuple[ArmMotion, ...]  # arm motions during the drive, best first
     lower_rows: np.ndarray  # [n, 7] corner points from the ready posture to the thing
     hand: HandPose
-    journey: Journey | None = (
-        None  # the way to `ready_base` from where the robot stood when this was planned
-    )
+    journey: Journey | None = None  # the drive to `ready_base` from the pose at planning time
 
 
 HandMaker = Callable[[float], Iterable[HandPose]]
@@ -127,7 +125,7 @@ def plan_reach(
                 bearing = math.atan2(hand.pos[1] - y, hand.pos[0] - x)
                 way = float(field[iy, ix])
                 yaws = [wrapped(bearing - side) for side in SIDES]
-                # Where it stands already, it can stay as it is: no drive ends that exactly.
+                # If it is already there it stays: no drive ends that exactly.
                 if (x, y) == here[:2] and abs(wrapped(bearing - here[2])) < SIDES[1]:
                     yaws.append(here[2])
                 for yaw in yaws:
@@ -135,7 +133,7 @@ def plan_reach(
                     candidates.append((steps, len(candidates), x, y, yaw, hand))
     candidates.sort(key=lambda c: c[:2])
     if len(candidates) > MAX_CANDIDATES:
-        # Where the nearest places all fail, as beside a fridge, those farther away have their turn.
+        # If the nearest places all fail, as beside a fridge, farther ones are tried.
         rest = np.linspace(NEAREST, len(candidates) - 1, MAX_CANDIDATES - NEAREST).astype(int)
         candidates = candidates[:NEAREST] + [candidates[i] for i in rest]
     held, now = robot.held_spheres(), robot.sim.arm_target
@@ -166,7 +164,7 @@ def plan_reach(
 
 
 def _places(here, hand, heading, distances) -> Iterable[tuple[float, float]]:
-    """Where the base may stand for a hand: at arm's length around it, or near where it is now."""
+    """Base positions for a hand: at arm's length around it, or near the current one."""
     for slant in SLANTS:
         c, s = math.cos(heading + slant), math.sin(heading + slant)
         for distance in distances:
@@ -208,9 +206,9 @@ def _turning(here, x: float, y: float, yaw: float) -> float:
 
 
 def _quickest(robot, plan, found, world, touchable, held, carry) -> tuple[ReachPlan | None, float]:
-    """Of the most promising postures, the plan of the fewest control steps, journey included.
+    """The quickest plan among the most promising postures, journey included, and its control steps.
 
-    And how many steps that is, inf without a plan.
+    inf without a plan.
     """
     best, best_steps, plans = None, math.inf, 0
     bases: list[tuple[float, float]] = []
@@ -268,7 +266,7 @@ def find_postures(base, hand, touchable, held, pre_offset, pre_distance, now) ->
 def _approach_plan(
     robot, plan, base, hand, postures, world, touchable, held, carry
 ) -> ReachPlan | None:
-    """How base and arm get to the first of `postures`, or None."""
+    """Plan for base and arm to the first of `postures`, or None."""
     pre = postures[0]
     now = robot.sim.arm_target.copy()
     for back in BACK_OFFS:
@@ -311,7 +309,7 @@ def _slides_in(ready, base, back, pre, touchable, held) -> bool:
 
 
 def refine(robot: Robot, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:
-    """Corner points to the last of `rows`, solved again for where the base really stands."""
+    """Corner points to the last of `rows`, solved again for the base's actual pose."""
     base = robot.sim.base_pose
     turn = world_to_base_axes(base[2])
     pos_b = turn @ (hand.pos - (base[0], base[1], 0.0))
@@ -330,7 +328,7 @@ def refine(robot: Robot, hand: HandPose, rows: np.ndarray) -> np.ndarray | None:
 
 
 def final_corners(robot: Robot, reach: ReachPlan) -> np.ndarray:
-    """Corner points from where the arm is to the thing: `refine`d, or else as they were planned."""
+    """Corner points from the arm's posture to the object: `refine`d, or else as planned."""
     corners = refine(robot, reach.hand, reach.lower_rows)
     if corners is None:
         return np.concatenate([robot.sim.arm_target[None], reach.lower_rows])

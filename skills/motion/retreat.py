@@ -21,12 +21,12 @@ from rearrange.skills.motion.reach import ReachPlan, is_resting
 from rearrange.skills.motion.robot import ARM_MARGIN, Robot, near, world_to_base_axes
 from rearrange.skills.skill import GRIP, Program
 
-QUICK = 60  # control steps; a way to rest this quick is not bettered
+QUICK = 60  # control steps; a motion to rest this quick is taken at once
 REST_RADIUS = 0.12  # m, within the 0.15 m that tasks ask for
 
 
 def back_off(robot: Robot, distance: float = 0.12) -> Program:
-    """Takes the hand away from what it touched: along its approach, else to where most room is."""
+    """Moves the hand away from what it touched: along its approach, else to the most room."""
     sim = robot.sim
     robot.phase = "backing off"
     now, here = sim.arm_target.copy(), sim.ee_pos_b
@@ -128,7 +128,7 @@ def _at_rest(sim: Simulation) -> bool:
 
 
 def free_up(robot: Robot) -> Program:
-    """Takes arm and base away from what is too near, by the small motion that gains most room."""
+    """Moves arm and base away from what is too near, by the small motion that gains most room."""
     sim = robot.sim
     world, held = robot.world_obstacles(), robot.held_spheres()
     plan = sim.floor_plan(0.27)
@@ -151,7 +151,7 @@ def free_up(robot: Robot) -> Program:
 
 
 def recover(robot: Robot, count: int) -> Program:
-    """After a failure: away from what is touched, arm to rest, to an open place near by.
+    """After a failure: away from what is touched, arm to rest, to an open place nearby.
 
     `count` varies which place.
     """
@@ -177,7 +177,7 @@ def recover(robot: Robot, count: int) -> Program:
         if journey is not None:
             yield from run_journey(robot, journey)
             return None
-    # Nothing is clear for the arm: the base's own way out of where it is stuck.
+    # Nothing is clear for the arm: the base's own path out.
     path = plan.shortest_path(np.asarray(sim.base_pose[:2]), goal)
     if path is not None:
         yield from robot.drive(PathFollower(path))
@@ -187,7 +187,7 @@ def recover(robot: Robot, count: int) -> Program:
 def find_reach(
     robot: Robot, plan: Callable[[], ReachPlan | None], attempt: int
 ) -> Generator[np.ndarray, None, ReachPlan | None]:
-    """What `plan` finds from here, or else from somewhere with more room; None when neither."""
+    """The result of `plan` from here, or else from somewhere with more room; None if neither."""
     reach = plan()
     if reach is None:
         yield from recover(robot, attempt)

@@ -1,8 +1,8 @@
 """Low-level programs that move Fetch's arm and base and watch for collisions.
 
 Every program yields actions of 11 numbers and reads the simulator's state between them. Arm motions
-are joint trajectories at one row per control step; the base follows paths; both run at once where a
-look ahead along the predicted motion finds the way clear.
+are joint trajectories with one row per control step; the base follows paths; both run at once if
+the predicted motion is free of collisions.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ARM_MARGIN = 0.012  # m kept from everything by planned arm motions
 
 
 class Robot:
-    """Fetch as the oracle's programs use it."""
+    """Fetch, with the actions and programs that oracle and teacher use."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self.grip_wanted = False  # suction on although nothing is held yet
-        self.phase = ""  # what the running program is doing, for people
+        self.phase = ""  # what the running program does, for people
 
     # --- actions -------------------------------------------------------------------------------
 
@@ -44,12 +44,12 @@ class Robot:
         action = np.zeros(ACTION_SIZE, np.float32)
         if arm is not None:
             action[ARM] = np.clip((arm - self.sim.arm_target) / fetch.MAX_ARM_STEP, -1.0, 1.0)
-        # With suction off nothing is gripped by accident; with it on nothing held is dropped.
+        # Suction off: nothing is gripped by accident; on: nothing is dropped.
         action[GRIP] = 1.0 if self.grip_wanted or self.sim.is_holding else -1.0
         action[BASE] = base
         return action
 
-    # --- what is in the way --------------------------------------------------------------------
+    # --- obstacles -----------------------------------------------------------------------------
 
     def world_obstacles(self, exclude: tuple[int, ...] = ()) -> Obstacles:
         """All geoms of the home in the world frame but `exclude` and the held object."""
@@ -95,7 +95,7 @@ class Robot:
     def move_arm(
         self, goal: np.ndarray, margin: float = ARM_MARGIN, exclude=(), until=None
     ) -> Program:
-        """Plans around everything and moves the arm to a posture."""
+        """Plans around all obstacles and moves the arm to a posture."""
         world = self.world_obstacles(exclude)
         local = near(world, self.sim.base_pose)
         held = self.held_spheres()
@@ -113,7 +113,7 @@ class Robot:
         delay: int = 0,
         until=None,
     ) -> Program:
-        """Follows a way; arm rows start after `delay` steps, go on after arrival to their end."""
+        """Follows a path; arm rows start after `delay` steps and continue to their end."""
         hold, step = self.sim.arm_target.copy(), 0
         while True:
             if until is not None and until():
@@ -160,7 +160,7 @@ class Robot:
         return "the base is blocked"
 
     def dock(self, pose: tuple[float, float, float]) -> Program:
-        """Corrects heading and place along it to half a centimetre; not the place beside it."""
+        """Corrects heading and position along it to half a centimetre, not sideways."""
         hold = self.sim.arm_target.copy()
         x, y, yaw = pose
         for _ in range(45):

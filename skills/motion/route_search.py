@@ -10,10 +10,10 @@ from numba import njit
 from rearrange.sim.home.grid_search import _multiplier
 
 ARM_MARGIN = 0.04  # m; half a cell's diagonal, as fields are read at the nearest cell
-_ARM_COMFORT = 0.12  # m beyond the margin within which the arm pays for being near something
+_ARM_COMFORT = 0.12  # m beyond the margin within which nearness of the arm costs
 TURN_COST = 0.5  # m/rad: at full speeds a radian takes as long as half a metre
 CORNER_COST = 0.15  # m, for stopping and starting
-REVERSE_COST = 1.6  # the camera does not see where it goes
+REVERSE_COST = 1.6  # driving backwards, unseen by the camera
 # Headings in turning order; odd ones are knight's moves.
 STEPS = np.array(
     [(1, 0), (2, 1), (1, 1), (1, 2), (0, 1), (-1, 2), (-1, 1), (-2, 1)]
@@ -25,7 +25,7 @@ _STEP_LENGTH = np.hypot(STEPS[:, 0], STEPS[:, 1])
 
 @njit(cache=True, nogil=True)
 def _room(x, y, yaw, base_field, arm_field, radius, circles, x0, y0, cell):
-    """How much nearer base or arm could be (m) to the nearest thing; negative: too near."""
+    """Room (m) of base and arm to the nearest obstacle beyond the margin; negative: too near."""
     ny, nx = base_field.shape
     ix, iy = int(np.floor((x - x0) / cell)), int(np.floor((y - y0) / cell))
     if ix < 0 or iy < 0 or ix >= nx or iy >= ny:
@@ -45,14 +45,14 @@ def _room(x, y, yaw, base_field, arm_field, radius, circles, x0, y0, cell):
 
 @njit(cache=True, nogil=True)
 def _price(base, arm, radius):
-    """Cost of a metre where there is so much room."""
+    """Cost per metre with this much room."""
     near = min(1.0, max(0.0, 1.0 - arm / _ARM_COMFORT))
     return _multiplier(base + radius, radius, 1.0) + near * near
 
 
 @njit(cache=True, nogil=True)
 def leg_cost(ax, ay, bx, by, yaw, base_field, arm_field, radius, circles, x0, y0, cell):
-    """Price of a straight leg, inf where base or arm do not fit."""
+    """Cost of a straight leg, inf if base or arm do not fit."""
     length = np.hypot(bx - ax, by - ay)
     num = max(1, int(np.ceil(length / (0.7 * cell))))
     total = 0.0
@@ -94,7 +94,7 @@ def search(
     base_field, arm_field, radius, circles, x0, y0, cell, field, start, goal, has_yaw,
     max_expansions,
 ):  # fmt: skip
-    """A* over (heading, iy, ix): the chain of states [n, 3], none if there is no way."""
+    """A* over (heading, iy, ix): the chain of states [n, 3], empty if there is none."""
     ny, nx = base_field.shape
     layer = ny * nx
     cost = np.full(16 * layer, np.inf)
@@ -144,7 +144,7 @@ def search(
                 continue
             if np.isnan(room[there]):
                 _look(there, base_field, arm_field, radius, circles, x0, y0, cell, room, price)
-            # Where it is too tight already, any move towards more room is welcome.
+            # If it is too tight already, any move towards more room is allowed.
             needed = min(0.0, room[here] - 1e-3)
             if room[there] < needed:
                 continue
@@ -164,14 +164,14 @@ def search(
                 ahead = field[jy, jx]
                 if ahead == np.inf:
                     ahead = np.hypot(jx - goal[2], jy - goal[1]) * cell
-                # 2% too eager: a field of king's and knight's moves leaves many equal ways.
+                # 2% inadmissible: king's and knight's moves leave many equal paths.
                 heapq.heappush(queue, (reached + 1.02 * ahead, there))
     return none
 
 
 @njit(cache=True, nogil=True)
 def _look(state, base_field, arm_field, radius, circles, x0, y0, cell, room, price):
-    """Fill in a state's room and price."""
+    """Fill in a state's room and cost."""
     ny, nx = base_field.shape
     heading, iy, ix = state // (ny * nx), state % (ny * nx) // nx, state % nx
     base, arm = _room(

@@ -41,7 +41,7 @@ class Footprint:
 
 
 def arm_footprint(q: np.ndarray, held: np.ndarray | None = None) -> Footprint:
-    """What of the arm in posture q [7], holding spheres [H, 4], sticks out of the base's circle."""
+    """Parts of the arm in posture q [7], with held spheres [H, 4], outside the base's circle."""
     spheres = arm_spheres(q, held)
     outside = spheres[
         np.hypot(spheres[:, 0], spheres[:, 1]) + spheres[:, 3] > fetch.BASE_RADIUS - 0.02
@@ -54,7 +54,7 @@ def arm_footprint(q: np.ndarray, held: np.ndarray | None = None) -> Footprint:
 
 
 def overhead_plan(plan: FloorPlan, obstacles: Obstacles, footprint: Footprint) -> FloorPlan:
-    """The floor plan of what stands as high as the arm; obstacles in the world frame."""
+    """The floor plan of obstacles as high as the arm; obstacles in the world frame."""
     reach = np.where(
         (obstacles.kind == BOX)[:, None],
         obstacles.size,
@@ -83,7 +83,7 @@ def overhead_plan(plan: FloorPlan, obstacles: Obstacles, footprint: Footprint) -
 
 def plan_route(
     plan: FloorPlan,  # of the base
-    overhead: FloorPlan,  # of what the arm can hit, by `overhead_plan`
+    overhead: FloorPlan,  # obstacles of the arm, by `overhead_plan`
     footprint: Footprint,
     start: tuple[float, float, float],  # x, y (m), yaw (rad) in the world
     goal: tuple[float, float],
@@ -119,7 +119,7 @@ def plan_route(
     if not len(states):
         return None
     centres = np.array([[grid[0], grid[1]]]) + (states[:, [2, 1]] + 0.5) * plan.cell
-    # The ends are the exact points, for as long as the robot stands there.
+    # The ends are exact while the robot is there.
     has_left = np.cumsum(np.abs(states[:, 1:] - states[0, 1:]).sum(axis=1)) > 0
     still_comes = np.cumsum(np.abs(states[::-1, 1:] - states[-1, 1:]).sum(axis=1))[::-1] > 0
     centres[~still_comes], centres[~has_left] = goal, start[:2]
@@ -273,7 +273,7 @@ def _straightened(legs: list[_Leg], start, last_yaw, shapes, grid) -> np.ndarray
         if best is None:
             leg = legs[first]
             way = leg.end - leg.begin
-            # The grid's turn, maybe the long way round; ends off the centres bend a leg a little.
+            # The grid's turn, maybe the long way; ends off the cell centres bend a leg slightly.
             lattice = leg.yaw - (legs[first - 1].yaw if first else start[2])
             heading = yaw + (wrapped(lattice) if was_shortcut else lattice)
             heading += wrapped(np.arctan2(way[1], way[0]) + np.pi * leg.is_backward - heading)

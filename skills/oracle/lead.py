@@ -1,8 +1,8 @@
-"""The arm is held still and the base moves the hand: shared by the quick ways to open and close.
+"""Moves the hand with the base while the arm is still: shared by quick opening and closing.
 
-A point ahead of a base with two wheels can be led anywhere: velocity u of the point (base frame,
-point at (px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows like a
-trailer. Base drives are fast, arm motions are slow.
+A point ahead of a two-wheeled base can be moved in any direction: velocity u of the point (base
+frame, point at (px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows
+like a trailer. Base drives are fast, arm motions are slow.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ HAND_HALF = 0.07  # m, from the hand's axis to its sides
 LEAD_GAIN = 2.5  # 1/s, what the base's lag of 0.1 s allows
 MAX_PHASE = 120  # control steps
 REST_RADIUS = 0.14  # m, within the 0.15 m that tasks ask for
-MAX_STEPS, ENOUGH_STEPS = 190, 110  # control steps: of an episode; soon enough to look no further
-RANGE = 2.0  # m between base and piece of furniture within which a quick way may begin
-_MIN_LEVER = 0.3  # m: a point beside the base cannot be led sideways
+MAX_STEPS, ENOUGH_STEPS = 190, 110  # control steps: of an episode; quick enough to stop searching
+RANGE = 2.0  # m between base and furniture within which a quick motion may begin
+_MIN_LEVER = 0.3  # m: a point beside the base cannot be moved sideways
 
 
 class Posture:
-    """Actions that bring the arm to a posture [7] while the base does whatever it does."""
+    """Actions that bring the arm to a posture [7], whatever the base does."""
 
     def __init__(self, robot: Robot, goal: np.ndarray) -> None:
         self._robot, self._goal = robot, goal
@@ -46,7 +46,7 @@ def lead(sim: Simulation, point_b: np.ndarray, velocity_w: np.ndarray) -> tuple[
     ux, uy = turned(velocity_w, -sim.base_pose[2])
     turn = uy / max(point_b[0], _MIN_LEVER)
     forward = ux + turn * point_b[1]
-    # Both slow down together: the point keeps to its line.
+    # Both slow down together, so that the point stays on its line.
     scale = max(1.0, abs(forward) / fetch.MAX_BASE_SPEED, abs(turn) / fetch.MAX_BASE_TURN)
     return forward / scale / fetch.MAX_BASE_SPEED, turn / scale / fetch.MAX_BASE_TURN
 
@@ -68,7 +68,7 @@ def reach_for_handle(
     posture: Posture,
     offset_w: tuple[float, float] | np.ndarray = (0.0, 0.0),
 ) -> Program:
-    """Leads the hand to a handle, or an offset ([2] m, world) from it, until suction holds it."""
+    """Moves the hand to a handle, or an offset ([2] m, world) from it, until suction holds it."""
     sim = robot.sim
     for _ in range(MAX_PHASE):
         if sim.is_holding:
@@ -76,7 +76,7 @@ def reach_for_handle(
         error = sim.marker_pos_w(marker)[:2] + offset_w - sim.ee_pos_w[:2]
         distance = float(np.linalg.norm(error))
         robot.grip_wanted = posture.steps_left < 8 and distance < 0.2
-        # Not there before the arm is; at the handle no faster than a gentle push.
+        # Arrives no earlier than the arm, and at the handle gently.
         speed = float(np.clip(2.0 * (distance - 0.08), 0.25, 0.9))
         if posture.steps_left and distance < 0.15:
             speed = 0.0

@@ -1,9 +1,8 @@
 """Tries out a program before acting, on a twin copy of the simulation.
 
-    simulation --twin--> world as it is now --program--> how it ends, how many steps, what forces
+    simulation --twin--> copy of the current world --program--> outcome, steps, forces
 
-Physics is deterministic: what worked on the twin works in the world, as long as nothing else acts
-on it.
+Physics is deterministic: what works on the twin works in the world, if nothing else acts on it.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ARM, BASE, GRIP, Program
 
 Variant = TypeVar("Variant")
-FORCE_STEPS = 0.01  # control steps that a newton of accumulated force is worth
+FORCE_STEPS = 0.01  # control steps per newton of accumulated force
 MAX_FORCE = 5000.0  # N, instant; tasks end at 10000
 _SPARE_DATA: WeakKeyDictionary[Simulation, mujoco.MjData] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a rehearsed program ended. `cost`: control steps, a little for forces; inf: failed."""
+    """Outcome of a rehearsal. `cost`: control steps and a little for forces; inf: failed."""
 
     cost: float
     steps: int
@@ -40,7 +39,7 @@ class Outcome:
 def twin(sim: Simulation) -> Iterator[Simulation]:
     """A simulation in the same state, to be stepped within the block; `sim` does not change.
 
-    The twin shares the model, whose few numbers that gripping writes are put back at the end.
+    The twin shares the model; the few numbers that gripping changes are restored at the end.
     """
     model = sim.model
     grips, masks = model.eq_data.copy(), model.geom_contype.copy()
@@ -89,7 +88,7 @@ def best_of(
     max_steps: int,
     enough: int,
 ) -> Variant | None:
-    """The variant that costs least, or None; the first within `enough` steps is not bettered."""
+    """The cheapest variant, or None; the first within `enough` steps is taken at once."""
     best, best_cost = None, float("inf")
     for variant in variants:
         limit = int(min(max_steps, best_cost))

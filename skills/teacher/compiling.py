@@ -2,8 +2,8 @@
 
     train-skill --> compile_home, compile_teacher --> the cache on the disk --> worker processes
 
-Workers of a fresh installation would else compile it all at once, each for itself, some of it in
-the midst of an episode, and on a small machine be taken for hanging ones.
+Otherwise all workers of a fresh installation would compile at once, partly in the middle of an
+episode, and on a small machine would be taken for hung ones.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def compile_home(env_id: str, kwargs: dict[str, Any] | None = None) -> None:
-    """Lets one environment make a few steps. Raises UserError as `make_gym` does.
+    """Lets one environment take a few steps. Raises UserError as `make_gym`.
 
     Args:
-        kwargs: of the environments that are to come; they decide which sensors are read.
+        kwargs: of the later environments; they determine which sensors are read.
     """
     env = make_gym(0, env_id, 1, kwargs)
     try:
@@ -40,7 +40,7 @@ def compile_home(env_id: str, kwargs: dict[str, Any] | None = None) -> None:
 
 
 def compile_teacher(env_id: str, num_steps: int = 150) -> None:
-    """Lets the teacher do the beginning of an episode. Its way is asked by `compile_home`."""
+    """Lets the teacher act at the start of an episode. `compile_home` compiles the floor plan."""
     env = make_gym(0, env_id, 1, {"depth": False})
     env.reset(seed=0)
     world = cast("RearrangeEnv", env.unwrapped)
@@ -53,7 +53,7 @@ def compile_teacher(env_id: str, num_steps: int = 150) -> None:
 
 
 def _ask_the_way(sim: Simulation) -> None:
-    """All that a floor plan can be asked for; the first episode's teacher may not need to."""
+    """Calls all kernels of a floor plan; the first episode's teacher may not need them."""
     plan = sim.floor_plan()
     if plan.largest < 0:
         return

@@ -1,4 +1,4 @@
-"""GuideCfg: how policy and teacher share an episode. Kept apart so that settings import neither."""
+"""GuideCfg: how policy and teacher share an episode. Separate, so that settings import neither."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class GuideCfg:
     teacher_turn: list[int] = field(default_factory=lambda: [20, 120])
     """The same of the teacher."""
     watch_every: int = 8
-    """In every so-manieth environment the policy is alone: its success is what is reported."""
+    """In one of this many environments the policy acts alone: its success is what is reported."""
     stop_weight: float = 2.0
-    """Weight of the labels that say stop, which are rare. Much more, and it is called too early."""
+    """Weight of the rare labels with stop. Much more, and stop is called too early."""
     release_weight: float = 12.0
-    """The same of the labels that say let go: one step in an episode."""
+    """The same of the labels with release: one step per episode."""
     alone_steps: int = 2500
-    """In its first so many steps an environment is the teacher's alone: the policy cannot do a
-    thing yet, and at once drops what it holds."""
+    """First steps of an environment in which only the teacher acts: an untrained policy drops what
+    it holds at once."""
     time_factor: float = 1.5
-    """Of the task's time limit: an episode that changes hands takes longer."""
+    """Factor on the task's time limit: shared episodes take longer."""
 
     def __post_init__(self) -> None:
         for name in ("policy_turn", "teacher_turn"):

@@ -1,19 +1,18 @@
 """GuidedEnv: a skill's task in which a teacher labels every step with its own action.
 
     policy, policy, ... | teacher, teacher, ... | policy, ...      who moves the robot in an episode
-        every state, whoever led to it ---> the teacher's action is its label
+        every state of both ---> labelled with the teacher's action
 
-What DAgger wants (Ross et al. 2011): labels on the states that the policy itself visits. The
-teacher is a `Servo`, whose rules have an answer in every state. The wrapped environment's spaces
+As DAgger needs (Ross et al. 2011): labels in states that the policy itself visits. The teacher is a
+`Servo`, whose rules give an action in every state. The wrapped environment's spaces
 stay; an observation gets two more entries:
 
     oracle_action  [A]  what the teacher does now, in [-1, 1]
     oracle_weight  [A]  weight of each slot's label, 0: there is none
 
-Whoever collects goes on choosing actions; in the teacher's turns they are not carried out. Nor is
-a stop that the teacher would not call: it would end the episode with a single label on the state
-that the policy mistakes, where it now gets as many as it takes to see the difference.
-No torch.
+The collector always sends the policy's actions; during the teacher's turns they are not carried
+out. Nor is a stop that the teacher would not call: it would end the episode with a single label on
+that state, where the policy now gets as many as it needs to learn the difference. No torch.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ LABELS = (LABEL, WEIGHT)
 
 
 class GuidedEnv(gymnasium.Wrapper):
-    """A skill task with its teacher at hand.
+    """A skill task with its teacher.
 
     Args:
         env: RearrangeEnv of a skill, with the full action space.
-        is_watched: the policy is alone.
+        is_watched: the policy acts alone.
 
-    `age` counts the steps it has taken; whoever makes it again sets that of before.
+    `age` counts its steps; restore it when the environment is recreated.
     `info["success"]` is reported only for episodes in which the teacher did nothing.
     """
 
@@ -69,7 +68,7 @@ class GuidedEnv(gymnasium.Wrapper):
         self.age = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Starts an episode; who has the first turn is drawn."""
+        """Starts an episode; who acts first is random."""
         observation, info = super().reset(seed=seed, options=options)
         episode = self._world.episode
         assert episode is not None
@@ -107,12 +106,12 @@ class GuidedEnv(gymnasium.Wrapper):
         self._left = round(float(np.exp(self._rng.uniform(np.log(low), np.log(high)))))
 
     def _labelled(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The observation with the labels of the state that the world is in now."""
+        """The observation with the labels of the current state."""
         action = checked_action(self._teacher.act(), f"the teacher of {self._world.task.name}")
         self._label = np.clip(action, -1.0, 1.0).astype(np.float32)
         weight = np.ones(ACTION_SIZE, np.float32)
         if self._world.task.grip_command(self._world.sim, 1.0) is None:
-            weight[GRIP] = 0.0  # the gripper keeps its state, whatever is said
+            weight[GRIP] = 0.0  # the gripper keeps its state, whatever the command
         elif self._world.sim.is_holding and self._label[GRIP] < 0.0:
             weight[GRIP] = self._cfg.release_weight
         if not self._uses_stop:

@@ -2,10 +2,9 @@
 
     state --> where the hand should go next --> one step of arm and base towards it
 
-The oracle plans whole motions; these rules plan nothing further than the next step, so they have an
-answer in every state, whoever brought the robot there, and give alike answers in alike states. That
-is what a policy can be taught by (`guided.py`). They fail where one has to find a way around
-something, which the policy has to learn by itself.
+The oracle plans whole motions; these rules plan only the next step, so they give an action in every
+state, however it was reached, and similar actions in similar states. A policy can learn from that
+(`guided.py`). They fail where a detour is needed, which the policy has to learn by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.teacher.shelf import Shelf
 from rearrange.skills.teacher.steering import Steering
 
-HAND_SPEED = 0.011  # m a control step; faster and the joints' limits would make it a zigzag
+HAND_SPEED = 0.011  # m per control step; faster, the joints' limits would make it a zigzag
 DAMPING = 0.04
 GAIN = 0.12  # of an error a control step. Labels that are all full speed this way or that, down to
 # the last millimetre, tell nothing of how far it is, and cannot be learned.
@@ -52,20 +51,20 @@ NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
 
 class Servo(Steering):
-    """What the rules of all skills share.
+    """Shared by the rules of all skills.
 
     Attributes:
-        done: the action [11] that was carried out last, the teacher's or another's.
+        done: the action [11] that was carried out last, the teacher's or the policy's.
     """
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
         self.done = np.full(ACTION_SIZE, -1.0)
         self._poses: deque[np.ndarray] = deque(maxlen=STALL_STEPS)
-        self._back = 0  # control steps that it may still back off
+        self._back = 0  # control steps left for backing off
         self._stuck_at = np.zeros(2)  # m, where the base was when it began to
-        self._retreat = 0  # control steps that it may still go back before a shelf
-        self._leave = 0  # control steps that it may still take to leave a shelf
+        self._retreat = 0  # control steps left for backing off before a shelf
+        self._leave = 0  # control steps left for leaving a shelf
 
     def act(self) -> np.ndarray:
         """The action [11] of this control step."""
@@ -73,10 +72,10 @@ class Servo(Steering):
 
     @property
     def hand_w(self) -> np.ndarray:
-        """Where the hand is, [3] m, world, by the arm's angles.
+        """Position of the hand, [3] m, world, from the arm's angles.
 
-        The rules go by these and not by the motors' targets, which lead them: who is to learn the
-        rules sees the angles alone.
+        The rules use these and not the motors' targets, which lead them: the student only sees the
+        angles.
         """
         x, y, yaw = self.sim.base_pose
         turn = world_to_base_axes(yaw)
@@ -86,7 +85,7 @@ class Servo(Steering):
         self, step_w: np.ndarray, base_allowed: bool = False, preferred: np.ndarray | None = None,
         weights: np.ndarray | None = None, posture_gain: float = 0.02,
     ) -> np.ndarray:  # fmt: skip
-        """Arm, and base where it is allowed, move the hand by [3] m, world."""
+        """Moves the hand by [3] m, world, with the arm, and the base if allowed."""
         length = float(np.linalg.norm(step_w))
         step_w = step_w * min(1.0, HAND_SPEED / max(length, 1e-9))
         dq, base = whole_body_step(
@@ -97,7 +96,7 @@ class Servo(Steering):
         return self.robot.action(self.sim.arm_target + dq, self._allowed(base))
 
     def reach(self, target_w: np.ndarray, gain: float = GAIN, **how) -> np.ndarray:
-        """The hand a step towards a point [3] m, world."""
+        """Moves the hand a step towards a point [3] m, world."""
         return self.move(gain * (target_w - self.hand_w), **how)
 
     def over(
@@ -107,9 +106,9 @@ class Servo(Steering):
         """The hand down onto a point in a funnel: the farther beside it the higher, [3] m step.
 
         Args:
-            tip: what is to come to the point if it is not the hand.
-            has_ridge: whether to keep above what stands in between.
-            slope: of the funnel, m up a m to the side.
+            tip: the point to bring there, instead of the hand.
+            has_ridge: whether to stay above obstacles in between.
+            slope: of the funnel, m up per m to the side.
         """
         off = point - (self.hand_w if tip is None else tip)
         beside = float(np.hypot(off[0], off[1]))
@@ -128,10 +127,10 @@ class Servo(Steering):
     ) -> np.ndarray:  # fmt: skip
         """Into a shelf: faces it, the arm to READY, in with the base, down onto a point.
 
-        From anywhere that leads in, or straight back to where it does; only from elsewhere it
-        drives to a place before it. All changes are gradual: where a label jumps, the
-        student stalls. Where it has stalled it is told to back off a little, the arm's labels
-        staying as they were: with arm labels that alternate as well it does neither.
+        From wherever that is possible, or straight back to there; otherwise it first drives to a
+        place in front. All changes are gradual: where labels jump, the student stalls. A stalled
+        student is told to back off a little, with unchanged arm labels: if those alternated too,
+        it would do neither.
 
         Args:
             tip, slope: see `over`.
@@ -177,12 +176,12 @@ class Servo(Steering):
         return action if is_inside else self.past_door(shelf, action)
 
     def _retreats(self, away: float) -> bool:
-        """Whether to go on going back from where it stood still, `away` m from the thing."""
+        """Whether to keep backing off from where it stood still, `away` m from the object."""
         self._retreat = max(self._retreat - 1, 0) if away < RETREAT else 0
         return self._retreat > 0
 
     def past_door(self, shelf: Shelf, action: np.ndarray) -> np.ndarray:
-        """The action, or back from the outside of the open door as far as the hand is at it."""
+        """The action, or backing away from the outside of the open door while the hand is at it."""
         share = shelf.behind_door(self.hand_w, self.sim.joint_position(FRIDGE_DOOR))
         if share == 0.0 or not self.has_room_behind():
             return action
@@ -197,8 +196,8 @@ class Servo(Steering):
     def free_itself(self, shelf: Shelf | None) -> np.ndarray | None:
         """The action while the arm is caught on something, else None: back off, or leave a shelf.
 
-        A shelf is left all the way. A few steps back would only lead to the same place again, and
-        labels that change while the robot stands still teach the student nothing: it would stall.
+        A shelf is left completely. A few steps back would only lead to the same place again, and
+        labels that change while the robot stands still teach nothing: the student would stall.
         """
         is_caught = self.is_backing_off()
         if is_caught:
@@ -250,10 +249,10 @@ class Servo(Steering):
     def is_backing_off(self) -> bool:
         """Whether to back off, after it has touched something and not moved, until it is away.
 
-        Straight on it will not get any further: the arm has caught on what is beside the way, for
-        which the way leaves no room, or is pressed against the front of what it should be over.
-        Until it is away, and not for some steps: to a robot that stands there in spite of it two
-        answers in turn would say to stay. Who did back off and got nowhere gives up.
+        It cannot get further straight on: the arm has caught on something beside the path, or is
+        pressed against the front of what it should be above. Until it is away, not just for some
+        steps: to a robot that does not move, alternating labels would mean to stay. A robot that
+        backed off without effect gives up.
         """
         base = np.array(self.sim.base_pose)
         if self.done[BASE][0] < 0.5 * BACK[0] or self._back <= 0:
