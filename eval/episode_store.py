@@ -1,9 +1,9 @@
 """The results an evaluation has stored in its folder, so that the same command can resume it.
 
-    settings.json     what the results follow from, and what acted; written before the first episode
-    episodes.jsonl    a line for each episode as it ends; in order of the index in the end
+    settings.json     settings that determine the results, and the acting skills; written first
+    episodes.jsonl    a line for each episode as it ends; finally in order of the index
 
-A line that was being written when the process was killed is left out, its episode run again.
+An unfinished last line of a killed process is dropped, and its episode run again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rearrange.system.outputs import atomic_write_json, atomic_write_text, write
 
 SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
 SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2 kB an episode
-# What decides what happens in an episode; a change elsewhere (training, reports) does not.
+# Code that affects episodes; changes elsewhere (training, reports) do not.
 _DECIDING = (
     "sim/**/*.py", "sim/**/*.json.gz", "tasks/**/*.py", "tasks/**/*.json.gz", "skills/**/*.py",
     "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py",
@@ -35,9 +35,9 @@ _DECIDING = (
 
 
 def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str, Any]:
-    """All that the episodes of a world follow from, but for their number and the processor.
+    """All settings that determine the episodes, except their number and the processor.
 
-    Files count by what is in them, wherever they lie. Raises UserError for one that is not there.
+    Files count by content, not by path. Raises UserError for a missing one.
     """
     chain = asdict(runner.chain)
     del chain["skills"]
@@ -58,10 +58,10 @@ def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str,
 
 
 class EpisodeStore:
-    """The records in a folder, by index, and the way to add to them.
+    """The records in a folder, by index, and methods to add to them.
 
     Args:
-        parse: the record of a line, None if it is none; of the home's episodes unless told.
+        parse: line -> record, or None for an invalid line; default: the home's episodes.
 
     Raises UserError if the folder holds results of other settings, or of more episodes.
     """
@@ -84,7 +84,7 @@ class EpisodeStore:
         self.write()
 
     def add(self, record: Any) -> None:
-        """Keeps an episode, be the process killed in the next moment."""
+        """Stores an episode safely, even if the process is killed right after."""
         self.records[record.index] = record
         path = self._folder / EPISODES_FILE
         try:
@@ -115,7 +115,7 @@ class EpisodeStore:
     def _read(self, num_episodes: int) -> None:
         records = stored_records(self._folder, self._parse)
         if not records and not (self._folder / "summary.json").exists():
-            return  # nothing that could be mixed up or lost
+            return  # nothing to mix up or lose
         settings, acting = _settings_and_acting(self._folder)
         if difference := _difference(settings, self._settings):
             raise _refused(self._folder, f"results of other settings ({difference})")
@@ -130,14 +130,14 @@ class EpisodeStore:
 
 
 def stored_settings(folder: Path) -> dict[str, Any]:
-    """What the results in a folder follow from, see `settings_of`. Raises UserError."""
+    """The settings behind a folder's results, see `settings_of`. Raises UserError."""
     return _settings_and_acting(folder)[0]
 
 
 def stored_records(
     folder: Path, parse: Callable[[str], Any | None] | None = None
 ) -> dict[int, Any]:
-    """Index -> record of the whole lines of a folder; none if it has no such file."""
+    """Index -> record of a folder's complete lines; empty without a file."""
     path = folder / EPISODES_FILE
     content = read_whole_file(path, EPISODES_LIMIT) if path.exists() else b""
     found = [(parse or _record)(line) for line in content.decode(errors="replace").split("\n")]
@@ -169,14 +169,14 @@ def _line(record: Any) -> str:
 
 
 def _record(line: str) -> EpisodeRecord | None:
-    """The record of a line; None if it is none, or not whole."""
+    """The record of a line; None for an invalid or incomplete one."""
     kinds = {"index": int, "scene": str, "success": bool, "stages": dict, "steps": int,
              "force": (int, float), "path_length": (int, float), "attempts": list,
              "targets": dict, "last_step": str}  # fmt: skip
     with suppress(ValueError):
         values = strict_json(line)
         if isinstance(values, dict):
-            values = {"targets": {}, "last_step": ""} | values  # older lines have none
+            values = {"targets": {}, "last_step": ""} | values  # absent in older lines
         if (
             isinstance(values, dict)
             and set(values) == {field.name for field in fields(EpisodeRecord)}
@@ -201,10 +201,10 @@ def _record(line: str) -> EpisodeRecord | None:
 def differences(
     old: Any, new: Any, absent: Any = None, name: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Each setting in which they differ: its dotted name and both values.
+    """Each differing setting: its dotted name and both values.
 
     Args:
-        absent: stands for a setting that one of them lacks.
+        absent: value of a setting that one of them lacks.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*new, *(key for key in old if key not in new)]:
@@ -215,7 +215,7 @@ def differences(
 
 
 def _difference(old: Any, new: Any) -> str | None:
-    """The first setting in which they differ, in words."""
+    """A description of the first differing setting."""
     name, before, now = next(differences(old, new), (None, None, None))
     if name is None:
         return None
@@ -227,8 +227,8 @@ def _difference(old: Any, new: Any) -> str | None:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file's content; of a training run's folder by its newest checkpoint's manifest,
-    which names and checks all else."""
+    """SHA-256 of a file's content; for a run's folder, of its newest checkpoint's manifest,
+    which has checksums of the rest."""
     if path.is_dir():
         path = max(path.glob("checkpoints/*.json"), default=path)
     try:
@@ -239,7 +239,7 @@ def digest(path: Path) -> str:
 
 
 def code_digest() -> str:
-    """SHA-256 of the modules that decide what happens in an episode."""
+    """SHA-256 of the modules that affect episodes."""
     whole = hashlib.sha256()
     for pattern in _DECIDING:
         for root in map(Path, rearrange.__path__):

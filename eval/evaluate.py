@@ -45,7 +45,7 @@ def run(cfg: EvaluateCfg) -> int:
 
 
 def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[dict[str, Any], Path]:
-    """The evaluation that the settings ask for: its summary and its folder. Raises UserError."""
+    """Runs the evaluation: its summary and its folder. Raises UserError."""
     cfg = home_evaluation(cfg)
     if cfg.run is not None:
         return evaluate_run(cfg, notify), run_output_folder(cfg)
@@ -56,7 +56,7 @@ def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[di
 def evaluate(
     cfg: EvaluateCfg, make_env_and_agent: MakeEnvAndAgent, notify: Notify = print_line
 ) -> dict[str, Any]:
-    """Runs the episodes that are missing, writes every file and tells the table.
+    """Runs the missing episodes, writes all files and prints the table.
 
     Returns the summary. Raises UserError if the folder is in use, or holds other results.
     """
@@ -69,7 +69,7 @@ def evaluate(
         renderer=cfg.renderer,
         title=cfg.task.title,
     )
-    reset_options(runner, cfg.num_episodes - 1)  # a wrong file is better said before the work
+    reset_options(runner, cfg.num_episodes - 1)  # report a wrong file before the work
     settings = settings_of(runner, versions())
     with lock_folder(output_dir, "output_dir") as lock:
         prepare_folder(output_dir)
@@ -81,7 +81,7 @@ def evaluate(
 
 
 def output_folder(cfg: EvaluateCfg) -> Path:
-    """Where the results go: of another task, agent, split or set of homes to another folder."""
+    """Folder of the results: a different one for each task, agent, split and set of homes."""
     if cfg.output_dir is not None:
         return Path(cfg.output_dir).expanduser()
     homes = "" if cfg.homes == "hab" else f"-{Path(cfg.homes).stem}"
@@ -95,7 +95,7 @@ def _write_results(
     run_facts: dict[str, Any],
     notify: Notify,
 ) -> dict[str, Any]:
-    """Tells the table, writes all files and returns the summary."""
+    """Prints the table, writes all files and returns the summary."""
     output_dir = output_folder(cfg)
     sources = sources_of_skills(runner)
     skipped = sources.get("skipped_skills", [])
@@ -123,15 +123,17 @@ def _write_results(
     def to_film(index: int) -> str | None:
         return record_command(cfg, index, runner.video_path(index))
 
-    try:  # the table before the files, which a full disk may refuse
+    try:  # the table first: a full disk may refuse the files
         notify(summary_table(summary, cfg.task))
-    finally:  # nor does a closed stdout cost the files
+    finally:  # a closed stdout must not cost the files
         store.write()
         figure = draw_stages(summary, cfg.task)
         atomic_write_bytes(output_dir / "stages.png", figure)
         report = write_report(summary, records, cfg.task, figure, films, to_film)
         atomic_write_text(output_dir / "report.html", report)
-        atomic_write_json(output_dir / "summary.json", summary)  # last: with it the rest is there
+        atomic_write_json(
+            output_dir / "summary.json", summary
+        )  # last: it marks the results as complete
     notify(f"\nreport: {output_dir / 'report.html'}")
     for film in films:
         notify(f"video:  {output_dir / film}")

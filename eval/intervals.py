@@ -1,13 +1,13 @@
 """95% intervals of rates and means over episodes, and of means over training seeds.
 
-Episodes of one apartment are alike, so that they say less than as many in different ones. So with
-several apartments these are resampled whole (cluster bootstrap), as many as there were:
+Episodes of one apartment are correlated, so they carry less information than as many in different
+ones. So with several apartments, whole apartments are resampled (cluster bootstrap):
 
     mean of a resample = sum over drawn apartments of their values / ... of their episodes
 
-A mean's interval lies between quantiles of these. For a rate that would claim too much (4 successes
-of 4: 100 to 100%; 1 of 20: from 0%), so the resamples only say how many independent episodes the n
-are worth, and Wilson's interval (1927) does the rest:
+A mean's interval lies between quantiles of these. For a rate that would be too narrow (4 successes
+of 4: 100 to 100%; 1 of 20: from 0%), so the resamples only give the effective number of independent
+episodes, for Wilson's interval (1927):
 
     m      = min(n, p (1 - p) / variance of the resamples' means)
     centre = (p + z^2 / 2m) / (1 + z^2 / m)
@@ -32,7 +32,7 @@ def wilson(successes: float, number: float) -> tuple[float, float]:
     rate, square = successes / number, Z * Z / number
     centre = (rate + square / 2.0) / (1.0 + square)
     half = math.sqrt(rate * (1.0 - rate) * square + square * square / 4.0) / (1.0 + square)
-    # min and max: what is 0 or 1 on paper is not after rounding
+    # min and max: rounding may leave [0, 1]
     return min(max(centre - half, 0.0), rate), max(min(centre + half, 1.0), rate)
 
 
@@ -52,8 +52,8 @@ def rate_with_interval(
 def mean_with_interval(
     values: Sequence[float], apartments: Sequence[Hashable], seed: int
 ) -> dict[str, float | None]:
-    """Mean over episodes with its interval, {mean, low, high}: apartments resampled, or in a single
-    one its episodes. A single episode has no interval: None."""
+    """Mean over episodes with its interval, {mean, low, high}: resampling apartments, or the
+    episodes of a single one. A single episode has no interval: None."""
     sample = np.asarray(values, np.float64)
     low = high = None
     if len(sample) > 1:

@@ -2,8 +2,8 @@
 
 chain success of stage k: the share of episodes that reached stage k
 product bound of stage k: the product of the success rates of the skills needed up to stage k,
-    what chaining would give if no skill suffered from the one before it (Habitat 2.0, Fig. 6);
-    a failed attempt counts only if the skill did not work later on in the episode: agents retry
+    the result of chaining if no skill suffered from the previous one (Habitat 2.0, Fig. 6); a
+    failed attempt counts only if the skill did not succeed later in the episode: agents retry
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from rearrange.eval.runner import EpisodeRecord
 
 
 def stage_names(records: list[EpisodeRecord]) -> list[str]:
-    """The stages in the order in which the task gives them."""
+    """The stages in the task's order."""
     return list(dict.fromkeys(name for record in records for name in record.stages))
 
 
@@ -46,7 +46,7 @@ def product_bound(
 ) -> list[float | None]:
     """For each stage the product of the success rates of the skills it needs.
 
-    None from the first stage on that needs a skill nobody tried.
+    None from the first stage on that needs a skill without attempts.
     """
     rates = _rates_with_retries(records)
     bounds: list[float | None] = []
@@ -117,7 +117,7 @@ def summarise(
     records: list[EpisodeRecord], stage_skills: list[list[str]], seed: int
 ) -> dict[str, Any]:
     """The part of summary.json that follows from the episodes alone."""
-    is_known = len(stage_skills) == len(stage_names(records))  # else the stages are others
+    is_known = len(stage_skills) == len(stage_names(records))  # otherwise the stages differ
     scenes = [record.scene for record in records]
     return {
         "num_apartments": len(set(scenes)),

@@ -1,6 +1,6 @@
 """Runs the episodes that an evaluation's folder lacks, on this machine or a Ray cluster.
 
-Works for any environment: the runner knows what an episode is (`workers.EpisodeRunner`).
+Works for any environment: the runner defines an episode (`workers.EpisodeRunner`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def print_line(text: str) -> None:
 
 
 def silent(text: str) -> None:
-    """For callers in Python: they get what there is to say as a value."""
+    """Prints nothing: Python callers get the results as values."""
 
 
 def run_missing(
@@ -56,7 +56,7 @@ def run_missing(
     lock: FolderLock,
     notify: Notify,
 ) -> dict[str, Any]:
-    """Runs what is not kept, or not filmed as it should be; returns what `RUN_FACTS` names."""
+    """Runs episodes that are missing, or not filmed as requested; returns the `RUN_FACTS`."""
     remove_unfinished(lock.folder)
     remove_unfinished(lock.folder / "videos")
     missing = [index for index in range(cfg.num_episodes) if _is_missing(index, runner, store)]
@@ -82,7 +82,7 @@ def run_missing(
 
 
 def command_line(cfg: EvaluateCfg) -> str | None:
-    """The command, to be typed again; None where no command line led to the settings."""
+    """The command to repeat; None if the settings are not from a command line."""
     return (
         None if cfg.given is None else shlex.join(["rearrange", "evaluate", *cfg.given.overrides])
     )
@@ -136,7 +136,7 @@ def _run_all(
     lock: FolderLock,
     notify: Notify,
 ) -> list[Any]:
-    """Runs and keeps these episodes; tells what is kept if it is interrupted."""
+    """Runs and stores these episodes; reports what is stored if it is interrupted."""
     records: list[Any] = []
     is_complete = False
     try:
@@ -165,12 +165,12 @@ def _check_lock(lock: FolderLock) -> None:
     try:
         lock.check()
     except FolderLockLost as lost:
-        if lost.is_taken:  # a deleted one is written anew in the end
+        if lost.is_taken:  # a deleted one is rewritten at the end
             raise UserError(f"{lost}: the evaluation stops") from lost
 
 
 def _remove_old_results(output_dir: Path) -> None:
-    """Takes away what was made of fewer episodes, so that old and new never stand side by side."""
+    """Removes outputs of fewer episodes, so that old and new are never mixed."""
     try:
         for name in SUMMARY_FILES:
             (output_dir / name).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Summary and records -> the terminal's table, the stage plot, and an HTML report.
 
-The page carries its styles and its figure; the videos lie beside it in videos/.
+The page embeds its styles and its figure; the videos are beside it in videos/.
 """
 
 import base64
@@ -22,11 +22,11 @@ from rearrange.planner.home.descriptions import (
 )
 from rearrange.system.html import page, table
 
-MOST_TO_WATCH = 5  # films that are proposed
+MOST_TO_WATCH = 5  # suggested films
 
 
 def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
-    """What the command prints at its end."""
+    """The command's final output."""
     success = summary["success"]
     lines = [
         f"{task.title}: {summary['agent']}, {summary['split']}, "
@@ -64,7 +64,7 @@ def _described_stages(summary: dict[str, Any]) -> dict[str, str]:
 
 
 def _failures(summary: dict[str, Any]) -> Counter[str]:
-    """What went wrong in words that fit every episode -> number of episodes."""
+    """Description of a failure -> number of episodes."""
     count: Counter[str] = Counter()
     for label, number in summary["failures"].items():
         count[_any_failure(summary, label)] += number
@@ -76,7 +76,7 @@ def _any_failure(summary: dict[str, Any], label: str) -> str:
 
 
 def who_acted(summary: dict[str, Any]) -> str:
-    """A line on whose skills were chained: trained ones, the oracle's, left out; else empty."""
+    """A line on the chained skills: trained, the oracle's, left out; else empty."""
     parts = []
     for key, label in (
         ("trained_skills", "trained skills"),
@@ -89,7 +89,7 @@ def who_acted(summary: dict[str, Any]) -> str:
 
 
 def how_fast(summary: dict[str, Any]) -> str:
-    """How long the last command took for what earlier ones had not done."""
+    """A line on the time of the last command, for the episodes that it ran."""
     number = summary["num_episodes"] - summary["kept_episodes"]
     rest = f" for the last {number} episodes" if summary["kept_episodes"] else ""
     return (
@@ -99,7 +99,7 @@ def how_fast(summary: dict[str, Any]) -> str:
 
 
 def acted_with(summary: dict[str, Any]) -> str:
-    """A line on what trained skills were computed with; empty where there were none."""
+    """A line on the hardware of trained skills; empty without any."""
     kinds = []
     for facts in summary["acting"]:
         bfloat16 = "with" if facts["onednn_bfloat16"] else "without"
@@ -153,7 +153,7 @@ def write_report(
 
     Args:
         films: paths relative to it.
-        record_command: episode -> what to type to film it.
+        record_command: episode -> the command that films it.
     """
     title = f"{task.title}: {summary['agent']} on {summary['split']}"
     image = base64.b64encode(figure).decode()

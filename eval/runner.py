@@ -25,14 +25,14 @@ from rearrange.system.outputs import expand
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeRunnerCfg:
-    """What a worker needs to know to run any episode of an evaluation."""
+    """The settings a worker needs to run any episode of an evaluation."""
 
     task: str
     agent: str
     split: str
     seed: int
     homes: str = "hab"
-    episodes: str | None = None  # a file to take them from; an index is then a place in it
+    episodes: str | None = None  # a file of episodes; an index is then a position in it
     record: int = 0  # films the episodes with a lower index
     video_dir: str = ""
     renderer: str = "auto"
@@ -61,7 +61,7 @@ class EpisodeRunnerCfg:
 def runner_cfg(
     cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg, **more: Any
 ) -> EpisodeRunnerCfg:
-    """What the settings of a verb say of the world; `more` are fields that only one verb has.
+    """The runner's settings from those of a verb; `more`: fields of only one verb.
 
     Raises UserError for a trained skill that is missing and for settings that do not fit together,
     before any work is done.
@@ -152,7 +152,7 @@ def sources_of_skills(runner: EpisodeRunnerCfg) -> dict[str, Any]:
 
 
 def _skill_of(runner: EpisodeRunnerCfg) -> Path:
-    """Where agent=learned takes its skill from: the checkpoint, or by the task's name."""
+    """The skill of agent=learned: from the checkpoint, or by the task's name."""
     from rearrange.skills.deployed.trained_skills import skill_path
     from rearrange.tasks.rules.definition import TASKS
     from rearrange.tasks.rules.names import SKILL_TASKS
@@ -179,19 +179,19 @@ class EpisodeRecord:
     stages: dict[str, bool]
     """Stage -> reached at any time, in the task's order."""
     failure: str | None
-    """What went wrong; None after a success."""
+    """The failure; None after a success."""
     steps: int
     """Control steps."""
     force: float
     """Accumulated collision force (N)."""
     path_length: float
-    """Way of the base (m)."""
+    """Path length of the base (m)."""
     attempts: list[tuple[str, bool]] = field(default_factory=list)
-    """Skills in the order tried, and whether each worked."""
+    """Skills in the order tried, and whether each succeeded."""
     targets: dict[str, list[str]] = field(default_factory=dict)
     """Target -> kind of the object, receptacle at the start, receptacle of the goal."""
     last_step: str = ""
-    """The one that was running when a failed episode ended; empty for none."""
+    """The skill that was running when a failed episode ended; empty for none."""
 
     def result(self) -> str:
         """How it ended, in words."""
@@ -204,10 +204,10 @@ class EpisodeRecord:
 
 
 def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
-    """The environment and the agent of an evaluation; only what has learned to see gets an image.
+    """The environment and the agent of an evaluation; images only for agents that use them.
 
     Args:
-        more: of the environment's settings, whoever acts.
+        more: further settings of the environment.
 
     Raises:
         UserError: for an unknown task, split or agent, or a skill file that does not fit.
@@ -217,7 +217,7 @@ def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
     from rearrange.tasks.registry import make_env
     from rearrange.tasks.rules.definition import TASKS
 
-    TASKS.find(cfg.task)  # imports the module that the user's word names, in a worker too
+    TASKS.find(cfg.task)  # imports the user's module, in a worker too
     options: dict[str, Any] = {"depth": False}
     skill = skills = None
     if cfg.agent == "learned":
@@ -225,7 +225,7 @@ def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
 
         from rearrange.skills.deployed.skill_files import find_skill
 
-        torch.set_num_threads(1)  # the other cores have workers of their own
+        torch.set_num_threads(1)  # the other cores have their own workers
         skill = find_skill(_skill_of(cfg))
         known = (
             "camera_size", "depth", "ranges", "handle_sensors", "observation_delay", "motor_lead",
@@ -272,10 +272,10 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def reset_options(cfg: EpisodeRunnerCfg, index: int) -> dict[str, Any]:
-    """What tells the environment which episode to start.
+    """Options of `reset` that select the episode.
 
     Raises:
-        UserError: if the episode file is not whole, or has no episode of that index.
+        UserError: if the episode file is damaged, or has no episode of that index.
     """
     if cfg.episodes is None:
         return {"index": index}
