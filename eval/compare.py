@@ -2,9 +2,9 @@
 
     output_dir of A, of B --> records by index --> the episodes that both have --> differences
 
-The difference in success B - A, -1, 0 or 1 per episode, is averaged; its interval resamples
-apartments like all intervals here (`intervals.py`). The sign test uses only the episodes that
-changed: by chance as many improve as get worse (McNemar 1947, exact).
+The difference in success B - A, -1, 0 or 1 per episode, is averaged; its interval is Tango's for
+as many episodes as the apartments are worth (`intervals.py`). The sign test uses only the episodes
+that changed: by chance as many improve as get worse (McNemar 1947, exact).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rearrange.eval.episode_store import (
     stored_records,
     stored_settings,
 )
-from rearrange.eval.intervals import mean_with_interval, rate_with_interval
+from rearrange.eval.intervals import paired_difference, rate_with_interval
 from rearrange.eval.runner import EpisodeRecord
 
 ABSENT = "not there"
@@ -45,8 +45,8 @@ class Comparison:
     success_a: dict[str, float]
     success_b: dict[str, float]
     """{mean, low, high} of a rate."""
-    difference: dict[str, float | None]
-    """The same of B - A; of a single episode without low and high."""
+    difference: dict[str, float]
+    """The same of B - A."""
     num_episodes: int
     only_a: list[int]
     only_b: list[int]
@@ -87,7 +87,7 @@ def compare(a: Result, b: Result) -> Comparison:
     return Comparison(
         success_a=rate_with_interval(won_a, scenes, seed),
         success_b=rate_with_interval(won_b, scenes, seed),
-        difference=mean_with_interval(steps, scenes, seed),
+        difference=paired_difference(won_a, won_b, scenes, seed),
         num_episodes=len(common),
         only_a=only_a,
         only_b=only_b,
@@ -107,11 +107,7 @@ def table(a: Result, b: Result, found: Comparison) -> str:
     """The command's output."""
     settings = a.settings
     difference = found.difference
-    mean, low, high = (difference[name] for name in ("mean", "low", "high"))
-    assert mean is not None
-    span = ""
-    if low is not None and high is not None:
-        span = f"   {100 * low:+.1f} to {100 * high:+.1f}"
+    mean, low, high = (100.0 * difference[name] for name in ("mean", "low", "high"))
     lines = [
         f"{settings['task']}, {settings['split']}, seed {settings['seed']}: "
         f"{found.num_episodes} episodes that both have",
@@ -119,7 +115,7 @@ def table(a: Result, b: Result, found: Comparison) -> str:
         f"{'':<8}{'success':>8}   95% interval",
         f"{'A':<8}{_percents(found.success_a)}   {a.folder}",
         f"{'B':<8}{_percents(found.success_b)}   {b.folder}",
-        f"{'B - A':<8}{100 * mean:>+7.1f} {span}   in points",
+        f"{'B - A':<8}{mean:>+7.1f}    {low:+.1f} to {high:+.1f}   in points",
         "",
         f"{len(found.only_b)} episodes only B solved, {len(found.only_a)} only A; "
         f"as uneven by chance alone: {found.chance:.2g} (sign test)",

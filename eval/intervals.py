@@ -14,10 +14,13 @@ episodes, for Wilson's interval (1927):
     half   = z sqrt(p (1 - p) / m + z^2 / 4m^2) / (1 + z^2 / m)
 
 With few apartments such intervals are somewhat too narrow.
+
+The same goes for the difference of two rates over the same episodes, which is 0 to 0 wherever no
+episode changed. There Tango's score interval (1998) takes Wilson's place.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -47,6 +50,49 @@ def rate_with_interval(
             number = rate * (1.0 - rate) / spread
     low, high = wilson(rate * number, number)
     return {"mean": rate, "low": low, "high": high}
+
+
+def paired_difference(
+    first: Sequence[bool], second: Sequence[bool], apartments: Sequence[Hashable], seed: int
+) -> dict[str, float]:
+    """Rate of `second` minus that of `first` over the same episodes, {mean, low, high}."""
+    steps = np.asarray(second, np.float64) - np.asarray(first, np.float64)
+    number, mean = float(len(steps)), float(steps.mean())
+    share = 1.0
+    if len(set(apartments)) > 1:
+        independent = float(np.var(steps)) / number
+        spread = float(np.var(_resampled(steps, apartments, seed)))
+        if spread > independent:
+            share = independent / spread
+    gained, lost = float((steps > 0.0).sum()), float((steps < 0.0).sum())
+    low, high = tango(share * gained, share * lost, share * number)
+    return {"mean": mean, "low": min(low, mean), "high": max(high, mean)}
+
+
+def tango(gained: float, lost: float, number: float) -> tuple[float, float]:
+    """Tango's score interval of a difference of paired rates.
+
+    `gained` of `number` pairs succeeded only the second time, `lost` only the first.
+    """
+    mean = (gained - lost) / number
+
+    def score(difference: float) -> float:
+        """Standard errors between the mean and a difference, which it falls with."""
+        b = -gained - lost + (2.0 * number - gained + lost) * difference
+        c = -lost * difference * (1.0 - difference)
+        share = (math.sqrt(max(b * b - 8.0 * number * c, 0.0)) - b) / (4.0 * number)
+        variance = number * (2.0 * share + difference * (1.0 - difference))
+        return (gained - lost - number * difference) / math.sqrt(max(variance, 1e-12))
+
+    return _crossing(score, Z, -1.0, mean), _crossing(score, -Z, mean, 1.0)
+
+
+def _crossing(score: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """Where a falling function has a value, by bisection."""
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if score(middle) > wanted else (low, middle)
+    return (low + high) / 2.0
 
 
 def mean_with_interval(

@@ -9,7 +9,9 @@ import pytest
 from rearrange.eval.intervals import (
     mean_over_seeds,
     mean_with_interval,
+    paired_difference,
     rate_with_interval,
+    tango,
     wilson,
 )
 
@@ -100,3 +102,32 @@ def test_a_mean_over_seeds_has_students_interval():
     values = [0.0, 1.0] * 10  # 20: t = 2.093 in any table
     half = 2.093 * np.std(values, ddof=1) / sqrt(20)
     assert mean_over_seeds(values)["high"] == pytest.approx(0.5 + half, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "number"), [(0, 0, 3), (22, 6, 400), (1, 0, 20), (0, 5, 9)]
+)
+def test_tangos_bounds_are_the_differences_that_the_score_test_just_accepts(gained, lost, number):
+    """The variance is that of the likeliest rates with this difference, found on a grid."""
+    for difference in tango(gained, lost, number):
+        least = max(0.0, -difference)
+        losing = np.linspace(least, (1.0 - difference) / 2.0, 400_001)[1:-1]
+        gaining, same = losing + difference, 1.0 - 2.0 * losing - difference
+        with np.errstate(divide="ignore", invalid="ignore"):
+            likelihood = (
+                gained * np.log(gaining) + lost * np.log(losing)
+                + (number - gained - lost) * np.log(same)
+            )  # fmt: skip
+        q = losing[np.nanargmax(likelihood)]
+        error = sqrt((2.0 * q + difference - difference**2) / number)
+        assert abs((gained - lost) / number - difference) == pytest.approx(
+            1.959964 * error, rel=1e-3
+        )
+
+
+def test_pairs_of_few_apartments_tell_less_than_independent_ones():
+    first, second = [True] * 20 + [False] * 20, [True] * 10 + [False] * 10 + [True] * 20
+    apart = paired_difference(first, second, list(range(40)), 0)
+    together = paired_difference(first, second, [index // 10 for index in range(40)], 0)
+    assert apart["mean"] == together["mean"] == pytest.approx(0.25)
+    assert together["low"] < apart["low"] < 0.25 < apart["high"] < together["high"]
