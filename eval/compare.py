@@ -81,9 +81,9 @@ def compare(a: Result, b: Result) -> Comparison:
     seed, scenes = int(a.settings["seed"]), [a.records[index].scene for index in common]
     won_a = [a.records[index].success for index in common]
     won_b = [b.records[index].success for index in common]
-    steps = [float(y) - float(x) for x, y in zip(won_a, won_b, strict=True)]
-    only_a = [index for index, step in zip(common, steps, strict=True) if step < 0.0]
-    only_b = [index for index, step in zip(common, steps, strict=True) if step > 0.0]
+    pairs = list(zip(common, won_a, won_b, strict=True))
+    only_a = [index for index, a_won, b_won in pairs if a_won and not b_won]
+    only_b = [index for index, a_won, b_won in pairs if b_won and not a_won]
     return Comparison(
         success_a=rate_with_interval(won_a, scenes, seed),
         success_b=rate_with_interval(won_b, scenes, seed),

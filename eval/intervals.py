@@ -43,11 +43,9 @@ def rate_with_interval(
     successes: Sequence[bool], apartments: Sequence[Hashable], seed: int
 ) -> dict[str, float]:
     """Share of episodes with its interval, {mean, low, high}."""
-    number, rate = float(len(successes)), float(np.mean(successes))
-    if len(set(apartments)) > 1:
-        spread = float(np.var(_resampled(np.asarray(successes, np.float64), apartments, seed)))
-        if spread > rate * (1.0 - rate) / number:
-            number = rate * (1.0 - rate) / spread
+    sample = np.asarray(successes, np.float64)
+    rate = float(sample.mean())
+    number = _effective_number(sample, rate * (1.0 - rate), apartments, seed)
     low, high = wilson(rate * number, number)
     return {"mean": rate, "low": low, "high": high}
 
@@ -57,15 +55,10 @@ def paired_difference(
 ) -> dict[str, float]:
     """Rate of `second` minus that of `first` over the same episodes, {mean, low, high}."""
     steps = np.asarray(second, np.float64) - np.asarray(first, np.float64)
-    number, mean = float(len(steps)), float(steps.mean())
-    share = 1.0
-    if len(set(apartments)) > 1:
-        independent = float(np.var(steps)) / number
-        spread = float(np.var(_resampled(steps, apartments, seed)))
-        if spread > independent:
-            share = independent / spread
+    mean = float(steps.mean())
+    share = _effective_number(steps, float(np.var(steps)), apartments, seed) / len(steps)
     gained, lost = float((steps > 0.0).sum()), float((steps < 0.0).sum())
-    low, high = tango(share * gained, share * lost, share * number)
+    low, high = tango(share * gained, share * lost, share * len(steps))
     return {"mean": mean, "low": min(low, mean), "high": max(high, mean)}
 
 
@@ -115,6 +108,18 @@ def mean_over_seeds(values: Sequence[float]) -> dict[str, float | None]:
         return {"mean": mean, "low": None, "high": None}
     half = _student_t(n) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def _effective_number(
+    values: np.ndarray, variance: float, apartments: Sequence[Hashable], seed: int
+) -> float:
+    """Number of independent values of this variance that tell as much; at most as many."""
+    number = float(len(values))
+    if len(set(apartments)) > 1:
+        spread = float(np.var(_resampled(values, apartments, seed)))
+        if spread > variance / number:
+            return variance / spread
+    return number
 
 
 def _resampled(values: np.ndarray, clusters: Sequence[Hashable], seed: int) -> np.ndarray:

@@ -5,7 +5,7 @@
                    ->  inverse kinematics, clear of everything
                    ->  path for base and arm  ->  ReachPlan
 
-Candidates are tried in order of cost; the first that passes every check is taken.
+Candidates are tried in order of cost, in groups that pass every check; the quickest plan is taken.
 """
 
 from __future__ import annotations
@@ -137,14 +137,11 @@ def plan_reach(
         rest = np.linspace(NEAREST, len(candidates) - 1, MAX_CANDIDATES - NEAREST).astype(int)
         candidates = candidates[:NEAREST] + [candidates[i] for i in rest]
     held, now = robot.held_spheres(), robot.sim.arm_target
-    found, tried, groups, walls = [], 0, 0, robot.sim.layout.walls
+    found, groups, walls = [], 0, robot.sim.layout.walls
     best, best_steps = None, math.inf
     for steps, number, x, y, yaw, hand in candidates:
-        if tried >= MAX_CANDIDATES:
-            break
         if is_cut_off(np.array([[x, y]]), hand.pos, walls)[0]:
             continue
-        tried += 1
         base = (x, y, yaw)
         postures = find_postures(base, hand, touchable, held, pre_offset, pre_distance, now)
         if postures is None:

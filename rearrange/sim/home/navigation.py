@@ -86,9 +86,7 @@ class FloorPlan:
         """Centres [n, 2] of the biggest region's cells."""
         if self.largest < 0:
             return np.empty((0, 2))
-        iy, ix = np.nonzero(self.labels == self.largest)
-        xmin, ymin = self.bounds[:2]
-        return np.stack([xmin + (ix + 0.5) * self.cell, ymin + (iy + 0.5) * self.cell], axis=1)
+        return self._centres(*np.nonzero(self.labels == self.largest))
 
     def is_free(self, x: float, y: float) -> bool:
         """Whether the robot fits with its centre in this cell."""
@@ -133,10 +131,9 @@ class FloorPlan:
         cells = np.clip((corners - (xmin, ymin)) / self.cell, 0, (nx, ny)).astype(int)
         (left, below), (right, above) = cells.tolist()
         iy, ix = np.nonzero(self.labels[below:above, left:right] == self.largest)
-        x_cell, y_cell = xmin + (ix + left + 0.5) * self.cell, ymin + (iy + below + 0.5) * self.cell
-        squared = (x_cell - x) ** 2 + (y_cell - y) ** 2
-        is_near = (squared >= r_min**2) & (squared <= r_max**2)
-        return np.stack([x_cell[is_near], y_cell[is_near]], axis=1)
+        centres = self._centres(iy + below, ix + left)
+        squared = ((centres - (x, y)) ** 2).sum(axis=1)
+        return centres[(squared >= r_min**2) & (squared <= r_max**2)]
 
     def snap(self, x: float, y: float) -> np.ndarray:
         """The point itself [2] if it is free, else the centre of the nearest free cell."""
@@ -213,6 +210,10 @@ class FloorPlan:
         return np.array(
             [self.bounds[0] + (ix + 0.5) * self.cell, self.bounds[1] + (iy + 0.5) * self.cell]
         )
+
+    def _centres(self, iy: np.ndarray, ix: np.ndarray) -> np.ndarray:
+        xmin, ymin = self.bounds[:2]
+        return np.stack([xmin + (ix + 0.5) * self.cell, ymin + (iy + 0.5) * self.cell], axis=1)
 
     def _require_floor(self) -> None:
         if self.largest < 0:
