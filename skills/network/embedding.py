@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rearrange.skills.network.base_frame import BASE_FRAME_SIZE, hand_frame_vectors, in_base_frame
+from rearrange.skills.network.changes import changes
 from rearrange.skills.network.normalizer import RunningNormalizer
 from rearrange.skills.network.pictures.encoder import DepthEncoder
 from rearrange.skills.network.pictures.nearest import nearest_cells
@@ -53,6 +54,7 @@ class Embedding(nn.Module):
         self.size = self.picture_size = self.scan_size = self.num_cells = 0
         self.encoder = self.normalizer = self.vector_layer = self.prev_action_layer = None
         self.scan_layer = None
+        self.change_size = 0  # V, numbers whose changes are seen too
         if self.pictures:
             height, width = (min(shapes[name][axis] for name in self.pictures) for axis in (0, 1))
             channels = sum(shapes[name][2] for name in self.pictures)
@@ -83,6 +85,9 @@ class Embedding(nn.Module):
             length += BASE_FRAME_SIZE * len(self.in_hand_frame)
             if cfg.normalize_observations:
                 self.normalizer = RunningNormalizer(length)
+            if cfg.vector_changes:
+                self.change_size = length
+                length += self.change_size
             if cfg.vector_size:
                 self.vector_layer = layer(length, cfg.vector_size, cfg.activation)
             self.size += cfg.vector_size or length
@@ -109,17 +114,28 @@ class Embedding(nn.Module):
         return torch.full((rows.shape[0],), LEADER, device=self.block_vectors.device)
 
     def forward(
-        self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor
-    ) -> Tensor:
+        self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor,
+        vectors: Tensor | None = None, before: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """The embedding of B steps, [B, `size`].
+
+        Args:
+            vectors: what `joined` returns, if it is known already, [B, V].
+            before: that of the step before each, [B, V]; only for `vector_changes`.
+        """
         parts = []
         if self.encoder is not None:
             parts.append(self.encoder(self._stacked(observation)))
         if self.scan_layer is not None:
             parts.append(self.scan_layer(self._scanned(observation)))
         if self.vectors:
-            x = self.joined(observation)
-            if self.normalizer is not None:
-                x = self.normalizer(x)
+            joined = self.joined(observation) if vectors is None else vectors
+            x = joined if self.normalizer is None else self.normalizer(joined)
+            if self.change_size:
+                if before is None:
+                    raise ValueError("vector_changes need the vectors of the step before")
+                scale = None if self.normalizer is None else self.normalizer.scale()
+                x = torch.cat([x, changes(joined, before, is_first, scale)], dim=-1)
             parts.append(x if self.vector_layer is None else self.vector_layer(x))
         if self.prev_action_layer is not None:
             if self.num_choices:

@@ -58,6 +58,9 @@ class RunningNormalizer(nn.Module):
         self.variance.copy_(m2 / total)
         self.count.copy_(total)
 
+    def scale(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """1 / standard deviation, [size]."""
+        return torch.rsqrt(self.variance + EPSILON).to(dtype)
+
     def forward(self, x: Tensor) -> Tensor:
-        scale = torch.rsqrt(self.variance + EPSILON).to(x.dtype)
-        return ((x - self.mean.to(x.dtype)) * scale).clamp(-CLIP, CLIP)
+        return ((x - self.mean.to(x.dtype)) * self.scale(x.dtype)).clamp(-CLIP, CLIP)

@@ -21,6 +21,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from rearrange.skills.network.changes import packed_before
 from rearrange.skills.network.distributions import DiagonalGaussian, Distribution, action_head
 from rearrange.skills.network.embedding import Embedding, layer
 from rearrange.skills.network.normalizer import only_own
@@ -100,7 +101,8 @@ class SkillPolicy(nn.Module):
         self.critic = nn.Linear(trunks[-1].size, 1)
         nn.init.orthogonal_(self.critic.weight)
         nn.init.zeros_(self.critic.bias)
-        self.state_sizes = [trunk.state_size for trunk in trunks]
+        # The trunks' own, and the vectors of the step before if changes are seen.
+        self.state_sizes = [*(trunk.state_size for trunk in trunks), self.embedding.change_size]
         self.state_size = sum(self.state_sizes)
         if cfg.compile and self.embedding.encoder is not None:
             self.embedding.encoder.compile(dynamic=True)
@@ -164,15 +166,23 @@ class SkillPolicy(nn.Module):
         # Only the first step of a sequence, one of the first Q rows, can be an episode's first.
         is_fresh = minibatch.is_first[:num_sequences]
         start = torch.where(is_fresh.unsqueeze(-1), 0.0, minibatch.start_state)
-        x = self.embedding(minibatch.observation, minibatch.prev_action, minibatch.is_first)
+        *starts, before = start.split(self.state_sizes, dim=-1)
+        vectors = self._vectors(minibatch.observation)
+        if vectors is not None:
+            before = packed_before(vectors, minibatch.batch_sizes, before)
+        x = self.embedding(
+            minibatch.observation, minibatch.prev_action, minibatch.is_first, vectors, before
+        )
         features = [
             trunk.sequences(x, minibatch.batch_sizes, part)
-            for trunk, part in zip(
-                self._trunks(), start.split(self.state_sizes, dim=-1), strict=True
-            )
+            for trunk, part in zip(self._trunks(), starts, strict=True)
         ]
         block = self.embedding.block_of(minibatch.observation, x)
         return self.actor(features[0], block), self.critic(features[-1]).squeeze(-1)
+
+    def _vectors(self, observation: dict[str, Tensor]) -> Tensor | None:
+        """All vectors, [B, V], if the next step needs them to see what has changed."""
+        return self.embedding.joined(observation) if self.embedding.change_size else None
 
     def _trunks(self) -> Iterable[Trunk]:
         return cast("Iterable[Trunk]", self.trunks)
@@ -183,12 +193,15 @@ class SkillPolicy(nn.Module):
         """Features of actor and critic (one tensor if they share), [E, H] each, and the state."""
         state = torch.where(is_first.unsqueeze(-1), 0.0, state)
         features, states = [], []
-        x = self.embedding(observation, prev_action, is_first)
-        parts = state.split(self.state_sizes, dim=-1)
+        *parts, before = state.split(self.state_sizes, dim=-1)
+        vectors = self._vectors(observation)
+        x = self.embedding(observation, prev_action, is_first, vectors, before)
         for trunk, part in zip(self._trunks(), parts, strict=True):
             out, after = trunk.step(x, part)
             features.append(out)
             states.append(after)
+        if vectors is not None:
+            states.append(vectors)
         return features, torch.cat(states, dim=-1) if len(states) > 1 else states[0]
 
 

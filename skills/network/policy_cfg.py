@@ -35,6 +35,8 @@ class PolicyCfg:
     features, see `nearest.py`. 0: none."""
     base_frame_vectors: bool = False
     """Also give vectors of the hand's frame in the base's frame, see `base_frame.py`."""
+    vector_changes: bool = False
+    """Also give how each vector has changed since the step before, see `changes.py`."""
     prev_action_size: int = 32
     """Embedding of the previous action. 0: the policy does not see it."""
     hidden_sizes: list[int] = field(default_factory=lambda: [256])
@@ -133,13 +135,15 @@ PRESETS = {
 
 
 def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
-    """The settings as stored in files: network, switches and blocks only if they differ from the
-    defaults."""
+    """The settings as stored in files: network, switches, changes and blocks only if they differ
+    from the defaults."""
     values = asdict(cfg)
     if cfg.network == STANDARD:
         del values["network"]
     if not cfg.switches:
         del values["switches"]
+    if not cfg.vector_changes:
+        del values["vector_changes"]
     if cfg.num_blocks == 1:
         del values["num_blocks"], values["block_size"]
     return values

@@ -2,7 +2,7 @@
 
     columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
                                                        zeros      zeros   as they were
-    columns of the layer that takes the vectors:     [ as they were | in base frame ]
+    columns of the layer that takes the vectors:     [ as they were | in base frame or changes ]
                                                                       zeros
 
 Images cost time to compute, so what can be learned without them is learned first. Several policies
@@ -69,12 +69,13 @@ def with_new_inputs(
 def _with_vectors(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """Zeros for the vectors in the base's frame, which come last."""
+    """Zeros for the vectors in the base's frame, or for changes, whichever come last."""
     given, wanted = known.get(VECTOR_LAYER), own.get(VECTOR_LAYER)
     if given is None or wanted is None or len(given) != len(wanted):
         return known
     num_new = wanted.shape[1] - given.shape[1]
-    if num_new <= 0 or num_new != BASE_FRAME_SIZE * len(embedding.in_hand_frame):
+    in_base = BASE_FRAME_SIZE * len(embedding.in_hand_frame)
+    if num_new <= 0 or num_new not in (in_base, embedding.change_size):
         return known
     return known | {VECTOR_LAYER: torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)}
 

@@ -107,6 +107,13 @@ CASES = {
     "mlp, discrete": (VECTOR, DISCRETE, PRESETS["mlp"]),
     "mlp_lstm": (VECTOR, DISCRETE, PRESETS["mlp_lstm"]),
     "two memories": (VECTOR, BOX, replace(PRESETS["mlp_lstm"], separate_critic=True)),
+    "changes": (pick_spec(32), BOX, replace(TINY, base_frame_vectors=True, vector_changes=True)),
+    "changes of normalised vectors": (
+        VECTOR,
+        BOX,
+        replace(PRESETS["mlp_lstm"], vector_changes=True, normalize_observations=True),
+    ),
+    "changes without memory": (VECTOR, BOX, replace(PRESETS["mlp"], vector_changes=True)),
     "pictures of bytes": ({"observation": ArraySpec((40, 32, 3), BYTE)}, DISCRETE, TINY),
     "two cameras": ({**pick_spec(64), "arm_rgb": ArraySpec((48, 48, 3), BYTE)}, BOX, TINY),
 }

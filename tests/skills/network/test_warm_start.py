@@ -122,3 +122,22 @@ def test_each_of_several_policies_acts_at_first_as_the_one_that_has_learned(afte
         torch.testing.assert_close(other.action, one.action)
         torch.testing.assert_close(other.value, one.value)
         torch.testing.assert_close(other.log_prob, one.log_prob)  # as wide, too
+
+
+def test_changes_are_ignored_at_first():
+    torch.manual_seed(0)
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    observation = observation_spec(spaces.Dict({"joint": spaces.Box(-2.0, 2.0, (7,))}))
+    cfg = PolicyCfg(vector_size=8, lstm_hidden=13, hidden_sizes=[16])
+    old = build_policy(observation, action, cfg)
+    grown = build_policy(observation, action, replace(cfg, vector_changes=True))
+    grown.load_state_dict(with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding))
+    seen, state = {"joint": torch.rand(4, 7)}, torch.rand(4, old.state_size)
+    rest = (torch.rand(4, 3), torch.zeros(4, dtype=torch.bool))
+    one = old.act(seen, *rest, state, deterministic=True)
+    wider = torch.cat([state, torch.rand(4, 7)], dim=1)
+    other = grown.act(seen, *rest, wider, deterministic=True)
+    torch.testing.assert_close(other.action, one.action)
+    other.value.sum().backward()
+    layer = grown.embedding.vector_layer[0].weight
+    assert layer.shape[1] == 2 * 7 and layer.grad[:, 7:].abs().sum() > 0.0
