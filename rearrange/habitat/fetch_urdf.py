@@ -8,8 +8,8 @@
 habitat-lab addresses wheels 2 and 4, lift 6, head 8 and 9, arm 15 to 21, gripper 22 and suction 23
 by number, and puts the lift at 0.15 m (hab-spec 1.1 and 11). Suction has to be a joint that moves,
 by 0.1 mm here; only what link 23 touches can be gripped, so palm and nozzle are of that link. Names
-and places of what carries no shape here are those of Fetch's public URDF (fetch_ros,
-fetch_description); shapes, masses, limits and torques are those of our model.
+and places of what carries no shape here are those of Fetch's public URDF (fetch_ros at 9c38de6,
+fetch_description/robots/fetch.urdf); shapes, masses, limits and torques are those of our model.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ import math
 
 from rearrange.habitat.axes import TO_Z_UP_RPY
 from rearrange.habitat.contact import FRICTION
-from rearrange.habitat.urdf import Joint, Link, Robot, Shape, along
+from rearrange.habitat.urdf import Joint, Link, Robot, Shape, Vector, along
 from rearrange.sim.robot import fetch
 
 LIFT = 0.15  # m, where habitat-lab holds the torso, and where it stands in our model
 LIFT_ORIGIN = (-0.086875, 0.0, 0.37743)  # m, torso_lift_link in base_link
+_TORSO_FIXED_ORIGIN = (-0.086875, 0.0, 0.377425)  # m, torso_fixed_link in base_link
 _LIFT_RANGE = (0.0, 0.38615)  # m
 _LIFT_BRAKE = 100.0  # N s: it holds the torso (fetch_description has the same damping)
+_TILT = math.pi / 2  # rad, where habitat-lab sets the head; Fetch's own ends at 1.45
+_HERE: Vector = (0.0, 0.0, 0.0)
+_OPTICAL_RPY: Vector = (-math.pi / 2, 0.0, -math.pi / 2)  # z forward, x right
 _SUCTION_TRAVEL = 1e-4  # m
 _DARK, _ORANGE = (0.30, 0.33, 0.38), (0.85, 0.42, 0.16)
 SUCTION = "suction_link"
@@ -39,9 +43,11 @@ def fetch_robot() -> Robot:
     return robot
 
 
-def _fixed(robot: Robot, joint: str, parent: str, child: str, origin=(0.0, 0.0, 0.0)) -> None:
+def _fixed(
+    robot: Robot, joint: str, parent: str, child: str, origin=_HERE, rpy: Vector = _HERE
+) -> None:
     robot.links.append(Link(child))
-    robot.joints.append(Joint(joint, "fixed", parent, child, origin))
+    robot.joints.append(Joint(joint, "fixed", parent, child, origin, rpy))
 
 
 def _add_body(robot: Robot) -> None:
@@ -50,9 +56,10 @@ def _add_body(robot: Robot) -> None:
     shapes = (_base_shape(base), _base_shape(torso), _base_shape(head))
     robot.links.append(Link("base_link", fetch.BASE_MASS, shapes=shapes))
     robot.joints.append(Joint("root_to_base", "fixed", "root", "base_link", rpy=TO_Z_UP_RPY))
-    _fixed(robot, "estop_joint", "base_link", "estop_link", (-0.12465, 0.23892, 0.31127))
-    _fixed(robot, "laser_joint", "base_link", "laser_link", fetch.LASER_POS_B)
-    _fixed(robot, "torso_fixed_joint", "base_link", "torso_fixed_link", LIFT_ORIGIN)
+    estop = (-0.12465, 0.23892, 0.31127)
+    _fixed(robot, "estop_joint", "base_link", "estop_link", estop, (math.pi / 2, 0.0, 0.0))
+    _fixed(robot, "laser_joint", "base_link", "laser_link", fetch.LASER_POS_B, (math.pi, 0.0, 0.0))
+    _fixed(robot, "torso_fixed_joint", "base_link", "torso_fixed_link", _TORSO_FIXED_ORIGIN)
     for side, y in (("l", 0.18738), ("r", -0.18738)):
         link = f"{side}_wheel_link"
         robot.links.append(Link(link))
@@ -78,22 +85,24 @@ def _base_shape(geom: tuple[str, str, tuple[float, ...], tuple[float, float, flo
 
 
 def _add_head(robot: Robot) -> None:
-    for name, parent, origin, axis, limits in (
-        ("head_pan", "torso_lift_link", (0.053125, 0.0, 0.603002), (0.0, 0.0, 1.0), (-1.57, 1.57)),
-        ("head_tilt", "head_pan_link", (0.14253, 0.0, 0.057999), (0.0, 1.0, 0.0), (-0.76, 1.5708)),
-    ):
+    for name, parent, origin, axis, limits, effort in (
+        ("head_pan", "torso_lift_link", (0.053125, 0.0, 0.603001), (0.0, 0.0, 1.0),
+         (-1.57, 1.57), 0.32),
+        ("head_tilt", "head_pan_link", (0.14253, 0.0, 0.057999), (0.0, 1.0, 0.0),
+         (-0.76, _TILT), 0.68),
+    ):  # fmt: skip
         robot.links.append(Link(f"{name}_link"))
         robot.joints.append(
             Joint(f"{name}_joint", "revolute", parent, f"{name}_link", origin, axis=axis,
-                  limits=limits, effort=0.68, velocity=1.57, damping=1.0)
+                  limits=limits, effort=effort, velocity=1.57, damping=1.0)
         )  # fmt: skip
     camera = "head_camera_link"
     _fixed(robot, "head_camera_joint", "head_tilt_link", camera, (0.055, 0.0, 0.0225))
-    for eye in ("depth", "rgb"):
+    for eye, left in (("depth", 0.045), ("rgb", 0.02)):
         frame = f"head_camera_{eye}_frame"
-        _fixed(robot, f"head_camera_{eye}_joint", camera, frame)
+        _fixed(robot, f"head_camera_{eye}_joint", camera, frame, (0.0, left, 0.0))
         optical = f"head_camera_{eye}_optical"
-        _fixed(robot, f"{optical}_joint", frame, f"{optical}_frame")
+        _fixed(robot, f"{optical}_joint", frame, f"{optical}_frame", rpy=_OPTICAL_RPY)
 
 
 def _add_arm(robot: Robot) -> None:

@@ -52,6 +52,35 @@ def test_arm_joints_have_the_limits_of_the_model(robot, home):
         assert effort == pytest.approx(motor)
 
 
+FETCH = {  # fetch_ros at 9c38de6 (melodic-devel), fetch_description/robots/fetch.urdf: xyz and rpy
+    "l_wheel_joint": ((0.0012914, 0.18738, 0.055325), (0.0, 0.0, 0.0)),
+    "r_wheel_joint": ((0.0012914, -0.18738, 0.055325), (0.0, 0.0, 0.0)),
+    "torso_lift_joint": ((-0.086875, 0.0, 0.37743), (0.0, 0.0, 0.0)),
+    "torso_fixed_joint": ((-0.086875, 0.0, 0.377425), (0.0, 0.0, 0.0)),
+    "head_pan_joint": ((0.053125, 0.0, 0.603001417713939), (0.0, 0.0, 0.0)),
+    "head_tilt_joint": ((0.14253, 0.0, 0.057999), (0.0, 0.0, 0.0)),
+    "head_camera_joint": ((0.055, 0.0, 0.0225), (0.0, 0.0, 0.0)),
+    "head_camera_rgb_joint": ((0.0, 0.02, 0.0), (0.0, 0.0, 0.0)),
+    "head_camera_depth_joint": ((0.0, 0.045, 0.0), (0.0, 0.0, 0.0)),
+    "head_camera_depth_optical_joint": ((0.0, 0.0, 0.0), (-1.57079633, 0.0, -1.57079633)),
+    "estop_joint": ((-0.12465, 0.23892, 0.31127), (1.5708, 0.0, 0.0)),
+    "laser_joint": ((0.235, 0.0, 0.2878), (3.14159265, 0.0, 0.0)),
+    "shoulder_pan_joint": ((0.119525, 0.0, 0.34858), (0.0, 0.0, 0.0)),
+    "gripper_axis": ((0.16645, 0.0, 0.0), (0.0, 0.0, 0.0)),
+}
+
+
+def test_links_hang_where_the_public_urdf_of_fetch_has_them(robot):
+    """The shoulder, which ours gives from the base at a lift of 0.15 m, within 0.1 mm."""
+    for name, (xyz, rpy) in FETCH.items():
+        origin = robot.joints[name].find("origin")
+        np.testing.assert_allclose(Chain.numbers(origin, "xyz"), xyz, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(Chain.numbers(origin, "rpy"), rpy, atol=1e-5, err_msg=name)
+    efforts = {"torso_lift": 450.0, "head_pan": 0.32, "head_tilt": 0.68, "l_wheel": 8.85}
+    for name, effort in efforts.items():
+        assert float(robot.joints[f"{name}_joint"].find("limit").get("effort")) == effort
+
+
 def test_hand_is_where_mujoco_has_it(robot, home):
     """The torso at the 0.15 m where habitat-lab holds it, the base at the origin, 20 arm poses."""
     _, model, _ = home
