@@ -22,7 +22,7 @@ from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import HIDDEN
 from rearrange.configs.verbs import config_class
 from rearrange.errors import UserError
-from rearrange.system.checked_json import current_name
+from rearrange.renamed_settings import current_name
 
 GROUPS = ("task", "skill", "policy", "scheme")
 CLOSED_GROUPS = ("task", "skill")  # chosen as they are

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator
-from typing import Any, Literal, NoReturn, cast, overload
+from typing import Any, Literal, NoReturn, overload
 
 from rearrange.errors import UserError
 
@@ -181,23 +181,3 @@ class Node:
         """Exactly `expected`."""
         if type(self.value) is not type(expected) or self.value != expected:
             self.fail(f"be {quoted(expected)}")
-
-
-RENAMED = {"policy.has_levelled": "policy.base_frame_vectors", "eyes": "camera_stage"}
-"""Settings with a new name; files and command lines with the old one are still read."""
-
-
-def current_name(key: str) -> str:
-    """The present name of a setting, written with a dot."""
-    return RENAMED.get(key, key)
-
-
-def with_current_names(values: Any, prefix: str = "") -> Any:
-    """The same nested values, with settings renamed and their order kept."""
-    # no deeper than the names go: a file may be nested as deeply as it likes
-    if not isinstance(values, dict) or not any(old.startswith(prefix) for old in RENAMED):
-        return cast("Any", values)
-    return {
-        current_name(f"{prefix}{key}")[len(prefix) :]: with_current_names(value, f"{prefix}{key}.")
-        for key, value in cast("dict[str, Any]", values).items()
-    }

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from rearrange.errors import UserError
+from rearrange.renamed_settings import with_current_names
 from rearrange.skills.network.pictures.encoder import EncoderCfg
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
-from rearrange.system.checked_json import Node, quoted, with_current_names
+from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.gym_factory import read_spaces, registered_id
 from rearrange.tasks.recorded_options import recorded_options, to_record
 from rearrange.tasks.rules.names import TASK_OF_ID

@@ -20,8 +20,8 @@ from rearrange.configs.choices import option_values
 from rearrange.configs.stages import BEFORE, KINDS, PRESETS, Recipe, Stage
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError, nearest
+from rearrange.renamed_settings import with_current_names
 from rearrange.skills.definition import SKILLS
-from rearrange.system.checked_json import with_current_names
 
 SHARED_FILE = "stages.yaml"
 AVERAGE_FILE = "mean.safetensors"

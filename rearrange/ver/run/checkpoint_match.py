@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from rearrange.errors import UserError
-from rearrange.system.checked_json import with_current_names
+from rearrange.renamed_settings import with_current_names
 from rearrange.ver.run.checkpoint import Checkpoint, shown
 
 
