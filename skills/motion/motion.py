@@ -168,27 +168,34 @@ def _plan(start, goal, kind, pos, rot, size, held, margin, max_iterations, seed)
     if _segment_free(begin, end, kind, pos, rot, size, held, margin):
         middle = np.stack((begin, end))
     else:
-        middle = _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations)
+        middle = _detour(begin, end, kind, pos, rot, size, held, margin, max_iterations)
         if len(middle) == 0:
             return failed, False
-        middle = _shortcut(middle, kind, pos, rot, size, held, margin)
-        # Trees that grow at random find detours; others may find less of one.
-        direct = np.max(np.abs(end - begin))
-        for _ in range(_MORE_TREES):
-            if _duration(middle) < _DETOUR * direct:
-                break
-            other = _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations)
-            if len(other) == 0:
-                continue
-            other = _shortcut(other, kind, pos, rot, size, held, margin)
-            if _duration(other) < _duration(middle):
-                middle = other
     first = 1 if np.max(np.abs(begin - start)) > 0.0 else 0
     last = 1 if np.max(np.abs(end - goal)) > 0.0 else 0
     path = np.empty((first + len(middle) + last, 7))
     path[0], path[-1] = start, goal
     path[first : first + len(middle)] = middle
     return path, True
+
+
+@njit(cache=True, nogil=True)
+def _detour(begin, end, kind, pos, rot, size, held, margin, max_iterations):
+    """A path [n, 7] around what blocks the straight one; no points if the first search fails.
+
+    Trees that grow at random find needlessly long ways, so a long one is searched for again.
+    """
+    path = np.empty((0, 7))
+    direct = np.max(np.abs(end - begin))
+    for search in range(1 + _MORE_TREES):
+        other = _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations)
+        if len(other) > 0:
+            other = _shortcut(other, kind, pos, rot, size, held, margin)
+            if search == 0 or _duration(other) < _duration(path):
+                path = other
+        if len(path) == 0 or _duration(path) < _DETOUR * direct:
+            break
+    return path
 
 
 @njit(cache=True, nogil=True)
