@@ -27,7 +27,7 @@ class CollectCfg(AgentSettings):
     num_workers: int = 0
     """Worker processes; 0 takes one for each core. The data do not depend on it."""
     episode_timeout_s: float = 900.0
-    """A worker that has no result after this many seconds counts as dead."""
+    """A worker that neither steps nor ends its episode for this many seconds counts as dead."""
     max_restarts: int = 3
     """Dead workers that are replaced, their episodes repeated; one more ends the run."""
     given: Any = None

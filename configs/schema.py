@@ -91,7 +91,8 @@ class EvaluateCfg(AgentSettings):
     renderer: str = "auto"
     """Renderer of the videos: auto, plain, warp or egl; see `rearrange doctor`."""
     episode_timeout_s: float = 900.0
-    """A worker that has no result after this many seconds counts as dead."""
+    """A worker that neither steps nor ends its episode for this many seconds counts as dead. With
+    scheme=ray: one that has not ended its episode after them."""
     max_restarts: int = 3
     """Dead workers that are replaced, their episodes repeated; one more ends the run. With
     scheme=ray, where machines come and go: per episode."""

@@ -61,8 +61,10 @@ class Progress:
     def underway(self, steps: int) -> None:
         """So many control steps have been done of the episodes that run now, all together."""
         self._begin()
+        has_ended = steps < self._underway  # an episode, whose steps `step` counts next
         self._underway = steps
-        self._show()
+        if not has_ended:
+            self._show()
 
     def step(self, progress_text: str, steps: int) -> None:
         """One more episode is done, of so many control steps; `progress_text` is of all so far."""

@@ -7,6 +7,7 @@
     null         -- pipe, JSON -->    ends
 
 A worker that dies or is silent for too long is replaced and its episode repeated, within a budget.
+One that goes on stepping is alive, however slow the machine.
 An exception in a worker is a defect: it reaches the parent with its traceback and ends the run.
 """
 
@@ -30,6 +31,7 @@ from rearrange.system.machine import acting_facts, single_threaded
 from rearrange.system.open_files import raise_file_limit
 from rearrange.system.processes import end_with_parent, main_module_hidden
 
+START_LIMIT_S = 300.0  # so long a worker may be silent until its first episode begins, at least
 TELL_EVERY_S = 1.0  # how many steps an episode has by now
 _FILES_PER_WORKER = 3  # that stay open: its pipe, and what tells that it ended
 
@@ -92,12 +94,13 @@ class EpisodeWorker:
 
     def run(self, index: int) -> dict[str, Any]:
         self._steps, self._notified_at = 0, time.monotonic()
-        return self._told(
-            lambda: {
-                "record": self._cfg.run_episode(*self._open(), index, self._count).to_json(),
-                "acting": acting_facts(),
-            }
-        )
+        return self._told(lambda: self._run(index))
+
+    def _run(self, index: int) -> dict[str, Any]:
+        env, agent = self._open()
+        self._notify(0)
+        record = self._cfg.run_episode(env, agent, index, self._count)
+        return {"record": record.to_json(), "acting": acting_facts()}
 
     def close(self) -> None:
         if self._env_and_agent is not None:
@@ -172,13 +175,14 @@ class _Worker:
     index: int | None = None  # of its episode; None while it has none
     deadline: float = float("inf")  # on the monotonic clock (s)
     steps: int = 0  # of its episode, by now
+    has_begun: bool = False  # an episode
 
 
 class WorkerPool:
     """Runs episodes in processes; `lost` counts the workers that died.
 
     Args:
-        timeout_s: longest time for one episode, the start of its worker included.
+        timeout_s: so long a worker may be silent in an episode, between control steps.
         max_restarts: how many workers may be replaced.
     """
 
@@ -226,7 +230,8 @@ class WorkerPool:
                     if message is None:
                         self._replace(worker, todo)
                     elif "steps" in message:
-                        worker.steps = message["steps"]
+                        worker.steps, worker.deadline = message["steps"], self._deadline()
+                        worker.has_begun = True
                         on_steps(self._steps_underway())
                     else:
                         note_acting(message, self.acting)
@@ -270,9 +275,15 @@ class WorkerPool:
         return _Worker(process, ours)
 
     def _hand_out(self, worker: _Worker, index: int) -> None:
-        worker.index, worker.deadline = index, time.monotonic() + self._timeout_s
+        worker.index, worker.deadline = index, self._deadline()
+        if not worker.has_begun:
+            worker.deadline += max(0.0, START_LIMIT_S - self._timeout_s)
         with suppress(OSError):  # a dead worker is noticed when its answer is read
             worker.connection.send_bytes(json.dumps(index).encode())
+
+    def _deadline(self) -> float:
+        """When a worker that tells nothing from now on counts as dead."""
+        return time.monotonic() + self._timeout_s
 
     def _steps_underway(self) -> int:
         return sum(worker.steps for worker in self._workers)
@@ -288,13 +299,11 @@ class WorkerPool:
     def _receive(self, worker: _Worker) -> dict[str, Any] | None:
         """What the worker says, or None if it has died or is over time."""
         try:
-            is_late = worker.deadline <= time.monotonic()
             if not worker.connection.poll():
                 return None
-            message = json.loads(worker.connection.recv_bytes())
+            return json.loads(worker.connection.recv_bytes())
         except (EOFError, OSError):
             return None
-        return None if is_late and "steps" in message else message
 
     def _replace(self, worker: _Worker, todo: deque[int]) -> None:
         """Ends a dead or silent worker and starts another; its episode is to be run again."""
@@ -306,14 +315,15 @@ class WorkerPool:
         self.lost += 1
         if self.lost > self._max_restarts:
             code = worker.process.exitcode
-            why = (
-                f"gave no result in {self._timeout_s:g} s"
-                if is_late
-                else f"died (exit code {code})"
-            )
+            if is_late:
+                why = f"was silent for {self._timeout_s:g} s"
+                hint = "does it hang? try a larger episode_timeout_s if this machine is slow"
+            else:
+                why = f"died (exit code {code})"
+                hint = "out of memory? try fewer num_workers"
             raise UserError(
-                f"{self.lost} workers were lost, the last one {why} in episode {worker.index}: "
-                "out of memory? try fewer num_workers, or a larger episode_timeout_s"
+                f"{self.lost} workers were lost, the last one {why} in episode "
+                f"{worker.index}: {hint}"
             )
         assert worker.index is not None  # who has no episode is not looked at
         todo.appendleft(worker.index)

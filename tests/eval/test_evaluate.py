@@ -125,6 +125,19 @@ def test_lost_worker_is_replaced_and_its_episode_repeated(tmp_path, world, timeo
     assert [episode["index"] for episode in lines_of(tmp_path)] == list(range(7))
 
 
+def test_silent_workers_are_not_taken_for_a_lack_of_memory(tmp_path):
+    cfg = settings(
+        tmp_path,
+        renderer=str(tmp_path / "mark"),
+        max_restarts=0,
+        num_workers=1,
+        episode_timeout_s=5.0,
+    )
+    with pytest.raises(UserError, match="was silent for 5 s in episode 2: does it hang") as caught:
+        evaluate(cfg, fake_world.make_hanging_world)
+    assert "memory" not in str(caught.value)
+
+
 def test_too_many_lost_workers_end_the_run_in_one_line(tmp_path):
     cfg = settings(tmp_path, renderer=str(tmp_path / "mark"), max_restarts=0, num_workers=1)
     with pytest.raises(UserError, match="exit code -9") as caught:

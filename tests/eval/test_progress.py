@@ -32,7 +32,7 @@ def test_a_pipe_gets_a_line_at_the_start_now_and_then_and_at_the_end(capsys):
         clock.now += 25.0
         shown.underway(3500)  # no episode has ended, so that what is left is not known
         clock.now += 25.0
-        shown.underway(1500)
+        shown.underway(1500)  # less than before: one has ended, and is not counted yet
         shown.step("success 100.0%", 4000)
         clock.now += 10.0
         shown.underway(3000)
@@ -93,7 +93,7 @@ def test_a_worker_tells_the_steps_of_a_running_episode(monkeypatch):
 
     worker = workers.EpisodeWorker(EpisodeRunner(), fake_world.make_nothing, notify=told.append)
     assert worker.run(0)["record"] == {} and worker.run(1)["record"] == {}
-    assert told == [1, 2, 3, 1, 2, 3]
+    assert told == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
 def test_steps_of_all_workers_add_up(monkeypatch):

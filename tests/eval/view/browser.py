@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import pytest
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--enable-precise-memory-info"]
-START_S = 300.0  # kernels may have to be compiled
+WORK_S = 300.0  # of CPU: kernels may have to be compiled
+LIMIT_S = 1800.0  # so long a machine may take for that, at most
 
 
 def find_browser():
@@ -47,8 +49,36 @@ def program(*overrides):
         process.kill()
 
 
+def busy_seconds(process):
+    """CPU time that a process has had, s."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0  # no Linux: only the clock counts
+
+
+def wait_for_page(page, process, condition):
+    """Until the page's `condition` holds.
+
+    Fails at once if the program ends or the page shows a message, which says why something cannot
+    be. The limit counts what the program computes: on a busy machine that takes long.
+    """
+    begun, worked = time.monotonic(), busy_seconds(process)
+    while True:
+        is_so, message = page.evaluate(f"() => [Boolean({condition}), state.message || '']")
+        if is_so:
+            return
+        assert process.poll() is None, f"the program ended, exit code {process.returncode}"
+        assert not message, f"{message}; waiting for {condition}"
+        is_late = busy_seconds(process) > worked + WORK_S or time.monotonic() > begun + LIMIT_S
+        if is_late:
+            state = page.evaluate("Object.fromEntries(Object.entries(state).slice(0, 24))")
+            pytest.fail(f"waited for {condition}, shown is {state}")
+        page.wait_for_timeout(50)
+
+
 @contextmanager
-def browser_page(port):
+def browser_page(process, port):
     """The page, open and with a first picture; errors of its script fail the test."""
     from playwright.sync_api import sync_playwright
 
@@ -57,9 +87,10 @@ def browser_page(port):
         browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
         try:
             page = browser.new_page(viewport={"width": 1300, "height": 950})
+            page.set_default_timeout(1000 * LIMIT_S)
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.goto(f"http://127.0.0.1:{port}/")
-            page.wait_for_function("state.home !== undefined", timeout=1000 * START_S)
+            wait_for_page(page, process, "state.home !== undefined")
             yield page
         finally:
             browser.close()

@@ -7,15 +7,15 @@ from browser import browser_page, find_browser, program
 from player import EPISODE, Player
 
 MOST_S = 60.0  # of the robot's clock
-PATIENCE_S = 400.0  # a busy machine is slower than the robot
+PATIENCE_S = 1200.0  # a busy machine is slower than the robot
 
 
 @pytest.fixture(scope="module")
 def page():
     find_browser()
     with (
-        program("task=pick", f"index={EPISODE}", "detail=0.3") as (_, port),
-        browser_page(port) as page,
+        program("task=pick", f"index={EPISODE}", "detail=0.3") as (process, port),
+        browser_page(process, port) as page,
     ):
         yield page
 
