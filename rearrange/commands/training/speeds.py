@@ -7,7 +7,9 @@ from typing import Any
 
 from rearrange.commands.settings import yaml_file
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
+from rearrange.tasks.cameras import PLAIN
 
+TABLE_CORES = 2  # of the table's machine; environments share them
 LEAST_S = 30.0  # of training, before a measured rate says anything
 
 
@@ -42,8 +44,21 @@ def speed_table() -> dict[str, Any]:
     return yaml_file("speeds.yaml")
 
 
+def picture_seconds(settings: TrainSkillCfg) -> float:
+    """CPU time of one core a step for colour pictures and ids of both cameras, by the table."""
+    kwargs, costs = settings.env_kwargs, speed_table()["picture_seconds"]
+    rgb = kwargs.get("rgb", False)
+    found = costs["panoptic"] if kwargs.get("panoptic") is True else 0.0
+    if rgb is not False:
+        found += costs["rgb_plain" if rgb == PLAIN else "rgb"]
+    return found
+
+
 def usual_rate(settings: AnyRunCfg) -> float | None:
     """Steps a second by the table, which is of a CPU; None if nobody knows."""
     if not isinstance(settings, TrainSkillCfg):
         return None
-    return speed_table()["steps_per_second"].get(speed_key(settings))
+    rate = speed_table()["steps_per_second"].get(speed_key(settings))
+    if rate is None:
+        return None
+    return 1.0 / (1.0 / rate + picture_seconds(settings) / TABLE_CORES)

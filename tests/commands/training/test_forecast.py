@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rearrange.commands.training import forecast as told
+from rearrange.commands.training import speeds
 from rearrange.commands.training.final_report import what_next
 from rearrange.commands.training.forecast import (
     GIB,
@@ -52,6 +53,21 @@ def test_hours_are_steps_by_rate_and_a_long_training_is_told_of_a_shorter_one(tm
 def test_a_network_that_nobody_has_measured_is_said_so(tmp_path):
     text = forecast([leg(tmp_path, "pick", "policy=paper")])
     assert "expected: nobody has measured" in text and "train-skills skills=pick" in text
+
+
+def test_colour_pictures_cost_their_time(tmp_path):
+    table = speeds.speed_table()
+    step_s = 1.0 / table["steps_per_second"]["small_ver_camera"]
+    costs = table["picture_seconds"]
+    assert costs["rgb_plain"] < costs["rgb"]
+    for kwargs, cost in (
+        ([], 0.0),
+        (["env_kwargs.rgb=true"], costs["rgb"]),
+        (["env_kwargs.rgb=plain"], costs["rgb_plain"]),
+        (["env_kwargs.rgb=true", "env_kwargs.panoptic=true"], costs["rgb"] + costs["panoptic"]),
+    ):
+        rate = speeds.usual_rate(leg(tmp_path, "pick", *kwargs).settings)
+        assert 1.0 / rate == pytest.approx(step_s + cost / 2)  # two cores
 
 
 def test_a_run_that_goes_on_has_its_own_rate_and_less_left(tmp_path):
