@@ -168,7 +168,7 @@ def _fill(
     for i in range(3):
         out[7 + i] = ee[i]
         out[11 + i] = rest[i] - ee[i]
-    at = 14
+    at = 11 + len(rest)  # not 14: numba would compile what follows again for a constant
     for points in (starts, goals):
         for row in range(points.shape[0]):
             at = _in_ee(out, at, points[row], ee_pos, ee_rot)

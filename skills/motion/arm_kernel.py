@@ -16,8 +16,20 @@ _LOWER, _UPPER = fetch.ARM_LOWER.copy(), fetch.ARM_UPPER.copy()
 _GRIPPER_X, _EE_X = fetch.GRIPPER_OFFSET[0], fetch.EE_OFFSET[0]
 FREE, APPROACH, FULL = 0, 1, 2  # constraint on the gripper's orientation
 _DAMPING = 0.02
-_MAX_ITERATIONS = 60  # iterations of one descent; later convergence is rare
+# Iterations of one descent: from anywhere, where later convergence is rare, and along a line. An
+# array, because numba would compile a kernel again for each constant argument.
+_MAX_ITERATIONS = np.array([60, 20])
+_NO_JOINT = np.zeros(NUM_JOINTS, np.bool_)
 _MAX_TURN = 0.35  # rad a joint turns in one iteration, where the linear model still holds
+
+
+@njit(cache=True, nogil=True)
+def farthest_turn(q, other):
+    """The largest |q[j] - other[j]|, rad: of the joint that turns farthest between two postures."""
+    farthest = 0.0
+    for j in range(NUM_JOINTS):
+        farthest = max(farthest, abs(q[j] - other[j]))
+    return farthest
 
 
 @njit(cache=True, nogil=True)
@@ -69,6 +81,14 @@ def jacobian_of(q):
 
 
 @njit(cache=True, nogil=True)
+def _add_cross(first, second, c, factor, out):
+    """Adds factor times (column c of `first` x column c of `second`) to out [3]."""
+    for r in range(3):
+        s, t = (r + 1) % 3, (r + 2) % 3
+        out[r] += factor * (first[s, c] * second[t, c] - first[t, c] * second[s, c])
+
+
+@njit(cache=True, nogil=True)
 def _task(q, target, wanted, mode, error, task):
     """Fill error and Jacobian of the constraints; return rows, metres off, radians off."""
     position, rotation, jacobian = jacobian_of(q)
@@ -80,7 +100,7 @@ def _task(q, target, wanted, mode, error, task):
         return 3, off, 0.0
     turn = np.zeros(3)  # rotation vector from actual to wanted orientation, in the base frame
     if mode == APPROACH:
-        turn[:] = np.cross(rotation[:, 0], wanted[:, 0])
+        _add_cross(rotation, wanted, 0, 1.0, turn)
         cos = (
             rotation[0, 0] * wanted[0, 0]
             + rotation[1, 0] * wanted[1, 0]
@@ -88,7 +108,7 @@ def _task(q, target, wanted, mode, error, task):
         )
     else:
         for c in range(3):
-            turn += 0.5 * np.cross(rotation[:, c], wanted[:, c])
+            _add_cross(rotation, wanted, c, 0.5, turn)
         cos = 0.5 * (np.sum(rotation * wanted) - 1.0)
     sin = np.sqrt(turn[0] ** 2 + turn[1] ** 2 + turn[2] ** 2)
     angle = np.arctan2(sin, cos)
@@ -112,8 +132,9 @@ def _task(q, target, wanted, mode, error, task):
 
 
 @njit(cache=True, nogil=True)
-def _solve_positive(matrix, vector, n):
+def _solve_positive(matrix, vector):
     """x of matrix x = vector, matrix [n, n] symmetric positive definite, by Cholesky, in place."""
+    n = len(vector)
     for i in range(n):
         for j in range(i + 1):
             total = matrix[i, j]
@@ -134,12 +155,12 @@ def _solve_positive(matrix, vector, n):
 
 
 @njit(cache=True, nogil=True)
-def _bounded_least_squares(task, error, rows, low, high, pull, inverse_weights, damping, step):
+def _bounded_least_squares(task, error, low, high, pull, inverse_weights, damping, step):
     """Fill `step`: damped least squares within a box, with the null space pulled towards `pull`.
 
     A component beyond its bound is fixed at the bound and removed, until none is beyond.
     """
-    n = len(step)
+    n, rows = len(step), len(error)
     is_fixed = np.zeros(n, np.bool_)
     gram, rest = np.empty((rows, rows)), np.empty(rows)
     for _ in range(n):
@@ -152,7 +173,7 @@ def _bounded_least_squares(task, error, rows, low, high, pull, inverse_weights, 
                 for j in range(n):
                     if not is_fixed[j]:
                         gram[r, s] += task[r, j] * task[s, j] * inverse_weights[j]
-        _solve_positive(gram, rest, rows)
+        _solve_positive(gram, rest)
         has_changed = False
         for j in range(n):
             if is_fixed[j]:
@@ -168,8 +189,8 @@ def _bounded_least_squares(task, error, rows, low, high, pull, inverse_weights, 
 
 
 @njit(cache=True, nogil=True)
-def _descend(q, target, wanted, mode, preferred, tolerance, gain, wrap, max_iterations):
-    """Move q, in place, to the pose; whether it arrived. `wrap`: a continuous joint may pass pi."""
+def _descend(q, target, wanted, mode, preferred, tolerance, gain, is_wrapped, max_iterations):
+    """Move q, in place, to the pose; whether it arrived. Joints with `is_wrapped` may pass pi."""
     error, task = np.empty(6), np.empty((6, NUM_JOINTS))
     low, high = np.empty(NUM_JOINTS), np.empty(NUM_JOINTS)
     pull, step, ones = np.empty(NUM_JOINTS), np.empty(NUM_JOINTS), np.ones(NUM_JOINTS)
@@ -190,14 +211,13 @@ def _descend(q, target, wanted, mode, preferred, tolerance, gain, wrap, max_iter
         fade = gain * min(1.0, (off / 0.05) + (angle / 0.3))
         for j in range(NUM_JOINTS):
             pull[j] = fade * (preferred[j] - q[j])
-            is_wrapped = wrap and _CONTINUOUS[j]
-            low[j] = -_MAX_TURN if is_wrapped else max(-_MAX_TURN, _LOWER[j] - q[j])
-            high[j] = _MAX_TURN if is_wrapped else min(_MAX_TURN, _UPPER[j] - q[j])
+            low[j] = -_MAX_TURN if is_wrapped[j] else max(-_MAX_TURN, _LOWER[j] - q[j])
+            high[j] = _MAX_TURN if is_wrapped[j] else min(_MAX_TURN, _UPPER[j] - q[j])
             pull[j] = min(max(pull[j], low[j]), high[j])
-        _bounded_least_squares(task, error, rows, low, high, pull, ones, _DAMPING, step)
+        _bounded_least_squares(task, error[:rows], low, high, pull, ones, _DAMPING, step)
         for j in range(NUM_JOINTS):
             q[j] += step[j]
-            if wrap and _CONTINUOUS[j]:
+            if is_wrapped[j]:
                 q[j] = (q[j] + np.pi) % (2.0 * np.pi) - np.pi
     return False
 
@@ -218,11 +238,13 @@ def descend_many(
             elif attempt > 0:
                 q[j] = _LOWER[j] + draw * (_UPPER[j] - _LOWER[j])
             q[j] = min(max(q[j], _LOWER[j]), _UPPER[j])
-        if not _descend(q, target, wanted, mode, preferred, tolerance, gain, True, _MAX_ITERATIONS):
+        if not _descend(
+            q, target, wanted, mode, preferred, tolerance, gain, _CONTINUOUS, _MAX_ITERATIONS[0]
+        ):
             continue
-        distance, is_new = np.max(np.abs(q - preferred)), True
+        distance, is_new = farthest_turn(q, preferred), True
         for k in range(num_found):
-            is_new = is_new and np.max(np.abs(q - found[k])) > 0.1
+            is_new = is_new and farthest_turn(q, found[k]) > 0.1
         if not is_new:
             continue
         place = num_found
@@ -246,9 +268,11 @@ def postures_along(q_start, target, mode, tolerance, step):
     for i in range(1, num + 1):
         q = path[i - 1].copy()
         goal = start + (target - start) * (i / num)
-        if not _descend(q, goal, wanted, mode, q_start, tolerance, 0.0, False, 20):
+        if not _descend(
+            q, goal, wanted, mode, q_start, tolerance, 0.0, _NO_JOINT, _MAX_ITERATIONS[1]
+        ):
             return path, False
-        if np.max(np.abs(q - path[i - 1])) > 0.3:
+        if farthest_turn(q, path[i - 1]) > 0.3:
             return path, False
         path[i] = q
     return path, True
@@ -267,7 +291,7 @@ def joint_step(q, wanted, limits, preferred, weights, gain, damping):
         low[j] = min(0.0, max(low[j], _LOWER[j] - q[j]))
         high[j] = max(0.0, min(high[j], _UPPER[j] - q[j]))
         pull[j] = min(max(gain * (preferred[j] - q[j]), 0.5 * low[j]), 0.5 * high[j])
-    _bounded_least_squares(task, wanted, 3, low, high, pull, 1.0 / weights, damping, step)
+    _bounded_least_squares(task, wanted, low, high, pull, 1.0 / weights, damping, step)
     return step
 
 
@@ -288,5 +312,5 @@ def pose_step(q, move, turn, turn_weight, limit, preferred, gain, damping):
         high[j] = max(0.0, min(limit, _UPPER[j] - q[j]))
         pull[j] = min(max(gain * (preferred[j] - q[j]), 0.5 * low[j]), 0.5 * high[j])
     weights = np.ones(NUM_JOINTS)
-    _bounded_least_squares(task, wanted, 6, low, high, pull, weights, damping, step)
+    _bounded_least_squares(task, wanted, low, high, pull, weights, damping, step)
     return step

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from rearrange.sim.robot import fetch
-from rearrange.skills.motion.arm_kernel import frames_of
+from rearrange.skills.motion.arm_kernel import farthest_turn, frames_of
 
 BOX, CYLINDER, SPHERE, CAPSULE = 0, 1, 2, 3
 _KIND_OF_GEOM = {6: BOX, 5: CYLINDER, 2: SPHERE, 3: CAPSULE}  # mujoco.mjtGeom
@@ -365,7 +365,7 @@ def _placed_clearance(spheres, kind, pos, rot, size, enough):
 @njit(cache=True, nogil=True)
 def _segment_free(q0, q1, kind, pos, rot, size, held, margin):
     """March along: no look is needed before the fastest sphere has used up the clearance."""
-    span = np.max(np.abs(q1 - q0))
+    span = farthest_turn(q1, q0)
     # Ends and middle first: a blocked segment is found out early.
     before = _place_spheres(q0, held)
     clearance = _placed_clearance(before, kind, pos, rot, size, margin)

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from rearrange.sim.robot import fetch
+from rearrange.skills.motion.arm_kernel import farthest_turn
 from rearrange.skills.motion.collision import (
     NO_OBSTACLES,
     Obstacles,
@@ -36,6 +37,9 @@ _EXTEND = 0.4  # rad, weighted, of one branch of a tree
 # What a radian of each joint moves: the shoulder the whole arm, the last roll nothing.
 _WEIGHTS = np.array([1.0, 1.0, 0.7, 0.8, 0.4, 0.5, 0.2])
 _MAX_ESCAPE_SAMPLES = 400
+# Branches added to a tree at once: towards a sample, and towards the other tree. An array, because
+# numba would compile a kernel again for each constant argument.
+_MAX_BRANCHES = np.array([1, 64])
 _MORE_TREES = 4  # after the first, while a motion takes more than
 _DETOUR = 1.3  # times what the direct one would
 
@@ -160,23 +164,31 @@ def _plan(start, goal, kind, pos, rot, size, held, margin, max_iterations, seed)
         and goal_clearance >= margin
         and _segment_free(start, goal, kind, pos, rot, size, held, margin)
     ):
-        return np.stack((start, goal)), True
+        return _straight(start, goal), True
     begin, can_leave = _escape(start, goal, kind, pos, rot, size, held, margin)
     end, can_enter = _escape(goal, start, kind, pos, rot, size, held, margin)
     if not (can_leave and can_enter):
         return failed, False
     if _segment_free(begin, end, kind, pos, rot, size, held, margin):
-        middle = np.stack((begin, end))
+        middle = _straight(begin, end)
     else:
         middle = _detour(begin, end, kind, pos, rot, size, held, margin, max_iterations)
         if len(middle) == 0:
             return failed, False
-    first = 1 if np.max(np.abs(begin - start)) > 0.0 else 0
-    last = 1 if np.max(np.abs(end - goal)) > 0.0 else 0
+    first = 1 if farthest_turn(begin, start) > 0.0 else 0
+    last = 1 if farthest_turn(end, goal) > 0.0 else 0
     path = np.empty((first + len(middle) + last, 7))
     path[0], path[-1] = start, goal
     path[first : first + len(middle)] = middle
     return path, True
+
+
+@njit(cache=True, nogil=True)
+def _straight(begin, end):
+    """The path [2, 7] from one posture to another."""
+    path = np.empty((2, 7))
+    path[0], path[1] = begin, end
+    return path
 
 
 @njit(cache=True, nogil=True)
@@ -186,7 +198,7 @@ def _detour(begin, end, kind, pos, rot, size, held, margin, max_iterations):
     Trees that grow at random find needlessly long ways, so a long one is searched for again.
     """
     path = np.empty((0, 7))
-    direct = np.max(np.abs(end - begin))
+    direct = farthest_turn(end, begin)
     for search in range(1 + _MORE_TREES):
         other = _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations)
         if len(other) > 0:
@@ -200,7 +212,10 @@ def _detour(begin, end, kind, pos, rot, size, held, margin, max_iterations):
 
 @njit(cache=True, nogil=True)
 def _within_limits(q):
-    return np.all(q >= _LOWER - 1e-6) and np.all(q <= _UPPER + 1e-6)
+    is_within = True
+    for j in range(len(q)):
+        is_within = is_within and _LOWER[j] - 1e-6 <= q[j] <= _UPPER[j] + 1e-6
+    return is_within
 
 
 @njit(cache=True, nogil=True)
@@ -212,7 +227,7 @@ def _escape(q, towards, kind, pos, rot, size, held, margin):
     here = _clearance(q, kind, pos, rot, size, held, -np.inf)
     if here >= margin and _within_limits(q):
         return q.copy(), True
-    span = np.max(np.abs(towards - q))
+    span = farthest_turn(towards, q)
     candidate = np.empty(7)
     for sample in range(_MAX_ESCAPE_SAMPLES):
         reach = 0.03 + 0.5 * sample / _MAX_ESCAPE_SAMPLES
@@ -267,28 +282,19 @@ def _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations):
             else:
                 sample[j] = _LOWER[j] + draw * (_UPPER[j] - _LOWER[j])
         reached = _extend(
-            trees[mine], parents[mine], counts, mine, sample, 1, kind, pos, rot, size, held, margin
-        )
+            trees[mine], parents[mine], counts, mine, sample, _MAX_BRANCHES[0],
+            kind, pos, rot, size, held, margin,
+        )  # fmt: skip
         if reached < 0:
             continue
         other = 1 - mine
         target = trees[mine, reached].copy()
-        room = min(64, capacity - counts[other] - 2 * (max_iterations - iteration))
+        room = min(_MAX_BRANCHES[1], capacity - counts[other] - 2 * (max_iterations - iteration))
         met = _extend(
-            trees[other],
-            parents[other],
-            counts,
-            other,
-            target,
-            room,
-            kind,
-            pos,
-            rot,
-            size,
-            held,
-            margin,
-        )
-        if met < 0 or np.max(np.abs(trees[other, met] - target)) > 1e-9:
+            trees[other], parents[other], counts, other, target, room,
+            kind, pos, rot, size, held, margin,
+        )  # fmt: skip
+        if met < 0 or farthest_turn(trees[other, met], target) > 1e-9:
             continue
         ends = np.array([reached, met]) if mine == 0 else np.array([met, reached])
         return _join(trees, parents, ends[0], ends[1])
@@ -343,8 +349,17 @@ def _duration(path):
     """Radians of the slowest joint along a path: what its time is proportional to."""
     total = 0.0
     for i in range(1, len(path)):
-        total += np.max(np.abs(path[i] - path[i - 1]))
+        total += farthest_turn(path[i], path[i - 1])
     return total
+
+
+@njit(cache=True, nogil=True)
+def _stretch_at(lengths, length):
+    """The stretch i, from corner i to i + 1, in which a path with corners at `lengths` [n] is."""
+    stretch = 0
+    while stretch < len(lengths) - 2 and lengths[stretch + 1] <= length:
+        stretch += 1
+    return stretch
 
 
 @njit(cache=True, nogil=True)
@@ -356,14 +371,10 @@ def _shortcut(path, kind, pos, rot, size, held, margin):
             return path
         lengths = np.zeros(n)
         for i in range(1, n):
-            lengths[i] = lengths[i - 1] + np.max(np.abs(path[i] - path[i - 1]))
+            lengths[i] = lengths[i - 1] + farthest_turn(path[i], path[i - 1])
         a, b = np.random.random() * lengths[-1], np.random.random() * lengths[-1]
         a, b = min(a, b), max(a, b)
-        i, j = (
-            np.searchsorted(lengths, a, side="right") - 1,
-            np.searchsorted(lengths, b, side="right") - 1,
-        )
-        i, j = min(i, n - 2), min(j, n - 2)
+        i, j = _stretch_at(lengths, a), _stretch_at(lengths, b)
         if i == j:
             continue
         qa = path[i] + (path[i + 1] - path[i]) * (
@@ -372,7 +383,7 @@ def _shortcut(path, kind, pos, rot, size, held, margin):
         qb = path[j] + (path[j + 1] - path[j]) * (
             (b - lengths[j]) / max(lengths[j + 1] - lengths[j], 1e-12)
         )
-        if np.max(np.abs(qb - qa)) > b - a - 1e-6:
+        if farthest_turn(qb, qa) > b - a - 1e-6:
             continue
         if not _segment_free(qa, qb, kind, pos, rot, size, held, margin):
             continue

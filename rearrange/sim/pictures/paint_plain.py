@@ -34,7 +34,7 @@ class PlainRenderer:
         self._sun_map = np.empty((SUN_TEXELS, SUN_TEXELS), np.float32)
         self._sky_map = np.empty((SKY_TEXELS, SKY_TEXELS), np.float32)
         self._scratch = np.empty(self._sky_map.shape, np.float32)
-        self._spans = np.empty((2, max(2 * height, SUN_TEXELS)))
+        self._spans = np.empty(2 * max(2 * height, SUN_TEXELS))
         self._work = np.empty(WORK_SIZE)
 
     def perspective(
@@ -159,9 +159,11 @@ class PlainRenderer:
         return sun_view, sky_view
 
     def _rasterise(self, shapes, drawn, view, is_parallel, width, nearness, ids) -> None:
+        # always contiguous: numba would compile the kernels again for a strided part of an array
+        spans = self._spans[: 2 * nearness.shape[0]].reshape(2, -1)
         rasterise(
             view, is_parallel, width, shapes.types, shapes.sizes, shapes.positions, shapes.matrices,
-            drawn, nearness, ids, self._spans[:, : nearness.shape[0]], self._work,
+            drawn, nearness, ids, spans, self._work,
         )  # fmt: skip
 
     def _triangles(self, shapes, drawn, view, is_parallel, width, nearness, ids) -> None:
