@@ -55,7 +55,8 @@ class ApartmentWriter:
                 self._write_size(body, geom, "box", self._parked_wall)
 
     def write_object(self, slot: int, kind: ObjectKind) -> None:
-        """Turns the object of a slot into `kind`: shape, size, mass, colour, all that follows."""
+        """Turns the object of a slot into `kind`: shape, size, mass, colour and all that MuJoCo
+        derives."""
         self.write_objects([slot], [kind])
 
     def write_objects(self, slots: Sequence[int], kinds: Sequence[ObjectKind]) -> None:
@@ -67,8 +68,8 @@ class ApartmentWriter:
         shapes = rows[:, 16:18].astype(np.int32)
         mass, inertia, inverse = rows[:, 6], rows[:, 7:10], rows[:, 10:12]
         geoms = model.body_geomadr[bodies]
-        # MuJoCo looks up what collides how, and the camera what to draw, by a geom's type at every
-        # step: nothing of it is kept from compilation.
+        # MuJoCo's collision tables and the depth camera read a geom's type at every step: nothing
+        # that depends on it is left over from compilation.
         model.geom_type[geoms], model.geom_condim[geoms] = shapes[:, 0], shapes[:, 1]
         model.geom_size[geoms] = rows[:, 0:3]
         model.geom_rgba[geoms, :3] = rows[:, 3:6]
@@ -77,7 +78,8 @@ class ApartmentWriter:
         # A body of one geom has one node.
         model.bvh_aabb[model.body_bvhadr[bodies], 3:] = rows[:, 13:16]
         model.body_mass[bodies] = model.body_subtreemass[bodies] = mass
-        # MuJoCo sorts nothing here: body_iquat stays the identity, the axes are the geom's own.
+        # The principal axes need no sorting: body_iquat stays the identity, they are the geom's
+        # own.
         model.body_inertia[bodies] = inertia
         model.body_invweight0[bodies] = inverse
         dofs = model.body_dofadr[bodies][:, None] + np.arange(3)
@@ -107,7 +109,7 @@ def _bounds(shape: str, size) -> tuple[float, tuple[float, ...]]:
 @lru_cache(maxsize=64)
 def _object_numbers(kind: ObjectKind) -> tuple[float, ...]:
     """[18]: size 3, colour 3, mass, inertia 3, inverse weights 2, bounding radius and box 3,
-    MuJoCo's number of its shape and of the directions of its contacts."""
+    MuJoCo's geom type and contact dimension (condim)."""
     inertia = kind.inertia()
     radius, half = _bounds(kind.shape, kind.size)
     about = float(np.mean(1.0 / inertia))

@@ -1,9 +1,8 @@
 """Contact forces between robot and home: the basis of collision measures and penalties.
 
-Counted are contacts of the robot, or of what it holds, with anything else. Contacts of the robot
-with itself, with the held object, and all contacts it has no part in (an object on a table) are
-not: the released Habitat code took the largest contact of the whole simulation (hab-spec 10, item
-2).
+Contacts of the robot, or of what it holds, with anything else count. Contacts of the robot with
+itself or with the held object, and contacts that do not involve it (an object on a table), do not;
+the released Habitat code took the largest contact of the whole simulation (hab-spec 10, item 2).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class ForceMeter:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets the episode."""
+        """Forces and counts as at the start of an episode."""
         self.instant = 0.0  # N, largest contact force within the last control step
         self.accum = 0.0  # N
         self.added = 0.0  # N, what the last control step added to `accum`
@@ -46,7 +45,7 @@ class ForceMeter:
         return {name: getattr(self, name) for name in _STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The counterpart of `state`."""
+        """Restores what `state` returned."""
         for name in _STATE:
             setattr(self, name, state[name])
 

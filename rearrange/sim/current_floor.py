@@ -1,6 +1,6 @@
 """The free floor at this moment: furniture, open doors and drawers, objects on the floor.
 
-Several ask for it in each control step. While nothing moves they get the same plan.
+Several callers ask for it in each control step; while nothing moves, they share one plan.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from rearrange.sim.home.house import Layout, floor_plan
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import ObjectKind
 
-ON_FLOOR = 0.3  # m, an object's centre lies lower only on the floor: no surface is that low
+ON_FLOOR = 0.3  # m: a lower centre means that the object is on the floor; all surfaces are higher
 
 
 class SimulationLike(Protocol):
-    """What is asked of a simulation."""
+    """What a floor plan needs to know of a simulation."""
 
     @property
     def layout(self) -> Layout: ...
@@ -32,13 +32,14 @@ class SimulationLike(Protocol):
 
 
 class CurrentFloor:
-    """Floor plans of a simulation, the last one of each radius kept."""
+    """Floor plans of a simulation; the last one for each radius is cached."""
 
     def __init__(self) -> None:
         self._plans: dict[float, tuple[tuple[object, ...], FloorPlan]] = {}  # radius -> key, plan
 
     def plan(self, sim: SimulationLike, radius: float) -> FloorPlan:
-        """For a robot of a radius (m), with drawers and doors as they stand, around litter."""
+        """The plan for a robot of `radius` (m): drawers and doors as they stand, litter is
+        blocked."""
         opening = {name: sim.joint_position(name) for name in fur.ARTICULATED_JOINTS}
         held = sim.held_object
         litter = []

@@ -1,8 +1,8 @@
 """Writes furniture of other sizes into the compiled model.
 
-What MuJoCo derives from sizes at compile time (bounding boxes and their trees, inertia of what
-turns, inverse weights) has closed forms for boxes that are not turned in their body, and is written
-beside them. HAB's homes get back what was compiled, number for number.
+What MuJoCo derives from sizes at compile time (bounding boxes and their trees, inertia of doors,
+inverse weights) has closed forms for boxes that are axis-aligned in their body, and is written
+along with them. HAB's homes get back exactly the numbers that were compiled.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class HouseWriter:
         self._is_compiled = True
 
     def write(self, layout: Layout) -> None:
-        """Shapes of all furniture, and what it is made of; what a home does not have is parked."""
+        """Boxes and colours of all furniture; what a home does not have is parked below the
+        floor."""
         is_hab = layout.shapes is fur.PIECES
         if is_hab and self._is_compiled:
             return
@@ -60,7 +61,7 @@ class HouseWriter:
         self._is_compiled = is_hab
 
     def numbers(self, layout: Layout) -> dict[str, np.ndarray]:
-        """The model's arrays for a home, whole."""
+        """The complete arrays of the model for a home, by name."""
         arrays = {name: array.copy() for name, array in self._compiled.items()}
         draft = _Draft(self._model, self._body, self._site, self._trees, arrays)
         missing = [name for name in fur.PIECES if name not in layout.pieces]
@@ -99,7 +100,7 @@ def _numbers(writer: HouseWriter, layout: Layout) -> dict[str, np.ndarray]:
 
 
 class _Draft:
-    """The model's arrays in the making."""
+    """The model's arrays while they are filled in."""
 
     def __init__(self, model, body: dict[str, int], site: dict[str, int], trees, arrays) -> None:
         self._model, self._body, self._site, self._arrays = model, body, site, arrays
@@ -189,7 +190,7 @@ class _Draft:
             body, boxes = self._body[joint], fur.door_boxes(joint, fridge)
             arrays["body_pos"][body] = (*fridge.hinge, (bottom + top) / 2)
             arrays["jnt_axis"][model.body_jntadr[body]] = (0.0, 0.0, fridge.side)
-            # Only its turn about the hinge moves a door; products of inertia do not.
+            # A door only turns about its hinge, so products of inertia do not matter.
             parts = [(np.array(pos), np.array(half)) for pos, half in boxes.values()]
             masses = [mass, fur.HANDLE_MASS][: len(parts)]
             total = sum(masses)

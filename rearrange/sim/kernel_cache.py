@@ -2,12 +2,12 @@
 
     depth_kernel.py --compile--> code --pickled by numba--> code + MARK + SHA-256
 
-numba reads whatever lies in its cache: a file that was cut short ends every command, a flipped bit
-may crash the process. Here a damaged file is removed and its kernel compiled anew. Plain numba can
-read these files; its own, which have no checksum, are read here until they fail.
-numba takes a kernel for unchanged while its own file is. Here the files of kernels that it calls
-count too: what is compiled has them inside.
-Where nothing can be kept (a full disk, no folder to write to), kernels are compiled for this
+numba trusts its cache: a truncated file makes every command fail, a flipped bit may crash the
+process. Here a damaged file is removed and its kernel compiled again. Plain numba can read these
+files; files that it wrote itself, without a checksum, are read here until they fail.
+numba considers a kernel unchanged as long as its own source file is. Here the source files of the
+kernels that it calls count too, because they are compiled into it.
+Where nothing can be written (a full disk, no writable folder), kernels are compiled for this
 process alone.
 """
 
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 
 def is_damaged(path: str | os.PathLike[str]) -> bool:
-    """Whether a file of the cache has another content than was written. Raises OSError."""
+    """Whether the content of a cache file is not what was written. Raises OSError."""
     content = Path(path).read_bytes()
     if content[-TRAILER:].startswith(MARK):
         return hashlib.sha256(content[:-TRAILER]).digest() != content[-TRAILER + len(MARK) :]
-    return not content.endswith(b".")  # the last sign of every pickle
+    return not content.endswith(b".")  # the last byte of every pickle
 
 
 def remove_damaged(folders: Iterable[Path]) -> list[Path]:
@@ -57,7 +57,7 @@ def remove_damaged(folders: Iterable[Path]) -> list[Path]:
 
 
 class _Hashed:
-    """A file that counts its content's checksum along."""
+    """A file with a running checksum of what is written to it."""
 
     def __init__(self, file: Any) -> None:
         self._file, self._digest = file, hashlib.sha256()
@@ -93,7 +93,7 @@ class CheckedCacheFile(caching.IndexDataCacheFile):
                 return load()
         except FileNotFoundError:
             return missing
-        except Exception as error:  # whatever unpickling makes of half a file of plain numba's
+        except Exception as error:  # whatever unpickling raises for half a file of plain numba's
             log.debug("%s: %s", path, error)
         _warn_once(f"a damaged file of compiled kernels is replaced: {path}")
         with suppress(OSError):
@@ -109,7 +109,7 @@ class CheckedCacheFile(caching.IndexDataCacheFile):
 
 
 class ProcessLocator(caching.UserWideCacheLocator):
-    """The last resort: a folder that goes with the process."""
+    """The last resort: a folder that is removed when the process ends."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)
@@ -149,7 +149,7 @@ def _file(module: Any) -> str | None:
 
 
 def _stamp_with_called(locator: Any) -> Any:
-    """The stamp of a kernel's file, and of those that it calls, which are imported by now."""
+    """The stamp of a kernel's file and of those of the kernels that it calls, imported by now."""
     own = _own_stamp(locator)
     others = sorted(called_files(locator._py_file))
     digests = tuple(hashlib.sha256(Path(file).read_bytes()).digest() for file in others)
@@ -160,7 +160,7 @@ _own_stamp = caching._SourceFileBackedLocatorMixin.get_source_stamp
 
 
 def install() -> None:
-    """Makes numba use this for every kernel that is defined from now on. Harmless when repeated."""
+    """Makes numba use this for every kernel that is defined from now on. May be called again."""
     caching.IndexDataCacheFile = CheckedCacheFile
     mixin: Any = caching._SourceFileBackedLocatorMixin  # numba has no other way in
     mixin.get_source_stamp = _stamp_with_called

@@ -1,9 +1,9 @@
 """The one MuJoCo model: house, objects and Fetch, compiled once.
 
-Every apartment is numbers written into it. All apartments share this topology (same bodies, joints,
-geoms). What differs between them (where furniture stands, how long walls are, what the objects are)
-is written by `apartment.py` at reset, which takes a millisecond where a recompile takes hundreds,
-and keeps the door open to batched simulation on a GPU.
+An apartment is a set of numbers written into it. All apartments share this topology (same bodies,
+joints, geoms). What differs between them (where furniture stands, how long walls are, what the
+objects are) is written by `apartment.py` at reset, which takes a millisecond where a recompile
+takes hundreds, and would allow batched simulation on a GPU.
 
 Who collides with whom (MuJoCo: contype of one meets conaffinity of the other):
 
@@ -29,10 +29,10 @@ from rearrange.sim.robot import fetch
 
 PHYSICS_DT = 1.0 / 120.0  # s, hab-spec 1.7
 SUBSTEPS = 4  # 30 Hz control
-# Contacts as stiff as the time step allows: with MuJoCo's own (0.02 s; 0.9, 0.95) a rammed wall and
-# an object between robot and floor gave way by 30 to 40 mm. MuJoCo raises this time constant to two
-# time steps, so that contacts are stiffer in the shorter steps that what is fast takes: with 1/60 s
-# there too a floor gave way by 28 mm to a fall from a counter, a wall by 25 mm to a hand.
+# Contacts as stiff as the time step allows: with MuJoCo's defaults (0.02 s; 0.9, 0.95) a rammed
+# wall and an object between robot and floor were penetrated by 30 to 40 mm. MuJoCo raises this time
+# constant to two time steps, so that contacts are stiffer in the shorter steps of fast bodies: with
+# 1/60 s there too, a fall from a counter went 28 mm into the floor, a hand 25 mm into a wall.
 CONTACT_SOLREF = (1e-4, 1.0)  # s, damping ratio
 CONTACT_SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
 HOUSE, OBJECT, ROBOT, DISTAL = 1, 2, 4, 8
@@ -70,7 +70,7 @@ def speed_limit(joint: str) -> str:
 
 
 def new_model() -> mujoco.MjModel:
-    """A model to write into: a copy of the one that the process has compiled, 7 ms sooner."""
+    """A model to write into: a copy of the one compiled in this process, which saves 7 ms."""
     return copy.copy(_compiled())
 
 
@@ -109,7 +109,7 @@ def build_spec() -> mujoco.MjSpec:
     for slot in range(NUM_SLOTS):
         _add_object(world, slot)
     _add_fetch(spec)
-    # What only procedural homes use comes last: all else keeps its number.
+    # What only procedural homes use comes last, so that all else keeps its index.
     for i in range(NUM_HAB_WALLS, NUM_WALLS):
         _add_wall(world, i)
     for i in range(NUM_EXTRAS):
@@ -274,11 +274,11 @@ def _add_camera(body, name: str, pos, target, fov_deg: float) -> None:
 
 
 def _add_base_hull(spec: mujoco.MjSpec, base) -> None:
-    """What the base's cylinder meets the house with: a prism of 24 sides of the same area.
+    """The base's collision shape: a prism with 24 sides and the area of its cylinder.
 
-    MuJoCo 4.0 takes the normal of a cylinder's side against a box's edge from the box's next face,
-    and so lets the base glide centimetres into the end of a wall. Of a prism against a box it finds
-    depth and normal.
+    Where a cylinder's side meets a box's edge, MuJoCo 4.0 takes the normal of the box's nearest
+    face, and so lets the base glide centimetres into the end of a wall. For a prism against a box
+    depth and normal are right.
     """
     (name, _, (radius, half, _), (_, _, middle)), count = fetch.BASE_GEOMS[0], BASE_HULL_SIDES
     angle = 2 * np.pi * (np.arange(count) + 0.5) / count
@@ -334,7 +334,7 @@ def _add_grasp_constraints(spec: mujoco.MjSpec) -> None:
 
 
 def _add_speed_limits(spec: mujoco.MjSpec) -> None:
-    """A constraint per arm joint, off: it takes all but a ten-thousandth of a joint's excess."""
+    """A constraint per arm joint, off: it removes all but a ten-thousandth of an excess speed."""
     impedance = 0.9999
     for joint in fetch.ARM_JOINTS:
         spec.add_equality(

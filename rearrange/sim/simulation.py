@@ -2,8 +2,8 @@
 
     Scene --reset--> world --step(arm, grip, base)--> world --> poses, holding, forces
 
-Resting clutter sleeps (MuJoCo's sleeping islands): it is put to sleep at reset, where it already
-lies still, and costs nothing until something touches it.
+Resting clutter sleeps (MuJoCo's sleeping islands): it is put to sleep at reset, where it is
+already at rest, and costs nothing until something touches it.
 """
 
 from __future__ import annotations
@@ -125,10 +125,11 @@ class Simulation:
         self._sleep_all()
 
     def _sleep_all(self) -> None:
-        """Puts everything to sleep that may and does not touch the robot, exactly where it is.
+        """Puts everything to sleep, exactly where it is, that can sleep and does not touch the
+        robot.
 
         MuJoCo puts trees to sleep at the end of a step, when they have been slow for some steps. A
-        step of no length, in which every speed counts as slow, is the public way to have that at
+        step of length zero, in which every speed counts as slow, is the public way to do that at
         once.
         """
         model, data = self.model, self.data
@@ -147,9 +148,9 @@ class Simulation:
         return np.array(self._slot_qpos[: self._num_objects])[:, None] + np.arange(count)
 
     def drift(self, num_steps: int) -> float:
-        """How far (m, along an axis) any object gets within `num_steps` control steps, all awake.
+        """How far (m, along an axis) any object moves within `num_steps` control steps, all awake.
 
-        The robot holds still meanwhile. The world stays as it is at the end, so reset it after.
+        The robot holds still meanwhile. The world is left as it is at the end: reset it afterwards.
         """
         if not self._num_objects:
             return 0.0
@@ -163,7 +164,7 @@ class Simulation:
         for _ in range(num_steps * SUBSTEPS):
             mujoco.mj_step(model, data)
             if (data.tree_asleep[self._can_sleep] >= 0).all():
-                break  # all asleep: the steps that are left would move nothing
+                break  # all asleep: the remaining steps would move nothing
         return float(np.abs(data.qpos[positions] - start).max())
 
     # --- step ----------------------------------------------------------------------------------
@@ -220,12 +221,12 @@ class Simulation:
 
     @property
     def base_turn_rate(self) -> float:
-        """How fast the base turns, rad/s, to the left."""
+        """Angular speed of the base, rad/s, positive to the left."""
         return float(self.data.qvel[self._base_qvel[2]])
 
     @property
     def base_speed(self) -> float:
-        """How fast the base drives, m/s, ahead."""
+        """Forward speed of the base, m/s."""
         x, y, _ = self.data.qvel[self._base_qvel]
         yaw = self.data.qpos[self._base_qpos[2]]
         return float(x * math.cos(yaw) + y * math.sin(yaw))
@@ -325,7 +326,7 @@ class Simulation:
         return self._suction.stretch(self.data)
 
     def drop(self) -> None:
-        """Lets go of whatever is held."""
+        """Releases whatever is held."""
         self._suction.release(self.data)
 
     def snap_object(self, index: int) -> None:
@@ -383,7 +384,8 @@ class Simulation:
         return bool(touched.any())
 
     def stateful_parts(self) -> dict[str, Suction | ForceMeter]:
-        """What keeps numbers of its own during an episode; for `world_state`."""
+        """The parts that keep a state of their own during an episode, by name; for
+        `world_state`."""
         return {"suction": self._suction, "forces": self._forces}
 
     def floor_plan(self, radius: float = fetch.BASE_RADIUS) -> FloorPlan:

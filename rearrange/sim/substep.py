@@ -1,15 +1,15 @@
 """One physics substep: arm joints within the URDF's speed limits, no deep first contact.
 
-    pieces: hand or an object is fast? -> a substep of two to four shorter steps
-    step:   a joint would pass its limit? -> the step again, with that joint held to the limit
+    pieces: the hand or an object is fast?   -> a substep of two to four shorter steps
+    step:   a joint would exceed its limit?  -> the step again, with that joint held to the limit
 
-MuJoCo limits positions and forces, but no speeds: an arm between the driving base and a wall was
-turned at five times what the URDF allows. A joint that would pass its limit is held to it by an
-equality constraint, which the solver weighs together with the contacts: an arm that gives way no
-faster stops the base. What touches nothing and has no joint at an end is just slowed down. Contacts
-are found once a step, 27 mm deep when the hand comes at 3.3 m/s, 35 mm when something has fallen
-from a counter: what is fast takes shorter steps. All other steps, nearly all there are, are
-MuJoCo's own.
+MuJoCo limits positions and forces, but not speeds: an arm between the driving base and a wall was
+turned at five times the speed that the URDF allows. A joint that would exceed its limit is held to
+it by an equality constraint, which the solver treats together with the contacts: an arm that cannot
+give way faster stops the base. An arm without contacts or joints at an end stop is simply slowed
+down. Contacts are detected once a step, 27 mm deep when the hand moves at 3.3 m/s, 35 mm when
+something has fallen from a counter: fast bodies get shorter steps. All other steps, and that is
+nearly all of them, are MuJoCo's own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SLOW = float(_LIMITS.min()) ** 2  # (rad/s)^2, summed over the joints: below it
 
 
 class Substep:
-    """Steps a world of one model. It remembers nothing from one substep to the next."""
+    """Steps worlds of one model. Nothing is remembered from one substep to the next."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
@@ -53,7 +53,7 @@ class Substep:
         assert [int(slot.dofadr[0]) for slot in slots] == [*range(model.nv)[self._objects]][::6]
 
     def pieces(self, data: mujoco.MjData) -> int:
-        """Into how many steps the next substep is divided."""
+        """The number of steps into which the next substep is divided."""
         mujoco.mj_objectVelocity(
             self._model, data, mujoco.mjtObj.mjOBJ_SITE, self._hand, self._hand_velocity, 0
         )
@@ -86,7 +86,7 @@ class Substep:
         data.qpos[self._angles] -= length * excess
 
     def _hold_fast_joints(self, data: mujoco.MjData, time: float, length: float) -> None:
-        """Steps again, until no joint is too fast or it was tried often enough."""
+        """Repeats the step until no joint is too fast, at most `_PASSES` times."""
         model, speeds = self._model, data.qvel[self._speeds]  # a view
         is_held = np.zeros(len(_LIMITS), dtype=bool)
         target = np.zeros(len(_LIMITS))
@@ -95,15 +95,15 @@ class Substep:
             if not is_fast.any():
                 break
             limit = np.copysign(_LIMITS, speeds)
-            # The integrator weighs the motors' damping after the solver, so that a held joint may
-            # still miss its target: then it aims as much lower as it missed.
+            # The integrator applies the motors' damping after the solver, so that a held joint may
+            # still miss its target: the next pass corrects the target by that error.
             missed = np.where(is_fast & is_held, limit - speeds, 0.0)
             target = np.where(is_held, target, limit) + missed
             is_held |= is_fast
             data.qpos[:], data.qvel[:], data.qacc_warmstart[:] = self._before
             data.time = time
-            # A constraint pulls its joint to an angle with 1 / PHYSICS_DT^2 a radian: here to the
-            # one where that pull takes the joint to the target within this step.
+            # A constraint accelerates its joint by 1 / PHYSICS_DT^2 per radian of error: here
+            # towards the angle for which the joint reaches the target speed within this step.
             way = (target - speeds) * (PHYSICS_DT**2 / length)
             model.eq_data[self._rows, 0] = data.qpos[self._angles] - self._zero + way
             data.eq_active[self._rows] = is_held

@@ -2,7 +2,7 @@
 
     grip on, nothing held, hand touches an object  -> weld that keeps the pose of that moment
     grip on, nothing held, hand touches a handle   -> ball joint at the point of contact
-    grip off                                       -> the constraint goes
+    grip off                                       -> the constraint is switched off
 
 Suction grips a handle only at the handle, not at any part of its drawer or door, and a hold is
 violated when what is held has moved by 0.15 m or more from where it was gripped. The released
@@ -70,7 +70,8 @@ class Suction:
         return {name: getattr(self, name) for name in _STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The counterpart of `state`; masks and constraints are the model's and the data's."""
+        """Restores what `state` returned; masks and constraints belong to the model and the
+        data."""
         for name in _STATE:
             setattr(self, name, state[name])
 
@@ -120,8 +121,8 @@ class Suction:
         data.eq_active[self._weld[slot]] = 1
         self.slot = slot
         self._anchor_hand, self._anchor_held = offset, np.zeros(3)
-        # What is held passes through the robot, as in HAB, and still meets the home and other
-        # objects.
+        # What is held passes through the robot, as in HAB, and still collides with the home
+        # and other objects.
         if self._released is not None:
             self._model.geom_contype[self._object_geom[self._released]] = OBJECT
             self._released = None
@@ -141,7 +142,7 @@ class Suction:
         self._model.geom_contype[self._handle_geom[joint]] = 0
 
     def release(self, data: mujoco.MjData) -> None:
-        """Lets go. An object meets the robot again once it is clear of the hand."""
+        """Lets go. An object collides with the robot again once it is clear of the hand."""
         if self.slot is not None:
             data.eq_active[self._weld[self.slot]] = 0
             self._wake(data, self._object_body[self.slot])
@@ -154,7 +155,8 @@ class Suction:
             self.joint = None
 
     def _wake(self, data: mujoco.MjData, body: int) -> None:
-        """Starts the count to sleep anew: what hung still in the hand must not sleep in the air."""
+        """Restarts the sleep timer: what hung motionless in the hand must not fall asleep in the
+        air."""
         tree = self._model.body_treeid[body]
         if data.tree_asleep[tree] < 0:
             data.tree_asleep[tree] = -(1 + mujoco.mjMINAWAKE)

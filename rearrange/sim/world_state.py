@@ -3,7 +3,7 @@
     Simulation --of--> WorldState --put into--> the same or another Simulation
 
 A simulation itself holds pointers into MuJoCo's memory and cannot be copied; its state can be
-pickled, kept and put back any number of times. What follows is bit for bit what would have followed
+pickled, kept and restored any number of times. What follows is bit for bit what would have followed
 there.
 """
 
@@ -27,17 +27,17 @@ _AWAKE = ("nbody_awake", "nparent_awake", "ntree_awake", "nv_awake")
 
 @dataclass(frozen=True)
 class WorldState:
-    """Between two control steps."""
+    """The state between two control steps."""
 
     scene: Scene
     data: mujoco.MjData
-    """MuJoCo's own state, contacts and sleeping bodies among it."""
+    """MuJoCo's own state, including contacts and sleeping bodies."""
     collision_bits: np.ndarray
     """[ngeom], the model's `geom_contype`: what is held passes through the robot."""
     constraints: np.ndarray
     """[neq, ...], the model's `eq_data`: where what is held is held."""
     parts: dict[str, dict[str, Any]]
-    """Numbers of the suction gripper and the force meter."""
+    """States of the suction gripper and the force meter, by name."""
     arm_target: np.ndarray
     """[7] rad."""
     hold_violation: bool

@@ -1,8 +1,9 @@
 """Furniture: each piece in its own frame, with its boxes and the surfaces that hold objects.
 
 A piece's frame has its origin on the floor in the middle of the footprint; +x is the front, the
-side that is used. Lengths in metres. The set and the names of the receptacles are ReplicaCAD's as
-HAB uses them; the measures are ours (usual furniture sizes within the reach of Fetch's arm).
+side that is used. Lengths in metres. Which receptacles there are and what they are called is taken
+from ReplicaCAD as HAB uses it; the dimensions are ours (usual furniture sizes within the reach of
+Fetch's arm).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Surface:
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of furniture. `half`: footprint on the floor, `front`: what juts out before it."""
+    """One piece of furniture. `half`: footprint on the floor, `front`: how far it juts out in
+    front."""
 
     name: str
     half: tuple[float, float]
@@ -101,9 +103,9 @@ DRAWER_HALF_WIDTH = 0.38
 DRAWER_MASS = 3.0  # kg
 HANDLE_MASS = 0.1  # kg
 DRAWER_FLOOR = 0.02  # m, surface of the drawer's floor above its bottom edge
-# Inside of the drawer along x when closed, m: what comes out from under the counter's top, 0.3 m
-# from its middle, when the drawer counts as open, 0.45 m. What lies further back no arm could
-# reach from above.
+# Inside of the drawer along x when closed, m: the part that comes out from under the counter's top,
+# 0.3 m from its middle, when the drawer counts as open, 0.45 m. No arm could reach further back
+# from above.
 DRAWER_BACK, DRAWER_FRONT = -0.15, 0.28
 DRAWER_HANDLE_X = 0.375  # m, bar of the handle in front of the counter, closed
 SINK_DEPTH = 0.10
@@ -111,9 +113,9 @@ SINK_DEPTH = 0.10
 
 @dataclass(frozen=True)
 class Counter:
-    """What hands and routes go by at a kitchen counter; its boxes are its piece's.
+    """What grasping and driving need to know of a kitchen counter; its boxes belong to its piece.
 
-    A drawer that is not named is not there.
+    A drawer that is not named does not exist.
     """
 
     drawers: Mapping[str, tuple[float, float, float]]
@@ -123,7 +125,7 @@ class Counter:
     rgb: tuple[float, float, float] = WHITE
     """Of the fronts."""
     fronts: tuple[Box, ...] = ()
-    """Plain ones, where there is no drawer, in the piece's frame."""
+    """Plain fronts where there is no drawer, in the piece's frame."""
 
 
 COUNTER = Counter(DRAWERS, dict.fromkeys(DRAWERS, DRAWER_HALF_WIDTH))
@@ -209,7 +211,7 @@ FRIDGE_HANDLE_R = 0.61  # m from the hinge along the door
 
 @dataclass(frozen=True)
 class Fridge:
-    """What hands and routes go by at a fridge; its boxes are its piece's."""
+    """What grasping and driving need to know of a fridge; its boxes belong to its piece."""
 
     half: tuple[float, float]
     """Of its footprint, m."""
@@ -344,5 +346,5 @@ def piece_to_world(pose: tuple[float, float, float], x: float, y: float) -> tupl
 
 
 def footprint(name: str, pose: tuple[float, float, float]) -> tuple[float, ...]:
-    """What a piece covers of the floor: centre x, y, half x, y, yaw: m, rad, world."""
+    """The floor that a piece covers: centre x, y, half sizes x, y, yaw; m, rad, world frame."""
     return (pose[0], pose[1], *PIECES[name].half, pose[2])

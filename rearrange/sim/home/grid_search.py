@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-CLEARANCE_CAP = 1.0  # m; further than this from everything, a path gains nothing
-COMFORT = 0.25  # m beyond the radius within which a path pays for being near something
+CLEARANCE_CAP = 1.0  # m; more clearance than this gains a path nothing
+COMFORT = 0.25  # m beyond the radius; a path with less clearance pays for it
 _MOVES = np.array(
     [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)]
     + [(2, 1), (2, -1), (-2, 1), (-2, -1), (1, 2), (1, -2), (-1, 2), (-1, -2)],
@@ -109,7 +109,7 @@ def dijkstra(free, multiplier, max_multiplier, from_y, from_x, to_y, to_x):
     """Cost in cells from one cell to all (given `to`: at least to that one), and predecessors.
 
     Both are flat over a grid with a border of two blocked cells: (iy + 2) * (nx + 4) + ix + 2 is
-    the index. A predecessor of -1: there is none.
+    the index. A predecessor of -1 means none.
     """
     ny, nx = free.shape
     width = nx + 4
@@ -128,7 +128,7 @@ def dijkstra(free, multiplier, max_multiplier, from_y, from_x, to_y, to_x):
         num_buckets *= 2
     mask = num_buckets - 1
     head = np.full(num_buckets, -1, np.int64)
-    # Each move is entered at most once, and only what is touched costs memory.
+    # Each move is entered at most once; untouched pages of the queue cost no memory.
     entry_cell, entry_next = np.empty(16 * size, np.int32), np.empty(16 * size, np.int32)
     begin = (from_y + 2) * width + from_x + 2
     target = (to_y + 2) * width + to_x + 2 if to_y >= 0 else -1
@@ -251,7 +251,7 @@ def plan_path(start, goal, free, clearance, radius, weight, x0, y0, cell):
             straight = segment_cost(ax, ay, bx, by, clearance, radius, weight, x0, y0, cell)
             if (
                 i == j - 1
-            ):  # the cells themselves are a way, whatever the finer look between them says
+            ):  # the cells themselves form a path, whatever the finer check between them says
                 straight = min(straight, costs[i] - costs[j] + 2.0 * cell)
             # A corner costs the robot a slow-down: worth 0.1 m.
             if best[i] + straight + 0.1 < best[j]:

@@ -18,7 +18,7 @@ from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.robot import fetch
 
-MIN_ISLAND = 0.85  # of the free floor that the robot gets to
+MIN_ISLAND = 0.85  # share of the free floor that the robot must reach
 MIN_SPOTS = 3  # of a receptacle that is reached
 
 
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def obstacles(self) -> np.ndarray:
-        """Footprints of all that stands on the floor, [K, 5]: centre x, y, half x, y, yaw."""
+        """Footprints of all that stands on the floor, [K, 5]: centre x, y, half sizes x, y, yaw."""
         rows = []
         for name, pose in self.pieces.items():
             piece = self.shapes[name]
@@ -71,12 +71,13 @@ class Layout:
         raise UserError(f"receptacle must be one of {known}; got {name!r}")
 
     def footprint(self, name: str) -> tuple[float, ...]:
-        """What a piece covers of the floor: centre x, y, half x, y, yaw: m, rad, world."""
+        """The floor that a piece covers: centre x, y, half sizes x, y, yaw; m, rad, world frame."""
         x, y, yaw = self.pieces[name]
         return (x, y, *self.shapes[name].half, yaw)
 
     def door_frame(self, opening: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The fridge door's hinge, unit vectors along it from there and out of it, [2] each, world.
+        """The fridge door's hinge, the unit vector from there along the door, and its normal, [2]
+        each, world frame.
 
         Args:
             opening: of the door, rad.
@@ -133,7 +134,7 @@ def floor_plan(
 
 
 def _open_part(layout: Layout, joint: str, opening: float) -> list[tuple[float, ...]]:
-    """Footprint of what stands out of furniture: centre x, y, half x, y, yaw; empty when closed."""
+    """Footprint of an open drawer or door: centre x, y, half sizes x, y, yaw; empty when closed."""
     if abs(opening) < 0.02:
         return []
     if joint in fur.DRAWERS:
@@ -183,13 +184,13 @@ def is_usable(layout: Layout) -> bool:
 
 
 class UnusableHome(Exception):
-    """What of a home does not work, in words."""
+    """Why a home cannot be used, as one line."""
 
 
 def usable_spots(
     layout: Layout, plan: FloorPlan | None = None, needed: Callable[[str], bool] | None = None
 ) -> dict[str, np.ndarray] | None:
-    """`check_usable`, but None for a home that is not workable."""
+    """`check_usable`, but None for a home that cannot be used."""
     try:
         return check_usable(layout, plan, needed)
     except UnusableHome:
@@ -199,10 +200,10 @@ def usable_spots(
 def check_usable(
     layout: Layout, plan: FloorPlan | None = None, needed: Callable[[str], bool] | None = None
 ) -> dict[str, np.ndarray]:
-    """The reachable spots of every receptacle. Raises Unworkable for a home that does not work.
+    """The reachable spots of every receptacle. Raises UnusableHome.
 
     Args:
-        plan: its floor with all closed; None: for the base's radius.
+        plan: its floor with all doors and drawers closed; None: for the base's radius.
         needed: whether the receptacles of a piece have to be reached; None: of every piece.
     """
     fridge, side = layout.fridge, layout.fridge.side
@@ -272,7 +273,7 @@ def reachable_spots(layout: Layout, plan: FloorPlan, receptacle: Receptacle) -> 
     c, s = np.cos(receptacle.yaw), np.sin(receptacle.yaw)
     centre = receptacle.pos
     spots = np.column_stack([centre[0] + c * xs - s * ys, centre[1] + s * xs + c * ys])
-    if receptacle.kind != "open":  # room before them is guaranteed by `is_usable`
+    if receptacle.kind != "open":  # `check_usable` guarantees the room in front of them
         return spots
     return spots[floor_cells_near(plan, spots, REACH_MIN, REACH_MAX, enough=1) > 0]
 

@@ -31,7 +31,7 @@ MAX_ESCAPE = 0.6  # m a robot that touches furniture may stand from free floor: 
 class FloorPlan:
     """The floor of one apartment as a grid for a robot of one radius.
 
-    What a question needs is computed when it is first asked; whether a point is free is cheap.
+    Fields are computed when they are first needed; whether a single point is free is cheap to tell.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class FloorPlan:
         return self._centre(*nearest_free(self.labels, -1, *self._position(x, y)))
 
     def geodesic_field(self, x: float, y: float) -> np.ndarray:
-        """Length of the shortest way (m) from every cell to a goal, [ny, nx]; inf: there is none.
+        """Length (m) of the shortest path from every cell to a goal, [ny, nx]; inf: there is none.
 
         A blocked goal counts as the nearest free cell.
         """
@@ -154,7 +154,7 @@ class FloorPlan:
         return distance.reshape(ny + 4, nx + 4)[2:-2, 2:-2] * self.cell
 
     def geodesic_distance(self, a: np.ndarray, b: np.ndarray) -> float:
-        """Length of the shortest way (m) between two points, both snapped; inf: there is none."""
+        """Length (m) of the shortest path between two points, both snapped; inf: there is none."""
         a, b = self.snap(float(a[0]), float(a[1])), self.snap(float(b[0]), float(b[1]))
         if self.island(*a) != self.island(*b):
             return float("inf")
@@ -172,7 +172,7 @@ class FloorPlan:
     def shortest_path(
         self, a: np.ndarray, b: np.ndarray, clearance_weight: float = 1.0
     ) -> np.ndarray | None:
-        """Corner points [n, 2] of a way from a to b, both included; None if there is none.
+        """Corner points [n, 2] of a path from a to b, both included; None if there is none.
 
         With `clearance_weight` w, driving within `COMFORT` of being blocked costs up to (1 + w)
         times its length. A blocked goal is replaced by the nearest free cell. A start in a blocked

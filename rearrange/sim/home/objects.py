@@ -1,8 +1,8 @@
 """Movable objects: YCB names, sizes and masses as boxes, cylinders and spheres.
 
-What is seen is what collides. Sizes are YCB's published calliper values, masses YCB's (hab-spec 2.4
-of our notes; Calli et al. 2015, "The YCB object and model set"). Boxes that stand in YCB's scans
-stand here.
+Sensors see the collision shapes. Sizes are the calliper values that YCB publishes, and so are the
+masses (hab-spec 2.4; Calli et al. 2015, "The YCB object and model set"). Boxes that are upright in
+YCB's scans are upright here.
 
 The world holds a fixed number of slots, so that every episode has the same model topology. A slot
 takes an object of any shape; those that an episode leaves empty stay parked below the floor.
@@ -62,7 +62,7 @@ class ObjectKind:
 
 
 KINDS: Registry[ObjectKind] = Registry("object kind", lambda it: isinstance(it, ObjectKind))
-"""What lies about: those of YCB, and whatever else is added, of one of the three shapes."""
+"""All kinds of loose objects: YCB's, and any that are added, each of one of the three shapes."""
 
 
 def _box(name, x_mm, y_mm, z_mm, mass, rgb):
@@ -106,16 +106,16 @@ HAB2_KINDS: tuple[str, ...] = (
     "002_master_chef_can", "003_cracker_box", "004_sugar_box", "005_tomato_soup_can",
     "007_tuna_fish_can", "008_pudding_box", "009_gelatin_box", "010_potted_meat_can", "024_bowl",
 )  # fmt: skip
-"""What lies about in HAB's three tasks."""
+"""Kinds of the clutter in HAB's three tasks."""
 
 YCB_KINDS: tuple[str, ...] = (
     *HAB2_KINDS[:-1],
     "011_banana", "012_strawberry", "013_apple", "014_lemon", "015_peach", "016_pear", "017_orange",
     "018_plum", "021_bleach_cleanser", "024_bowl", "025_mug", "026_sponge",
 )  # fmt: skip
-"""All of HAB's: what lies about in its rearrange_easy (hab-spec 2.4)."""
+"""All of HAB's kinds: the clutter of its rearrange_easy (hab-spec 2.4)."""
 
-NUM_SLOTS = 36  # HAB's generator puts out 30 objects and what is to be moved, some tasks fewer
+NUM_SLOTS = 36  # HAB's generator places 30 objects besides those to be moved, in some tasks fewer
 
 
 def object_kind(name: str) -> ObjectKind:

@@ -1,9 +1,9 @@
-"""Randomly placed furniture for training, so that what is learned transfers to other rooms.
+"""Randomly placed furniture for training, so that skills transfer to other rooms.
 
-    kitchen as it is --> each other piece in turn: back to an outer wall, or free in the room?
-                         --> clear of all that stands already? else another place
+    kitchen unchanged --> each other piece in turn: back to an outer wall, or free in the room?
+                          --> clear of everything placed before? otherwise another place
 
-Where training's furniture has its back to a wall, nothing teaches the way around it.
+Furniture that always has its back to a wall would never teach a robot to drive around it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Pose = tuple[float, float, float]  # x, y, yaw of a piece: m, rad, world
 KITCHEN = ("counter", "fridge", "island")
 WALL_SHARE = 0.5  # of the other pieces that stand at an outer wall
 WALL_GAP = 0.06  # m behind these; walls keep GAP like all else
-SLANT = 15.0  # degrees that a piece is turned by beyond a right angle, at most
+SLANT = 15.0  # degrees: at most, by which a piece is off the nearest right angle
 GAP = 0.05  # m between pieces
 TRIES = 40  # for each piece
 # What stays free before fridge and counter, so that doors and drawers open: x0, x1, y0, y1 in the
@@ -33,7 +33,7 @@ def arranged(
     bounds: tuple[float, float, float, float],
     rng: np.random.Generator,
 ) -> dict[str, Pose] | None:
-    """Poses of all furniture, None where a piece found no place.
+    """Poses of all furniture; None if a piece found no place.
 
     Args:
         kitchen: those of `KITCHEN`, which stay.

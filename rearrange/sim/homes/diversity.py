@@ -1,11 +1,11 @@
 """How much homes differ: sizes, path lengths, and the distance to the nearest home of a set.
 
-    home --> what stands on its floor, as a picture of 0.1 m a cell --> 8 turned and mirrored ones
-         --> of all the others the least distance: 1 - intersection over union
+    home --> occupancy of its floor, cells of 0.1 m --> its 8 rotations and reflections
+         --> the smallest distance to any other home: 1 - intersection over union
 
-Two homes are laid corner to corner, in the turn that suits best. 0: all stands in the same places;
-1: nothing does. Homes share their outer walls in part, so unlike ones come to about 0.8; HAB's
-variations of one plan to about 0.1.
+Two homes are aligned at a corner, in the orientation that fits best. 0: everything stands in the
+same places; 1: nothing does. Homes share parts of their outer walls, so that unrelated ones are
+about 0.8 apart; HAB's variations of one floor plan about 0.1.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rearrange.sim.homes.layout import make_layout
 
 CELL = 0.1  # m
 SIDE = 176  # cells of a picture: the longest home has 16 m; a whole number of bytes
-NUM_ENDS = 12  # of ways in each home, drawn from its free floor
+NUM_ENDS = 12  # paths in each home, between points drawn from its free floor
 
 
 @dataclass(frozen=True)
 class HomeStatistics:
-    """One home's. Areas in m2, ways in m."""
+    """Statistics of one home; areas in m2, path lengths in m."""
 
     name: str
     area: float
@@ -34,10 +34,10 @@ class HomeStatistics:
     """Where the middle of the robot's base can be."""
     num_receptacles: int
     mean_way: float
-    """Of ways between points drawn evenly from the free floor."""
+    """Mean length of shortest paths between points drawn uniformly from the free floor."""
     longest_way: float
     detour: float
-    """Mean of a way's length over the straight line's."""
+    """Mean ratio of a path's length to that of the straight line."""
 
 
 def statistics_of(name: str) -> HomeStatistics:
@@ -46,7 +46,7 @@ def statistics_of(name: str) -> HomeStatistics:
     plan = floor_plan(layout, {})
     x0, y0, x1, y1 = layout.bounds
     ways, lines = _ways(plan, np.random.default_rng(0))
-    is_apart = lines > 0.5  # m; of nearer ones the grid decides
+    is_apart = lines > 0.5  # m; at shorter distances the grid would decide the ratio
     return HomeStatistics(
         name, (x1 - x0) * (y1 - y0), len(plan.free_centres) * plan.cell**2,
         len(layout.receptacles), float(ways.mean()), float(ways.max()),
@@ -55,7 +55,7 @@ def statistics_of(name: str) -> HomeStatistics:
 
 
 def _ways(plan: FloorPlan, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths of ways between points of the floor, and of the straight lines, [P] each."""
+    """Lengths of paths between points of the floor, and of the straight lines, [P] each."""
     ends = plan.free_centres[rng.integers(len(plan.free_centres), size=NUM_ENDS)]
     cells = [plan.index(*end) for end in ends]
     ways, lines = [], []
@@ -67,7 +67,7 @@ def _ways(plan: FloorPlan, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
 
 
 def nearest_distances(names: Sequence[str], others: Sequence[str]) -> np.ndarray:
-    """From each home to the most alike of the others but itself, [len(names)], see above."""
+    """Distance of each home to the most similar other one, [len(names)], see above."""
     known = np.stack([_turned(_picture(make_layout(name)))[0] for name in others])  # [N, bytes]
     sizes = np.bitwise_count(known).sum(axis=1, dtype=np.int64)
     nearest = []
@@ -88,7 +88,7 @@ def _picture(layout: Layout) -> np.ndarray:
 
 
 def _turned(picture: np.ndarray) -> np.ndarray:
-    """The picture turned and mirrored in all eight ways, each in the same corner, [8, bytes]."""
+    """All eight rotations and reflections of a picture, each in the same corner, [8, bytes]."""
     rows = []
     for mirrored in (picture, picture[:, ::-1]):
         for turns in range(4):

@@ -2,9 +2,9 @@
 
     kitchen (fridge, counter, more of it, island) -> dining -> sofa, television -> beds, desks, bath
 
-Everything keeps to whole millimetres and to rectangles along the walls, those around a slanted
-chair included. What must stay free (before doors, drawers, doorways, and where one uses a thing) is
-a rectangle too; nothing is put there.
+Everything is in whole millimetres and in rectangles parallel to the walls, also around a slanted
+chair. Floor that must stay free (in front of doors, drawers and doorways, and where one stands to
+use a thing) is a rectangle too; nothing is put there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GAP = 30  # mm between pieces
 WALL_GAP = (20, 60)  # mm behind a piece at a wall
 DOOR_DEPTH = 800  # mm that stay free on both sides of a doorway: the base and room to turn
 TRIES = 30  # for each piece
-FRONTS = {  # mm that stay free before a piece
+FRONTS = {  # mm that stay free in front of a piece
     "sofa": 750, "tvstand": 750, "chest": 600, "shelf": 500, "wardrobe": 700, "desk": 850,
     "toilet": 650, "basin": 750, "tub": 650, "shower": 650, "washer": 750, "sideboard": 750,
     "shoes": 600, "armchair": 650, "chair": 650,
@@ -32,7 +32,7 @@ FRONTS = {  # mm that stay free before a piece
 
 @dataclass
 class Furnished:
-    """What came of it. Poses are x, y in mm and yaw in whole degrees."""
+    """The result. Poses are x, y in mm and yaw in whole degrees."""
 
     poses: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     shapes: dict[str, Piece] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Furnished:
 
 
 def turned(rect: Rect, quarter: int) -> Rect:
-    """A rectangle turned by quarters of a circle about the origin."""
+    """A rectangle rotated by multiples of 90 degrees about the origin."""
     for _ in range(quarter % 4):
         x0, y0, x1, y1 = rect
         rect = (-y1, x0, -y0, x1)
@@ -51,21 +51,21 @@ def turned(rect: Rect, quarter: int) -> Rect:
 
 
 def placed(rect: Rect, pose: tuple[int, int, int]) -> Rect:
-    """A rectangle of a piece's frame in the home; of a slanted piece the one around it."""
+    """A rectangle of a piece's frame in the home; for a slanted piece, its bounding rectangle."""
     x, y, yaw = pose
     quarter, slant = divmod(yaw + 45, 90)
     slant -= 45
     x0, y0, x1, y1 = turned(rect, quarter)
-    if slant:  # chairs only, which are about their middle: sin of up to 15 degrees is below 0.26
+    if slant:  # chairs only, which are centred: the sine of up to 15 degrees is below 0.26
         more = max(x1, y1) * 26 // 100
         x0, y0, x1, y1 = x0 - more, y0 - more, x1 + more, y1 + more
     return (x + x0, y + y0, x + x1, y + y1)
 
 
 def hits(rect: Rect, others: Iterable[Rect], gap: int = 0) -> bool:
-    """Whether a rectangle comes nearer than a gap to any of others."""
+    """Whether a rectangle comes closer than `gap` to any of the others."""
     x0, y0, x1, y1 = rect[0] - gap, rect[1] - gap, rect[2] + gap, rect[3] + gap
-    # Plainly: this is most of the time that a home takes.
+    # A plain loop: most of the time for a home is spent here.
     for a, b, c, d in others:  # noqa: SIM110
         if x0 < c and a < x1 and y0 < d and b < y1:
             return True
@@ -111,7 +111,7 @@ class Furnisher:
         front: Rect | None = None,
         ignored: str = "-",
     ) -> bool:
-        """Puts a piece there if it has room, `front` of its frame with it; whether it did.
+        """Puts a piece there if it and the floor `front` of its frame have room; whether it did.
 
         Args:
             ignored: a piece whose kept floor it may stand on.
@@ -163,7 +163,8 @@ class Furnisher:
         return False
 
     def extra(self, kind: str, room: int) -> bool:
-        """A piece of a kind beyond those of HAB, at a wall; False without place or slot."""
+        """Puts a piece of a kind beyond HAB's at a wall; False if there is no place or no slot
+        left."""
         if not self._free_extras:
             return False
         slot = self._free_extras[0]
@@ -182,7 +183,8 @@ class Furnisher:
             raise PlanRejected
 
     def furnish(self) -> Furnished:
-        """All rooms. Raises Unfit where what every home needs found no place."""
+        """Furnishes all rooms. Raises PlanRejected if a piece that every home needs found no
+        place."""
         self._kitchen()
         self._dining()
         self._living()
@@ -214,7 +216,7 @@ class Furnisher:
             self._island(room)
 
     def _run(self, room: int, draw, fridge: Fridge, fridge_piece: Piece) -> bool:
-        """Fridge and counter along a wall, and what goes on around the corner or opposite."""
+        """Fridge and counter along a wall, and more of it around the corner or opposite."""
         rng, kind = self.rng, self.done.kitchen
         q = int(rng.integers(4))
         inside = self.inner(room)
@@ -303,7 +305,7 @@ class Furnisher:
         self.put("island", "island", piece, room, (x + dx, y + dy, yaw), around)
 
     def _dining(self) -> None:
-        """The table with chairs around it, in the kitchen or where one lives."""
+        """The table with chairs around it, in the kitchen or the living room."""
         rng = self.rng
         piece = kinds.table(rng, "table_01")
         hx, hy = (round(1000 * v) for v in piece.half)
@@ -364,7 +366,8 @@ class Furnisher:
         self._some(room, ("wardrobe", "nightstand", "desk", "lamp"))
 
     def _some(self, room: int, wanted: tuple[str, ...], instead: str | None = None) -> None:
-        """Each of these kinds with three chances in four; `instead` where the first did not fit."""
+        """Places each of these kinds with a probability of 3/4; `instead` where the first did not
+        fit."""
         for number, kind in enumerate(wanted):
             if self.rng.integers(100) < 75:
                 is_done = self.extra(kind, room)
@@ -389,7 +392,7 @@ class Furnisher:
 
 
 def _at_wall_frame(inside: Rect, quarter: int, u: int, v: int, turn: int) -> tuple[int, int, int]:
-    """The pose `u` mm along a wall and `v` mm out of it, facing out of it, turned by quarters."""
+    """The pose `u` mm along a wall and `v` mm in front of it, facing away, plus quarter turns."""
     x0, y0, x1, y1 = inside
     x, y = ((x0 + v, y0 + u), (x1 - u, y0 + v), (x1 - v, y1 - u), (x0 + u, y1 - v))[quarter]
     return (x, y, 90 * ((quarter + turn) % 4))

@@ -1,9 +1,9 @@
 """Kinds of furniture for procedural and custom homes, with random sizes and colours.
 
-    KINDS.add("aquarium", draw)     in a module of your own: files of homes may then name it
+    KINDS.add("aquarium", draw)     in a module of your own: home files may then name it
 
-Measures are whole millimetres, ours, around those of usual furniture; what holds objects stays
-within the height that Fetch's arm works at. A piece's frame is that of `furniture`.
+Dimensions are ours, in whole millimetres, around those of usual furniture; surfaces that hold
+objects are at heights where Fetch's arm can work. A piece's frame is that of `furniture`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from rearrange.sim.home.furniture import PIECES, Box, Piece, Surface
 from rearrange.system.registry import Registry
 
-NUM_EXTRAS, EXTRA_BOXES = 16, 5  # pieces beyond those of HAB's homes that the model has, and boxes
+NUM_EXTRAS, EXTRA_BOXES = 16, 5  # pieces beyond those of HAB's homes, boxes a piece
 Colour = tuple[float, float, float]
 WOODS = ((0.62, 0.47, 0.33), (0.38, 0.28, 0.21), (0.75, 0.61, 0.44), (0.52, 0.36, 0.24))
 PLAIN = ((0.86, 0.86, 0.84), (0.70, 0.71, 0.70), (0.30, 0.32, 0.35), (0.55, 0.62, 0.60))
@@ -114,7 +114,7 @@ def tvstand(rng: np.random.Generator, slot: str) -> Piece:
 
 
 def shelf(rng: np.random.Generator, slot: str) -> Piece:
-    """A bookcase: back, sides, boards. It holds nothing that is to be moved."""
+    """A bookcase: back, sides, boards. It holds no objects."""
     last = 4 if slot in PIECES else EXTRA_BOXES - 4  # boards but one
     hx, hy, z = drawn(rng, 130, 190), drawn(rng, 350, 600), drawn(rng, 1500, 2100, 50)
     rgb = colour(rng, WOODS)
@@ -239,7 +239,7 @@ def resized(piece: Piece, sizes: tuple[float, float, float]) -> Piece:
 
 Draw = Callable[[np.random.Generator, str], Piece]
 KINDS: Registry[Draw] = Registry("kind of furniture")
-"""Kind -> what draws a piece of it for a slot of the model."""
+"""Kind -> function that draws a random piece of it for a slot of the model."""
 for _name, _draw in {
     "table": table, "chair": chair, "sofa": sofa, "tvstand": tvstand, "shelf": shelf,
     "plant": plant, "lamp": lamp, "bed": bed, "desk": desk, "tub": tub, "toilet": toilet,

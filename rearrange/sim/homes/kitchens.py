@@ -5,9 +5,9 @@
     each with or without an island
 
 The counter has three columns, one with the sink, in any order; of its seven drawers up to three
-are plain fronts. The fridge's doors are hinged on either side. What all kitchens keep is what the
-robot's arm is made for: the depth of the counter, how far drawers and doors open, the height of
-the fridge's handle.
+are plain fronts. The fridge's doors are hinged on either side. All kitchens share the dimensions
+that the robot's arm depends on: the depth of the counter, how far drawers and doors open, the
+height of the fridge's handle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS: tuple[str, ...] = ("left", "middle", "right")  # the middle one has the
 DROPPABLE = ("drawer_left_bottom", "drawer_middle_middle", "drawer_middle_bottom")
 STONES = (fur.STONE, (0.30, 0.30, 0.32), (0.80, 0.79, 0.76), (0.58, 0.45, 0.33))
 KINDS = ("line", "corner", "galley", "apart")
-_X = 300  # mm, half the counter's depth: drawers and hands are made for it
+_X = 300  # mm, half the counter's depth, on which drawers and grasps depend
 
 
 @dataclass(frozen=True)

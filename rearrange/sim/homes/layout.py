@@ -2,13 +2,13 @@
 
 Names and split follow HAB on ReplicaCAD (hab-spec 2.1): `v3_sc{M}_staging_{NN}`, M = 0..4, NN =
 00..20; train M = 0, 1, 2, validation M = 3, test M = 4. A variation shifts and turns the furniture
-of its macro layout and is kept only when the home works: all drawers and both fridge doors have
-room to open with the robot in front of them, and every receptacle can be reached.
+of its macro layout and is kept only when the home can be used: all drawers and both fridge doors
+have room to open with the robot in front of them, and every receptacle can be reached.
 
-For training there are more, M of the train split: `v3_sc{M}_varied_{NN}`, whose furniture is moved
-and turned several times as far, and `v3_sc{M}_arranged_{NN}`, where all but the kitchen stands
-anywhere (`arrangement`). Three macro layouts are few to learn from what stands around a chair or a
-table. Beside all these there are procedural homes (`procedural`).
+For training there are more, with M of the train split: `v3_sc{M}_varied_{NN}`, whose furniture is
+moved and turned several times as far, and `v3_sc{M}_arranged_{NN}`, where everything but the
+kitchen stands anywhere (`arrangement`): three macro layouts show too few surroundings of a chair or
+a table to learn from. Beside all these there are procedural homes (`procedural`).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def layout_ids(split: str, homes: str = HAB) -> tuple[str, ...]:
 
 
 def check_homes(homes: str) -> None:
-    """Raises UserError for what is neither a set of homes nor a file of one, or one that is wrong.
+    """Raises UserError for anything but a set of homes or a valid file of one.
 
     A file's name ends in .json and is the name of the home in it, in every split.
     """
@@ -150,7 +150,8 @@ def make_layout(layout_id: str) -> Layout:
 
 
 def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
-    """`reachable_spots` of every receptacle of an apartment with all closed, by name."""
+    """`reachable_spots` of every receptacle of an apartment, all doors and drawers closed, by
+    name."""
     if layout_id.endswith(SUFFIX):
         return custom_home(layout_id).spots
     if is_home_id(layout_id):

@@ -2,10 +2,10 @@
 
     (split, number, attempt) -> seed -> floor plan -> furniture -> checks -> Layout, or next attempt
 
-`procedural_{split}_{number}` names a home; splits differ by home. Checked of every home before it
-is one: doors and drawers open with the robot before them, nothing stands in anything else, every
-room and every receptacle is reached from one island of free floor. What a home has beyond HAB's
-receptacles (desks, sideboards, worktops) and no arm reaches is none.
+`procedural_{split}_{number}` names a home; no home is in two splits. Every home is checked: doors
+and drawers open with the robot in front of them, no piece overlaps another, and every room and
+every receptacle is reached from one island of free floor. Surfaces beyond HAB's receptacles (desks,
+sideboards, worktops) that no arm reaches are no receptacles.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from rearrange.sim.homes.furnishing import Furnished, Furnisher
 from rearrange.sim.homes.rooms import Plan, PlanRejected, draw_plan, draw_wish
 
 NUM_HOMES = {"train": 1_000, "val": 100, "test": 100}
-_STREAM = 22  # tells these homes' numbers from those of other draws
+_STREAM = 22  # a random stream of its own for these homes
 _SPLITS = tuple(NUM_HOMES)
 MAX_ATTEMPTS, PATIENCE = 500, 60
 # Half a millimetre beyond the base's radius: cells lie at whole millimetres, so no cell is just as
 # far from a wall, where rounding would decide.
 CHECK_RADIUS = 0.3005
 _ATTEMPTS = Path(__file__).parent / "data" / "attempts.json.gz"
-ROOM_SHARE = 0.08  # of a room's floor that the robot's middle gets to, at least
+ROOM_SHARE = 0.08  # share of a room's floor that the robot's centre must reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def _numbers(home_id: str) -> list[int]:
 
 
 def search_home(home_id: str) -> Home:
-    """The home of the first attempt that gives a workable one."""
+    """The home of the first attempt that succeeds."""
     for attempt in range(MAX_ATTEMPTS):
         home = draw_home(home_id, _numbers(home_id), attempt)
         if home is not None:
@@ -100,9 +100,10 @@ def search_home(home_id: str) -> Home:
 
 @lru_cache(maxsize=1)
 def known_attempts() -> dict[str, list[int]] | None:
-    """Which attempt each home is, so that nobody has to search: an attempt takes milliseconds.
+    """The number of each home's attempt, so that no search is needed: an attempt takes
+    milliseconds.
 
-    None: nobody has searched yet. Written by `python -m rearrange.sim.homes.procedural`; a test
+    None: not yet searched. Written by `python -m rearrange.sim.homes.procedural`; a test
     searches some of them again.
     """
     if not _ATTEMPTS.exists():
@@ -113,13 +114,13 @@ def known_attempts() -> dict[str, list[int]] | None:
 def draw_home(
     home_id: str, numbers: list[int], attempt: int = 0, is_proven: bool = False
 ) -> Home | None:
-    """The home drawn from a seed at an attempt, None if that is not workable.
+    """The home drawn from a seed at an attempt; None if that cannot be used.
 
     All attempts are for the same area, number of rooms and kind of kitchen, so that hard ones are
     not rarer; one room less is tried for every `PATIENCE` attempts.
 
     Args:
-        is_proven: it is known to be workable: only what is reached is looked at.
+        is_proven: it is known to be usable: only the reachable spots are computed.
     """
     wishes = np.random.default_rng(numbers)
     area, count = draw_wish(wishes)
@@ -164,7 +165,7 @@ def _layout(home_id: str, plan: Plan, furnished: Furnished) -> Layout:
         for name, kind in furnished.kinds.items()
     }
     shapes = {name: furnished.shapes[name] for name in poses}
-    assert furnished.counter is not None and furnished.fridge is not None  # or it were Unfit
+    assert furnished.counter is not None and furnished.fridge is not None  # or PlanRejected
     return Layout(
         home_id, (0.0, 0.0, width / 1000, depth / 1000), poses, np.array(walls),
         receptacles_of(poses, shapes, parents), shapes, furnished.counter, furnished.fridge,
@@ -172,7 +173,7 @@ def _layout(home_id: str, plan: Plan, furnished: Furnished) -> Layout:
 
 
 def _rooms_reached(plan: Plan, floor: FloorPlan) -> bool:
-    """Whether the robot's middle gets to a share of every room."""
+    """Whether the robot's centre reaches a large enough share of every room."""
     island = floor.labels == floor.largest
     cell = round(1000 * floor.cell)
     for room in plan.rooms:
@@ -184,7 +185,7 @@ def _rooms_reached(plan: Plan, floor: FloorPlan) -> bool:
 
 
 def main() -> None:
-    """Searches all homes, some minutes long, and writes which attempts they are."""
+    """Searches all homes, which takes minutes, and writes the numbers of their attempts."""
     found = {split: [search_home(name).attempt for name in home_ids(split)] for split in NUM_HOMES}
     text = json.dumps(found, separators=(",", ":"))
     _ATTEMPTS.parent.mkdir(exist_ok=True)

@@ -1,10 +1,10 @@
 """Random floor plans: rooms, the walls between them, and doorways.
 
     area, number of rooms -> rectangle -> corridor with rooms on both sides, or cut in two again and
-    again -> what each room is for -> doorways: every room reached, some ways round -> wall pieces
+    again -> what each room is for -> doorways: every room reached, some loops -> wall pieces
 
-All lengths are whole millimetres and all decisions whole numbers, so that the same seed gives the
-same home on every machine. Rooms are given between the middles of their walls.
+All lengths are whole millimetres and all random draws integers, so that the same seed gives the
+same home on every machine. Rooms are measured between the centre lines of their walls.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-NUM_WALLS = 28  # that the model has, the outer four among them
+NUM_WALLS = 28  # of the model, including the four outer ones
 HALF_WALL = 50  # mm
 AREA = (40, 140)  # m2
 NUM_ROOMS = (2, 7)
@@ -26,12 +26,12 @@ DOOR = (900, 1_150)
 OPENING = (1_400, 2_400)
 LARGEST_BATH = 14_000_000  # mm2
 JAMB = 130  # mm of wall that stays beside a doorway
-LOOP_SHARE = 25  # % of the other pairs of neighbours that get a doorway, too
+LOOP_SHARE = 25  # % of the remaining pairs of neighbours that get a doorway as well
 Rect = tuple[int, int, int, int]  # x0, y0, x1, y1, mm
 
 
 class PlanRejected(Exception):
-    """This draw does not work out; draw again."""
+    """This draw cannot be used; draw again."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Doorway:
 
     rooms: tuple[int, int]
     is_upright: bool  # the wall runs along y
-    at: int  # mm, the middle of the wall
+    at: int  # mm, the wall's centre line
     start: int
     width: int
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The floor of one home: outer walls stand outside of `size`."""
+    """The floor of one home; outer walls lie outside `size`."""
 
     size: tuple[int, int]  # mm
     rooms: tuple[Room, ...]
@@ -68,14 +68,15 @@ class Plan:
 
 
 def draw_wish(rng: np.random.Generator) -> tuple[int, int]:
-    """What a home is to be: its area, m2, and its number of rooms."""
+    """What kind of home to draw: its area, m2, and its number of rooms."""
     area = int(rng.integers(AREA[0], AREA[1] + 1))
     low, high = max(NUM_ROOMS[0], area // 32), min(NUM_ROOMS[1], 1 + area // 14)
     return area, int(rng.integers(low, high + 1))
 
 
 def draw_plan(area: int, count: int, rng: np.random.Generator) -> Plan:
-    """A floor plan of so many m2 and rooms. Raises Unfit where the draw does not work out."""
+    """A floor plan of `area` m2 and `count` rooms. Raises PlanRejected if the draw cannot be
+    used."""
     stretch = int(rng.integers(100, 165))  # %, length by width
     depth = _root(area * 1_000_000 * 100 // stretch) // 100 * 100
     width = area * 1_000_000 // depth // 100 * 100
@@ -100,7 +101,7 @@ def draw_plan(area: int, count: int, rng: np.random.Generator) -> Plan:
 
 
 def _root(value: int) -> int:
-    """Whole square root."""
+    """Integer square root."""
     low = int(value**0.5)
     while low * low > value:
         low -= 1
@@ -114,7 +115,7 @@ Line = tuple[bool, int, int, int]
 
 
 def _cut_up(home: Rect, count: int, rng: np.random.Generator) -> tuple[list[Rect], list[Line]]:
-    """Cuts the largest room in two until there are enough."""
+    """Splits the largest room in two until there are enough."""
     rects, lines = [home], []
     while len(rects) < count:
         rects.sort(key=lambda r: (-(r[2] - r[0]) * (r[3] - r[1]), r))
@@ -171,7 +172,8 @@ def _check_sides(rects: list[Rect]) -> None:
 
 
 def _named(rects: list[Rect], has_corridor: bool, rng: np.random.Generator) -> tuple[Room, ...]:
-    """What each room is for: the largest is lived in, the kitchen next, the smallest a bath."""
+    """Assigns uses: the largest room or the next is the living room, the other the kitchen, the
+    smallest a bath."""
     order = sorted(
         range(int(has_corridor), len(rects)),
         key=lambda i: (-(rects[i][2] - rects[i][0]) * (rects[i][3] - rects[i][1]), i),
@@ -203,7 +205,7 @@ def _shared(a: Rect, b: Rect) -> tuple[bool, int, int, int] | None:
 def _doorways(
     rooms: tuple[Room, ...], lines: list[Line], rng: np.random.Generator
 ) -> tuple[Doorway, ...]:
-    """A tree of doorways that reaches every room, and some more. Raises Unfit."""
+    """A tree of doorways that reaches every room, and a few more. Raises PlanRejected."""
     pairs = []
     for i in range(len(rooms)):
         for j in range(i + 1, len(rooms)):
@@ -211,7 +213,7 @@ def _doorways(
             if line is None or line[3] - line[2] < DOOR[0] + 2 * JAMB:
                 continue
             kinds = {rooms[i].kind, rooms[j].kind}
-            # Through a bath leads no way; corridors and living rooms are what others open to.
+            # A bath is never a passage; other rooms preferably open to corridors and living rooms.
             rank = 0 if "corridor" in kinds else 1 if kinds & {"living", "kitchen"} else 2
             pairs.append((rank + 2 * ("bath" in kinds), int(rng.integers(1_000)), i, j, line))
     group = list(range(len(rooms)))
@@ -238,10 +240,10 @@ def _doorways(
 def wall_pieces(
     size: tuple[int, int], lines: list[Line], gaps: list[tuple[int, int, int]]
 ) -> tuple[Rect, ...]:
-    """Outer walls, and what doorways leave of the inner ones.
+    """Outer walls, and the pieces of the inner ones between doorways.
 
     Args:
-        gaps: of each doorway the number of its line, where it begins on it and how wide it is, mm.
+        gaps: of each doorway: the index of its line, its start along that line and its width, mm.
     """
     width, depth = size
     t = 2 * HALF_WALL
