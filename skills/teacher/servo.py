@@ -14,6 +14,7 @@ from collections import deque
 import numpy as np
 
 from rearrange.sim.robot import fetch
+from rearrange.skills.motion.arm_kernel import jacobian_of
 from rearrange.skills.motion.kinematics import (
     MAX_BASE_FORWARD,
     MAX_BASE_TURN,
@@ -31,6 +32,7 @@ HAND_SPEED = 0.011  # m per control step; faster, the joints' limits would make 
 DAMPING = 0.04
 GAIN = 0.12  # of an error a control step. Labels that are all full speed this way or that, down to
 # the last millimetre, tell nothing of how far it is, and cannot be learned.
+UPRIGHT_GAIN, REST_SHARE = 4.0, 0.3  # of turning the hand down, and of what the rest posture pulls
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 SLOPE = 1.6  # of the funnel that the hand comes down in
 OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
@@ -95,6 +97,13 @@ class Servo(Steering):
         )  # fmt: skip
         return self.robot.action(self.sim.arm_target + dq, self._allowed(base))
 
+    def pointing_down(self) -> np.ndarray:
+        """A posture [7] to go towards, in which the hand points down: what it holds stays upright."""
+        q = self.sim.arm_qpos
+        _, rotation, jacobian = jacobian_of(q)
+        askew = np.cross(rotation[:, 0], (0.0, 0.0, -1.0))  # [3], axis and sine of the turn
+        return q + UPRIGHT_GAIN * jacobian[3:].T @ askew + REST_SHARE * (ARM_REST - q)
+
     def reach(self, target_w: np.ndarray, gain: float = GAIN, **how) -> np.ndarray:
         """Moves the hand a step towards a point [3] m, world."""
         return self.move(gain * (target_w - self.hand_w), **how)
@@ -156,7 +165,8 @@ class Servo(Steering):
             return self.past_door(shelf, self.rest(self.steer(self.carrot(self.place), left)))
         if is_inside:
             step = self.over(point, hover, tip, has_ridge=False, slope=slope)
-            action, room = self.move(step, preferred=READY, posture_gain=0.05), 0.0
+            preferred = READY if tip is None else self.pointing_down()
+            action, room = self.move(step, preferred=preferred, posture_gain=0.05), 0.0
         else:  # the arm stays small while it turns: the door is near
             bearing = self.towards(shelf.aim(base, point))[1]
             ready = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
@@ -216,7 +226,10 @@ class Servo(Steering):
         x, y, yaw = self.sim.base_pose
         turn = world_to_base_axes(yaw)
         wanted = np.array([0.58, 0.0, float(np.clip(height, 0.55, 1.2))])
-        return self.with_base(self.reach(turn.T @ wanted + (x, y, 0.0)), base)
+        action = self.reach(
+            turn.T @ wanted + (x, y, 0.0), preferred=self.pointing_down(), posture_gain=0.05
+        )
+        return self.with_base(action, base)
 
     def with_base(self, action: np.ndarray, base) -> np.ndarray:
         if base is not None:

@@ -85,7 +85,7 @@ class PlaceServo(Servo):
     """Over the goal with what is held, down, let go, up, rest."""
 
     HOVER = 0.10  # m above the goal
-    RELEASE = 0.035  # m above the goal
+    RELEASE, CLOSE = 0.005, 0.025  # m above the goal: aimed at, and above that let go
 
     def __init__(
         self, robot: Robot, index: int, goal: np.ndarray, shelf: Shelf | None = None
@@ -108,7 +108,7 @@ class PlaceServo(Servo):
             return self._carry_home()
         held = sim.object_pos_w(self._index) + self.hand_w - sim.ee_pos_w
         off = held - goal
-        is_over = off[2] < self.RELEASE + 0.03 and np.hypot(off[0], off[1]) < 0.07
+        is_over = off[2] < self.RELEASE + self.CLOSE and np.hypot(off[0], off[1]) < 0.07
         aim = goal + (0.0, 0.0, self.RELEASE)
         if self._shelf is not None:
             action = self.into(aim, HOVER_IN_SHELF, self._shelf, held)
@@ -118,7 +118,9 @@ class PlaceServo(Servo):
             return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
         if is_over:
             return self._let_go()
-        action = self.move(self.over(aim, self.HOVER, held))
+        action = self.move(
+            self.over(aim, self.HOVER, held), preferred=self.pointing_down(), posture_gain=0.05
+        )
         return self.with_base(action, base)
 
     def _let_go(self) -> np.ndarray:

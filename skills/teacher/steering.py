@@ -30,6 +30,10 @@ RIDGE_ASIDE = 0.05  # m beside the way that count
 LOOKAHEAD = 0.35  # m along the way
 REPLAN_STEPS = 10
 WIDE = 3.0  # of how much longer a way may be that keeps off furniture; the student drives worse
+SWEEP = (0.12, 0.3, 0.55)  # rad ahead of a turn at which the arm has to be clear
+CLEAR, CLEARED = 0.03, 0.07  # m, of the arm: below it backs off, until it is clear by the second
+AHEAD = 0.1  # m that it looks ahead of the arm
+BACK_OFF = (-0.5, 0.0)  # base action
 ABOUT, TURNING = 2.5, 0.3  # rad that count as turning about, rad/s that count as turning
 
 
@@ -49,7 +53,7 @@ class Steering:
         self._age = 0  # control steps since it was planned
         self._has_arrived = False
         self.place = np.array(self.sim.base_pose[:2])
-        world = robot.world_obstacles()
+        world = self._world = robot.world_obstacles()
         is_box = (world.kind == BOX) & (world.rot[:, 2, 2] > 0.99)  # upright: furniture
         self._boxes = Obstacles(
             world.kind[is_box], world.pos[is_box], world.rot[is_box], world.size[is_box]
@@ -69,7 +73,35 @@ class Steering:
         x, y, yaw = self.sim.base_pose
         error = wrapped(np.arctan2(carrot[1] - y, carrot[0] - x) - yaw)
         pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * np.clip(error, -0.98, 0.98)), 0.0)
-        return np.array([float(pace), self.turn(error)])
+        return self.past_obstacles(np.array([float(pace), self.turn(error)]), error)
+
+    def past_obstacles(self, base: np.ndarray, error: float) -> np.ndarray:
+        """A base action [2] after which the arm does not hit furniture, where there is another.
+
+        The way over the floor is that of the base; the arm, 0.6 m ahead of it, turns into walls and
+        tall furniture. Where it would, the base backs off until there is room for the turn; where
+        driving on would do so, it turns on the spot.
+
+        Args:
+            error: in heading, rad, that the turn is to undo.
+        """
+        x, y, yaw = self.sim.base_pose
+        margin = CLEARED if self.sim.base_speed < -0.1 else CLEAR
+        sign = float(np.sign(base[1]))
+        turns = [sign * angle for angle in SWEEP if angle < abs(error) + SWEEP[0]]
+        if abs(error) > SWEEP[0] and any(self._arm_room(x, y, yaw + t) < margin for t in turns):
+            behind = (x - AHEAD * np.cos(yaw), y - AHEAD * np.sin(yaw))
+            if self.sim.floor_plan().is_free(*behind):
+                return np.array(BACK_OFF)
+            return base
+        ahead = (x + AHEAD * np.cos(yaw), y + AHEAD * np.sin(yaw))
+        if base[0] > 0.0 and abs(error) > SWEEP[0] and self._arm_room(*ahead, yaw) < CLEAR:
+            return np.array([0.0, base[1]])
+        return base
+
+    def _arm_room(self, x: float, y: float, yaw: float) -> float:
+        """How far the arm as it is now would be from everything with the base elsewhere, m."""
+        return self.robot.clearance(self.sim.arm_qpos, (x, y, yaw), self._world)
 
     def turn(self, error: float) -> float:
         """Share of the base's turning speed for an error in heading, rad.
