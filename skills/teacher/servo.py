@@ -98,7 +98,7 @@ class Servo(Steering):
         return self.robot.action(self.sim.arm_target + dq, self._allowed(base))
 
     def pointing_down(self) -> np.ndarray:
-        """A posture [7] to go towards, in which the hand points down: what it holds stays upright."""
+        """A posture [7] to go towards: the hand points down, so what it holds stays upright."""
         q = self.sim.arm_qpos
         _, rotation, jacobian = jacobian_of(q)
         askew = np.cross(rotation[:, 0], (0.0, 0.0, -1.0))  # [3], axis and sine of the turn

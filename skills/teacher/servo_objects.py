@@ -12,6 +12,7 @@ from rearrange.skills.oracle.place import place_hands
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import BACK, GAIN, Servo
 from rearrange.skills.teacher.shelf import Shelf
+from rearrange.skills.teacher.steering import CLEARED
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
@@ -151,7 +152,15 @@ class NavigateServo(Servo):
         super().__init__(robot)
         self._point = np.asarray(point, dtype=float)
         places = self.places_near(self._point, (self.STANDOFF, (0.3, 1.45), (0.0, 3.0)))
-        self.place = places[0] if len(places) else np.array(self.sim.base_pose[:2])
+        self.place = self._roomy(places) if len(places) else np.array(self.sim.base_pose[:2])
+
+    def _roomy(self, places: np.ndarray) -> np.ndarray:
+        """The first of these places [n, 2] where the arm has room while it faces the target."""
+        for x, y in places:
+            off = self._point[:2] - (x, y)
+            if self.arm_room(x, y, float(np.arctan2(off[1], off[0]))) > CLEARED:
+                return np.array([x, y])
+        return places[0]
 
     def act(self) -> np.ndarray:
         x, y, yaw = self.sim.base_pose

@@ -89,17 +89,17 @@ class Steering:
         margin = CLEARED if self.sim.base_speed < -0.1 else CLEAR
         sign = float(np.sign(base[1]))
         turns = [sign * angle for angle in SWEEP if angle < abs(error) + SWEEP[0]]
-        if abs(error) > SWEEP[0] and any(self._arm_room(x, y, yaw + t) < margin for t in turns):
+        if abs(error) > SWEEP[0] and any(self.arm_room(x, y, yaw + t) < margin for t in turns):
             behind = (x - AHEAD * np.cos(yaw), y - AHEAD * np.sin(yaw))
             if self.sim.floor_plan().is_free(*behind):
                 return np.array(BACK_OFF)
             return base
         ahead = (x + AHEAD * np.cos(yaw), y + AHEAD * np.sin(yaw))
-        if base[0] > 0.0 and abs(error) > SWEEP[0] and self._arm_room(*ahead, yaw) < CLEAR:
+        if base[0] > 0.0 and abs(error) > SWEEP[0] and self.arm_room(*ahead, yaw) < CLEAR:
             return np.array([0.0, base[1]])
         return base
 
-    def _arm_room(self, x: float, y: float, yaw: float) -> float:
+    def arm_room(self, x: float, y: float, yaw: float) -> float:
         """How far the arm as it is now would be from everything with the base elsewhere, m."""
         return self.robot.clearance(self.sim.arm_qpos, (x, y, yaw), self._world)
 
