@@ -62,7 +62,8 @@ class PickServo(Servo):
             base, is_near = self.stance(point)
             if not is_near:
                 return self.get_ready(point[2] + TALLEST + self.HOVER, base)
-            action = self.move(self.over(*self._shaft(point, self.INTO), slope=self.STEEP))
+            step = self.over(*self._shaft(point, self.INTO), slope=self.STEEP)
+            action = self.move(step, preferred=self.pointing_down(), posture_gain=0.05)
         off = self.hand_w - point
         is_over = np.hypot(off[0], off[1]) < self.GRIP_BESIDE
         action[GRIP] = 1.0 if is_over and off[2] < TALLEST + self.GRIP_ABOVE else -1.0
