@@ -199,11 +199,17 @@ def _drag(robot: Robot, joint: str, wanted: float) -> Program:
     return "the handle moves too slowly"
 
 
-def hand_action(robot: Robot, plan, step_w: np.ndarray, is_drawer: bool) -> np.ndarray:
-    """Arm and base together move the hand by `step_w` [3] m, world."""
+def hand_action(
+    robot: Robot, plan, step_w: np.ndarray, is_drawer: bool, preferred: np.ndarray = ARM_REST
+) -> np.ndarray:
+    """Arm and base together move the hand by `step_w` [3] m, world.
+
+    Args:
+        preferred: [7] rad, what the arm's remaining freedom goes towards.
+    """
     sim = robot.sim
     dq, base = whole_body_step(
-        sim.arm_target, _to_base(sim, step_w), True, q_preferred=ARM_REST,
+        sim.arm_target, _to_base(sim, step_w), True, q_preferred=preferred,
         weights=STRAIGHT_WEIGHTS if is_drawer else DRAG_WEIGHTS,
     )  # fmt: skip
     return robot.action(sim.arm_target + dq, _allowed(sim, plan, base))

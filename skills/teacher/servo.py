@@ -46,6 +46,7 @@ STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the 
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
 READY = np.array([-0.15, -1.12, 0.50, 0.54, -0.39, 1.30, -0.01])  # rad
+MIRROR = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])  # of a posture, left for right
 NEARLY_READY = 0.12  # rad: the last of the way to a posture is slow
 IN_SHELF = 0.87  # m, from the base to what lies in it while the hand is at it
 RETREAT = 1.6  # m from what lies in a shelf, as far as it goes back from where it stood still
@@ -57,11 +58,13 @@ class Servo(Steering):
 
     Attributes:
         done: the action [11] that was carried out last, the teacher's or the policy's.
+        rest_posture: [7] rad, of the arm at rest; all bring the hand to its place of rest.
     """
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
         self.done = np.full(ACTION_SIZE, -1.0)
+        self.rest_posture = ARM_REST
         self._poses: deque[np.ndarray] = deque(maxlen=STALL_STEPS)
         self._back = 0  # control steps left for backing off
         self._stuck_at = np.zeros(2)  # m, where the base was when it began to
@@ -92,7 +95,7 @@ class Servo(Steering):
         step_w = step_w * min(1.0, HAND_SPEED / max(length, 1e-9))
         dq, base = whole_body_step(
             self.sim.arm_qpos, world_to_base_axes(self.sim.base_pose[2]) @ step_w, base_allowed,
-            q_preferred=ARM_REST if preferred is None else preferred, weights=weights,
+            q_preferred=self.rest_posture if preferred is None else preferred, weights=weights,
             posture_gain=posture_gain, damping=DAMPING,
         )  # fmt: skip
         return self.robot.action(self.sim.arm_target + dq, self._allowed(base))
@@ -102,7 +105,7 @@ class Servo(Steering):
         q = self.sim.arm_qpos
         _, rotation, jacobian = jacobian_of(q)
         askew = np.cross(rotation[:, 0], (0.0, 0.0, -1.0))  # [3], axis and sine of the turn
-        return q + UPRIGHT_GAIN * jacobian[3:].T @ askew + REST_SHARE * (ARM_REST - q)
+        return q + UPRIGHT_GAIN * jacobian[3:].T @ askew + REST_SHARE * (self.rest_posture - q)
 
     def reach(self, target_w: np.ndarray, gain: float = GAIN, **how) -> np.ndarray:
         """Moves the hand a step towards a point [3] m, world."""
@@ -171,7 +174,7 @@ class Servo(Steering):
             bearing = self.towards(shelf.aim(base, point))[1]
             ready = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
             ready = min(ready, shelf.readiness(base))
-            action = self.pose(ARM_REST + ready * (READY - ARM_REST))
+            action = self.pose(self.rest_posture + ready * (READY - self.rest_posture))
             left = float(np.abs(READY - self.sim.arm_qpos).max())
             room = 0.5 * float(np.clip((left - NEARLY_READY) / 0.4, 0.0, 1.0))
         wanted = IN_SHELF + room
@@ -243,11 +246,11 @@ class Servo(Steering):
             return self.move(np.array([0.0, 0.0, HAND_SPEED]))
         x, y, yaw = self.sim.base_pose
         wanted = world_to_base_axes(yaw).T @ fetch.EE_REST_B + (x, y, 0.0)
-        return self.reach(wanted, preferred=ARM_REST)
+        return self.reach(wanted, preferred=self.rest_posture)
 
     def rest(self, base=(0.0, 0.0)) -> np.ndarray:
         """The arm goes to its place of rest."""
-        return self.pose(ARM_REST, base)
+        return self.pose(self.rest_posture, base)
 
     def pose(self, posture: np.ndarray, base=(0.0, 0.0)) -> np.ndarray:
         """The arm goes to a posture [7] rad on a straight line through joint space."""

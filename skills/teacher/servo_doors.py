@@ -6,11 +6,12 @@ import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors
 from rearrange.skills.oracle import still_fridge as fridge
 from rearrange.skills.skill import GRIP, STOP
-from rearrange.skills.teacher.servo import BACK, Servo
+from rearrange.skills.teacher.servo import BACK, MIRROR, Servo
 
 FAR = 1.15  # m from the handle; from farther the base drives to a place before it
 
@@ -19,6 +20,7 @@ class OpenServo(Servo):
     """In front of the handle, to it, pull, let go, back off, rest, stop."""
 
     AWAY = 0.8  # m from the handle to where the base stands
+    OTHER = 0.6  # rad, of a joint: the arm still has the posture of the other side
     SKEW = {"drawer": 0.6, "fridge": 0.9}  # rad off the straight look at the front: it may stay
 
     def __init__(self, robot: Robot, marker: str) -> None:
@@ -28,6 +30,10 @@ class OpenServo(Servo):
         self._kind = doors.kind_of(self._joint)
         self._is_askew = False
         self._wanted = doors.IS_OPEN[self._kind] + (0.025 if self._kind == "drawer" else 0.1)
+        self._is_mirrored = self._kind == "fridge" and self.sim.layout.fridge.side < 0.0
+        if self._is_mirrored:
+            # The wrist stands off the door that turns towards it, on whichever side its hinge is.
+            self.rest_posture = MIRROR * ARM_REST
 
     def act(self) -> np.ndarray:
         action = self._act()
@@ -66,6 +72,9 @@ class OpenServo(Servo):
             return self.rest(base)
         along = float((ee - handle) @ outward)
         beside = float(np.linalg.norm(ee - handle - along * outward))
+        is_other = np.abs(self.rest_posture - sim.arm_qpos).max() > self.OTHER
+        if self._is_mirrored and along > 0.15 and not is_begun and is_other:
+            return self.rest()
         if beside < 0.03 + 0.15 * max(along, 0.0) and along > -0.03:
             action = self.reach(handle - 0.02 * outward)
         else:
@@ -109,7 +118,8 @@ class OpenServo(Servo):
         if away > FAR or self._is_askew:
             return self.drive_to((handle + self.AWAY * outward)[:2], facing)
         off = away - self.AWAY
-        if abs(off) < 0.14 and abs(bearing) < 0.2:
+        is_cornered = off < 0.0 and not self.has_room_behind()
+        if (abs(off) < 0.14 or is_cornered) and abs(bearing) < 0.2:
             return None
         pace = 2.5 * np.sign(off) * max(abs(off) - 0.05, 0.0)  # no jump on the way there
         return np.array([np.clip(pace, -0.5, 0.5), self.turn(bearing)])
@@ -119,7 +129,9 @@ class OpenServo(Servo):
         radius = 1.0 if self._kind == "drawer" else sim.layout.fridge.door_width
         ahead = value + doors.HAND_SPEED / radius * 1.6
         step_w = doors.carried(sim, self._joint, sim.ee_pos_w, ahead) - sim.ee_pos_w
-        return doors.hand_action(self.robot, sim.floor_plan(0.28), step_w, self._kind == "drawer")
+        return doors.hand_action(
+            self.robot, sim.floor_plan(0.28), step_w, self._kind == "drawer", self.rest_posture
+        )
 
 
 class CloseDrawerServo(OpenServo):
@@ -157,6 +169,11 @@ class CloseFridgeServo(Servo):
     SHUT = 0.04  # rad, within the 0.05 that the task asks for
     CLEAR, LEAVE = 0.25, 0.4  # m off the door, m/s
 
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
+        is_mirrored = self.sim.layout.fridge.side < 0.0
+        self._hook = MIRROR * fridge.HOOK if is_mirrored else fridge.HOOK
+
     def act(self) -> np.ndarray:
         sim = self.sim
         value = sim.joint_position(fridge.JOINT)
@@ -166,7 +183,7 @@ class CloseFridgeServo(Servo):
             base = fridge.lead_hand(sim, self.LEAVE * self._hand()[3])
         else:
             base = (0.0, 0.0) if self.is_resting else (-0.4, 0.0)
-        action = self.pose(fridge.HOOK, base)
+        action = self.pose(self._hook, base)
         action[STOP] = 1.0 if value < 0.045 and self.is_resting else -1.0
         return action
 

@@ -82,6 +82,17 @@ def test_the_base_backs_off_where_the_arm_has_no_room_to_turn(env_of):
     assert all(solves(env, index) for index in NARROW)
 
 
+# None of these was solved with the arm's posture for a hinge on the left.
+@pytest.mark.parametrize(
+    ("task", "indices"), [("open_fridge", (6, 7, 17)), ("close_fridge", (5, 9, 19))]
+)
+def test_a_fridge_door_may_be_hinged_on_either_side(env_of, task, indices):
+    env = env_of(task, homes="procedural")
+    for index in indices:
+        assert solves(env, index), index
+        assert env.unwrapped.sim.layout.fridge.side < 0.0
+
+
 @pytest.mark.parametrize("index", [15, 19, 116])  # tall things, from start to goal in the open
 def test_what_is_held_stays_upright_until_it_is_let_go_just_above_its_goal(env_of, index):
     env = env_of("place")
