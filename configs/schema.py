@@ -14,6 +14,7 @@ from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
 from rearrange.configs.stages import PRESETS
 
+BACKENDS = ("mujoco", "habitat")
 # Fields that the program fills in; not for the command line.
 HIDDEN = ("given", "name", "forwarded")
 
@@ -59,6 +60,15 @@ class AgentSettings:
 
 
 @dataclass(kw_only=True)
+class HabitatCfg:
+    python: str | None = None
+    """backend=habitat: the interpreter that has habitat-sim and habitat-lab, or the folder of its
+    environment."""
+    data: str | None = None
+    """backend=habitat: the folder that `export-homes` wrote, with the task's episodes."""
+
+
+@dataclass(kw_only=True)
 class EvaluateCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`."""
@@ -90,6 +100,10 @@ class EvaluateCfg(AgentSettings):
     """Make videos of this many episodes, the first ones."""
     renderer: str = "auto"
     """Renderer of the videos: auto, plain, warp or egl; see `rearrange doctor`."""
+    backend: str = "mujoco"
+    """The simulator: mujoco, or habitat, where a trained skill acts in unmodified habitat-lab."""
+    habitat: HabitatCfg = field(default_factory=HabitatCfg)
+    """For backend=habitat."""
     episode_timeout_s: float = 900.0
     """A worker that neither steps nor ends its episode for this many seconds counts as dead. With
     scheme=ray: one that has not ended its episode after them."""
@@ -107,6 +121,7 @@ class EvaluateCfg(AgentSettings):
         _check(is_there, f"address={self.address} is for scheme=ray, got scheme={self.scheme}")
         _check(self.record >= 0, f"record must not be negative, got {self.record}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        _check_backend(self)
         _check(
             self.max_restarts >= 0, f"max_restarts must not be negative, got {self.max_restarts}"
         )
@@ -137,12 +152,26 @@ class RecordCfg(AgentSettings):
     """The video file, ending in .mp4; or .gif, for a page: smaller, and four times as fast."""
     renderer: str = "auto"
     """Renderer: auto, plain, warp or egl; see `rearrange doctor`."""
+    backend: str = "mujoco"
+    """The simulator: mujoco, or habitat, where a trained skill acts in unmodified habitat-lab."""
+    habitat: HabitatCfg = field(default_factory=HabitatCfg)
+    """For backend=habitat."""
 
     def __post_init__(self) -> None:
         _check(self.index >= 0, f"index must not be negative, got {self.index}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        _check_backend(self)
         is_right = self.output.endswith((".mp4", ".gif"))
         _check(is_right, f"output must end in .mp4 or .gif, got {self.output}")
+
+
+def _check_backend(cfg: EvaluateCfg | RecordCfg) -> None:
+    is_known = cfg.backend in BACKENDS
+    _check(is_known, f"backend must be {' or '.join(BACKENDS)}, got {cfg.backend}")
+    is_used = cfg.backend == "habitat" or cfg.habitat == HabitatCfg()
+    _check(is_used, f"habitat.python and habitat.data are for backend=habitat, got {cfg.backend}")
+    is_ours = cfg.backend == "mujoco" or (cfg.run is None and cfg.env is None)
+    _check(is_ours, "backend=habitat takes task= and agent=learned instead of run= or env=")
 
 
 @dataclass(kw_only=True)

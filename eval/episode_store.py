@@ -30,7 +30,7 @@ SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2
 # Code that affects episodes; changes elsewhere (training, reports) do not.
 _DECIDING = (
     "sim/**/*.py", "sim/**/*.json.gz", "tasks/**/*.py", "tasks/**/*.json.gz", "skills/**/*.py",
-    "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py",
+    "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py", "eval/habitat/*.py",
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str,
         "trained_skills": {name: digest(Path(path)) for name, path in trained.items()},
         "versions": versions,
         "code": code_digest(),
+        **runner.elsewhere(),
     }
     return json.loads(json.dumps(settings))  # as it will be read back: lists, not tuples
 

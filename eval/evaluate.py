@@ -4,6 +4,7 @@ Writes settings.json and episodes.jsonl into output_dir as it goes (`episode_sto
 summary.json, stages.png, report.html and videos/. The same command resumes an interrupted run.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,8 @@ from rearrange.system.outputs import (
 )
 
 
-def run(cfg: EvaluateCfg) -> int:
-    """Does the evaluation; returns the exit code."""
-    evaluate_settings(cfg)
-    return 0
-
-
 def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[dict[str, Any], Path]:
-    """Runs the evaluation: its summary and its folder. Raises UserError."""
+    """Runs the evaluation in MuJoCo: its summary and its folder. Raises UserError."""
     cfg = home_evaluation(cfg)
     if cfg.run is not None:
         return evaluate_run(cfg, notify), run_output_folder(cfg)
@@ -54,14 +49,17 @@ def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[di
 
 
 def evaluate(
-    cfg: EvaluateCfg, make_env_and_agent: MakeEnvAndAgent, notify: Notify = print_line
+    cfg: EvaluateCfg,
+    make_env_and_agent: MakeEnvAndAgent,
+    notify: Notify = print_line,
+    make_runner: Callable[..., EpisodeRunnerCfg] = runner_cfg,
 ) -> dict[str, Any]:
     """Runs the missing episodes, writes all files and prints the table.
 
     Returns the summary. Raises UserError if the folder is in use, or holds other results.
     """
     output_dir = output_folder(cfg)
-    runner = runner_cfg(
+    runner = make_runner(
         cfg,
         episodes=expand(cfg.episodes),
         record=cfg.record,
@@ -85,7 +83,8 @@ def output_folder(cfg: EvaluateCfg) -> Path:
     if cfg.output_dir is not None:
         return Path(cfg.output_dir).expanduser()
     homes = "" if cfg.homes == "hab" else f"-{Path(cfg.homes).stem}"
-    return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{cfg.split}{homes}"
+    there = "" if cfg.backend == "mujoco" else f"-{cfg.backend}"
+    return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{cfg.split}{homes}{there}"
 
 
 def _write_results(
@@ -112,6 +111,8 @@ def _write_results(
         "num_episodes": cfg.num_episodes,
         "seed": cfg.seed,
         "episodes": cfg.episodes,
+        "backend": cfg.backend,
+        **runner.elsewhere(),
         **summarise(records, needed, cfg.seed),
         **run_facts,
         "acting": store.acting,

@@ -40,6 +40,10 @@ class EpisodeRunnerCfg:
     checkpoint: str | None = None  # for agent learned: a run's folder or a skill file
     chain: ChainCfg = field(default_factory=ChainCfg)  # for agents that plan; trained skills
 
+    def elsewhere(self) -> dict[str, Any]:
+        """What determines the episodes of another simulator, beside all this."""
+        return {}
+
     def run_episode(
         self, env: Any, agent: Agent, index: int, on_step: Callable[[], None]
     ) -> EpisodeRecord:
@@ -59,9 +63,11 @@ class EpisodeRunnerCfg:
 
 
 def runner_cfg(
-    cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg, **more: Any
+    cfg: EvaluateCfg | RecordCfg | ViewCfg | CollectCfg,
+    kind: type[EpisodeRunnerCfg] = EpisodeRunnerCfg,
+    **more: Any,
 ) -> EpisodeRunnerCfg:
-    """The runner's settings from those of a verb; `more`: fields of only one verb.
+    """The runner's settings from those of a verb; `more`: fields of only one verb, or kind.
 
     Raises UserError for a trained skill that is missing and for settings that do not fit together,
     before any work is done.
@@ -75,7 +81,7 @@ def runner_cfg(
         max_failures=cfg.max_failures,
         limits=dict(cfg.limits),
     )
-    runner = EpisodeRunnerCfg(
+    runner = kind(
         task=cfg.task.name,
         agent=cfg.agent,
         split=cfg.split,
@@ -147,11 +153,11 @@ def sources_of_skills(runner: EpisodeRunnerCfg) -> dict[str, Any]:
 
         check_teacher(TASKS.find(runner.task).name)
     if runner.agent == "learned":
-        return {"trained_skills": {runner.task: str(_skill_of(runner))}}
+        return {"trained_skills": {runner.task: str(skill_of(runner))}}
     return {}
 
 
-def _skill_of(runner: EpisodeRunnerCfg) -> Path:
+def skill_of(runner: EpisodeRunnerCfg) -> Path:
     """The skill of agent=learned: from the checkpoint, or by the task's name."""
     from rearrange.skills.deployed.trained_skills import skill_path
     from rearrange.tasks.rules.definition import TASKS
@@ -226,7 +232,7 @@ def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
         from rearrange.skills.deployed.skill_files import find_skill
 
         torch.set_num_threads(1)  # the other cores have their own workers
-        skill = find_skill(_skill_of(cfg))
+        skill = find_skill(skill_of(cfg))
         known = (
             "camera_size", "depth", "ranges", "handle_sensors", "observation_delay", "motor_lead",
         )  # fmt: skip

@@ -90,7 +90,7 @@ def evaluate(**settings: Any) -> EvaluationResult:
     again. Raises UserError.
     """
     from rearrange.commands.settings import load
-    from rearrange.eval.evaluate import evaluate_settings
+    from rearrange.eval.habitat.evaluation import evaluate_settings
     from rearrange.eval.missing_episodes import silent
 
     with contextlib.ExitStack() as stack:

@@ -4,7 +4,7 @@ from rearrange.commands.help import Verb
 
 VERBS: dict[str, Verb] = {
     "evaluate": Verb(
-        "rearrange.eval.evaluate",
+        "rearrange.commands.results.evaluate",
         "run an agent through many episodes: metrics, report, videos",
         (
             "evaluate task=tidy_house agent=tp_srl split=val num_episodes=4 record=2",

@@ -31,7 +31,7 @@ ROOMS = (
     "rearrange.planner", "rearrange.planner.strips", "rearrange.planner.home",
     "rearrange.planner.agents",
     "rearrange.cluster", "rearrange.configs",
-    "rearrange.eval.film", "rearrange.eval",
+    "rearrange.eval.film", "rearrange.eval", "rearrange.eval.habitat",
     "rearrange.eval.demonstrations", "rearrange.eval.view", "rearrange.eval.benchmarks",
     "rearrange.eval.benchmarks.homes", "rearrange.eval.benchmarks.peers",
     "rearrange.eval.benchmarks.trainers", "rearrange.eval.benchmarks.scaling",

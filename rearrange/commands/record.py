@@ -31,6 +31,8 @@ def run(cfg: RecordCfg) -> int:
         print(f"{said}\nvideo: {path}")
         return 0
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
+    if cfg.backend == "habitat":
+        return _record_in_habitat(cfg, path)
     runner = runner_cfg(cfg, episodes=expand(cfg.episodes))
     prepare_file(path)
     reset_options(runner, cfg.index)  # a wrong file or index is better said before the work
@@ -47,5 +49,15 @@ def run(cfg: RecordCfg) -> int:
             progress(info)
 
         record = follow_episode(env, agent, runner, cfg.index, watch)
+    print(f"{record.result()} after {record.steps} steps in {record.scene}\nvideo: {path}")
+    return 0
+
+
+def _record_in_habitat(cfg: RecordCfg, path: Path) -> int:
+    from rearrange.eval.habitat.evaluation import film_in_habitat
+
+    prepare_file(path)
+    with film_for(path) as film_path:
+        record = film_in_habitat(cfg, film_path)
     print(f"{record.result()} after {record.steps} steps in {record.scene}\nvideo: {path}")
     return 0

@@ -1,6 +1,6 @@
 """The program that another Python runs, by this file's path.
 
-    stdin  <-  {"task": "describe", "try" or "work", "package": folder of ours, "fds": ..., ...}
+    stdin  <-  {"task": "describe", "try", "work" or "call", "package": our folder, "fds": ..., ...}
     fds["result"]  ->  one line of JSON, of the first two tasks
 
 Runs in every Python version, so that one that is too old can say so; modules that need numpy are

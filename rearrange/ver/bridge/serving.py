@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import mmap
 import os
@@ -31,6 +32,8 @@ def serve(settings: Json) -> Json:
     if settings["task"] == "work":
         _work(settings)
         return {}
+    if settings["task"] == "call":  # of a room that this one does not know
+        return importlib.import_module(settings["module"]).serve(settings)
     end_with_parent(None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, TO_ALL)
     return _describe() if settings["task"] == "describe" else _try(settings)

@@ -1,0 +1,183 @@
+"""`backend=habitat`: a trained skill, unchanged, on our exported episodes in stock habitat-lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import hypot
+from pathlib import Path
+from typing import Any
+
+from rearrange.configs.schema import EvaluateCfg, RecordCfg
+from rearrange.errors import UserError
+from rearrange.eval.evaluate import evaluate, output_folder
+from rearrange.eval.evaluate import evaluate_settings as evaluate_in_mujoco
+from rearrange.eval.habitat.client import HabitatEnv, check_python, versions_of
+from rearrange.eval.habitat.stock_env import StockCfg
+from rearrange.eval.habitat.tasks import STOCK_TASKS
+from rearrange.eval.missing_episodes import Notify, print_line
+from rearrange.eval.runner import (
+    EpisodeRecord,
+    EpisodeRunnerCfg,
+    check_names,
+    runner_cfg,
+    skill_of,
+)
+from rearrange.habitat.dataset import earlier_export
+from rearrange.habitat.episodes import file_name
+from rearrange.planner.home.descriptions import names_of
+from rearrange.tasks.episodes.files import load_episode
+
+FILM_SIZE = 512  # pixels a side
+_FPS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class HabitatRunnerCfg(EpisodeRunnerCfg):
+    """What a worker needs to run an episode there, see `workers.EpisodeRunner`."""
+
+    python: str
+    folder: str
+    there: tuple[tuple[str, str], ...]
+    """Versions of its packages."""
+
+    def elsewhere(self) -> dict[str, Any]:
+        return {"backend": "habitat", "habitat": dict(self.there)}
+
+    def run_episode(
+        self, env: HabitatEnv, agent: Any, index: int, on_step: Callable[[], None]
+    ) -> EpisodeRecord:
+        if index >= self.record:
+            return follow(env, agent, self, index, on_step)
+        return film(env, agent, self, index, self.video_path(index), on_step)
+
+
+def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[dict[str, Any], Path]:
+    """Runs the evaluation in either simulator: its summary and its folder. Raises UserError."""
+    if cfg.backend == "mujoco":
+        return evaluate_in_mujoco(cfg, notify)
+    check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
+    return evaluate(cfg, make_env_and_skill, notify, runner), output_folder(cfg)
+
+
+def runner(cfg: EvaluateCfg | RecordCfg, **more: Any) -> EpisodeRunnerCfg:
+    """`runner_cfg` for episodes there. Raises UserError for what does not fit."""
+    python, folder = check_habitat(cfg)
+    versions = tuple(sorted(versions_of(python).items()))
+    return runner_cfg(
+        cfg, HabitatRunnerCfg, python=python, folder=str(folder), there=versions, **more
+    )
+
+
+def film_in_habitat(cfg: RecordCfg, path: Path) -> EpisodeRecord:
+    """Films the episode of `cfg.index` by habitat-lab's own pictures. Raises UserError."""
+    there = runner(cfg, record=cfg.index + 1)
+    assert isinstance(there, HabitatRunnerCfg)
+    env, skill = make_env_and_skill(there)
+    try:
+        return film(env, skill, there, cfg.index, path)
+    finally:
+        env.close()
+
+
+def check_habitat(cfg: EvaluateCfg | RecordCfg) -> tuple[str, Path]:
+    """Habitat's Python and the folder of the export. Raises UserError for what does not fit."""
+    task = cfg.task.name
+    if task not in STOCK_TASKS:
+        raise UserError(f"backend=habitat runs {', '.join(STOCK_TASKS)}; got task={task}")
+    if cfg.agent != "learned":
+        raise UserError(
+            "backend=habitat needs agent=learned: other agents read our simulator's state; "
+            f"got agent={cfg.agent}"
+        )
+    for name, usual in (("homes", "hab"), ("episodes", None), ("scheme", "local")):
+        if (value := getattr(cfg, name, usual)) != usual:
+            raise UserError(f"backend=habitat runs exported episodes, {name}={value} has no use")
+    python = check_python(cfg.habitat.python)
+    if cfg.habitat.data is None:
+        raise UserError(
+            "backend=habitat needs habitat.data=, the folder of an export: rearrange export-homes "
+            f"output=DIR split={cfg.split} tasks={task}"
+        )
+    folder = Path(cfg.habitat.data).expanduser().resolve()
+    num_episodes = cfg.num_episodes if isinstance(cfg, EvaluateCfg) else cfg.index + 1
+    check_export(folder, task, cfg.split, num_episodes, cfg.seed)
+    return python, folder
+
+
+def check_export(folder: Path, task: str, split: str, num_episodes: int, seed: int) -> None:
+    """Raises UserError unless the folder has these episodes."""
+    there = earlier_export(folder)["splits"].get(split, {}) if folder.is_dir() else {}
+    count = int(there.get("episodes", {}).get(file_name(task), 0))
+    if count < num_episodes or there.get("seed") != seed:
+        has = f"{count} of seed {there.get('seed')}" if there else "none"
+        raise UserError(
+            f"habitat.data={folder} must have {num_episodes} episodes of {task}, {split}, seed "
+            f"{seed}, it has {has}: rearrange export-homes output={folder} split={split} "
+            f"tasks={task} num_episodes={num_episodes} seed={seed}"
+        )
+
+
+def make_env_and_skill(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv, Any]:
+    """The environment there and the skill here. Raises UserError for what is missing."""
+    import torch
+
+    from rearrange.skills.deployed.learned import LearnedPolicy
+    from rearrange.skills.deployed.skill_files import find_skill
+
+    torch.set_num_threads(1)
+    skill = LearnedPolicy(find_skill(skill_of(cfg)), cfg.chain.is_sampling)
+    if skill.task != cfg.task:
+        raise UserError(f"the skill must be one of {cfg.task}, it is one of {skill.task}")
+    has_ranges = "coarse_depth" in skill.observation
+    stock = StockCfg(
+        task=cfg.task, split=cfg.split, seed=cfg.seed, motor_lead=skill.motor_lead,
+        camera_size=64 if has_ranges else skill.camera_size, has_ranges=has_ranges,
+        film_size=FILM_SIZE if cfg.record else 0,
+    )  # fmt: skip
+    return HabitatEnv(cfg.python, Path(cfg.folder), stock, skill.observation_delay), skill
+
+
+def film(
+    env: HabitatEnv, skill: Any, cfg: HabitatRunnerCfg, index: int, path: Path,
+    on_step: Callable[[], None] = lambda: None,
+) -> EpisodeRecord:  # fmt: skip
+    """`follow`, with a film of it."""
+    from rearrange.eval.film.env_film import film_env
+
+    with film_env(env, path, _FPS) as add:
+
+        def watch() -> None:
+            add()
+            on_step()
+
+        return follow(env, skill, cfg, index, watch)
+
+
+def follow(
+    env: HabitatEnv, skill: Any, cfg: HabitatRunnerCfg, index: int, watch: Callable[[], None]
+) -> EpisodeRecord:
+    """Runs an episode; `watch` is called after the reset and after every step."""
+    observation, facts = env.reset(index)
+    skill.reset(index)
+    watch()
+    path_length = 0.0
+    while not facts["is_over"]:
+        x, y = facts["base"]
+        observation, facts = env.step(skill.act(observation))
+        path_length += hypot(facts["base"][0] - x, facts["base"][1] - y)
+        watch()
+    episode = load_episode(cfg.task, cfg.split, cfg.seed, index)
+    success = bool(facts["success"])
+    return EpisodeRecord(
+        index=index,
+        scene=episode.scene.layout_id,
+        success=success,
+        stages={},
+        failure=None if success else str(facts["failure"]),
+        steps=int(facts["steps"]),
+        force=round(float(facts["force"]), 3),
+        path_length=round(path_length, 4),
+        attempts=[(cfg.task, success)],
+        targets={name: list(names) for name, names in names_of(episode).items()},
+    )

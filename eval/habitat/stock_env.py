@@ -1,0 +1,303 @@
+"""An unpatched habitat-lab environment that starts in our episodes' states.
+
+    env = StockEnv(cfg)                  in the folder of an export
+    sensors, facts = env.reset(0)        habitat-lab's own reset, then our start: robot, objects,
+    sensors, facts = env.step(action)    drawers and doors, what is held
+
+habitat-lab draws the start of its skills itself, so what it has drawn is replaced by the start that
+each exported episode carries. Rules, rewards, physics and pictures stay habitat-lab's. The robot,
+the objects and the joints are moved through its public interface.
+
+Runs in Habitat's Python: numpy and habitat alone, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from rearrange.eval.habitat.conversion import (
+    LASER_POS_B,
+    MAX_RANGE,
+    STOP,
+    coarse_depth,
+    held_back,
+    nearness,
+    scan_directions,
+    stock_action,
+)
+from rearrange.eval.habitat.tasks import STOCK_TASKS
+
+_OVERRIDES = (
+    "habitat.simulator.concur_render=False",  # the picture of this step: ours are delayed together
+    "habitat.environment.iterator_options.shuffle=False",
+    "habitat.task.object_in_hand_sample_prob=0.0",  # ours says what is held
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class StockCfg:
+    """Which episodes, and what a skill looks at."""
+
+    task: str
+    split: str
+    camera_size: int = 64
+    seed: int = 0
+    motor_lead: float | None = None
+    has_ranges: bool = False
+    film_size: int = 0
+    """Pixels a side of `picture`; 0: there is none."""
+    device: int = -1
+    """The GPU that draws; -1: software."""
+
+
+class StockEnv:
+    """See the module. The current folder must be that of an export."""
+
+    def __init__(self, cfg: StockCfg) -> None:
+        import_module("habitat.gym")  # registers configurations
+        get_config = import_module("habitat.config.default").get_config
+        self._cfg, self._stock = cfg, STOCK_TASKS[cfg.task]
+        config = get_config(self._stock.config, overrides=self._overrides())
+        self._env: Any = import_module("habitat.core.env").Env(config)
+        self._parts = _parts(self._env.action_space)
+        self._limit = int(config.habitat.environment.max_episode_steps)
+        self._directions = scan_directions()
+        self._last: dict[str, Any] = {}
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self._env.episodes)
+
+    def reset(self, index: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The episode of that place in the file, in its own start state."""
+        env = self._env
+        episode = env.episodes[index]
+        env.seed(self._cfg.seed + index)
+        env.current_episode = episode
+        env.reset()
+        self._start(episode)
+        self._steps, self._was_holding, self._mishap = 0, self._held() is not None, None
+        stock = env.task._get_observations(episode)  # noqa: SLF001, as its own tasks' resets do
+        env.task.measurements.reset_measures(
+            episode=episode, task=env.task, observations=stock
+        )  # of the start that it has now
+        return self._told(stock)
+
+    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """One control step with an action of the full space, [11]."""
+        robot = self._env.sim.articulated_agent
+        action = held_back(
+            action, np.array(robot.arm_motor_pos), np.array(robot.arm_joint_pos, np.float64),
+            self._cfg.motor_lead, self._env.sim.articulated_agent.arm_joint_limits,
+        )  # fmt: skip
+        self._is_stop = float(action[STOP]) > 0.0
+        stock = self._env.step(stock_action(action, self._parts))
+        self._steps += 1
+        self._watch_grip()
+        return self._told(stock)
+
+    def picture(self) -> np.ndarray:
+        """The scene from behind the robot, [H, W, 3] uint8."""
+        return np.ascontiguousarray(self._last["third_rgb"][:, :, :3])
+
+    def state(self) -> dict[str, Any]:
+        """Where things are, in Habitat's axes: m, rad."""
+        sim = self._env.sim
+        handles = sim.handle_to_object_id
+        positions, (targets, goals) = sim.get_scene_pos(), sim.get_targets()
+        joints = sim.get_articulated_object_manager().get_objects_by_handle_substring()
+        receptacles = {}
+        for name, found in sim.receptacles.items():
+            middle = found.get_global_transform(sim).translation
+            receptacles[name] = [float(v) for v in middle]
+        return {
+            "objects": {name: [float(v) for v in positions[i]] for name, i in handles.items()},
+            "goals": {
+                name: [float(v) for v in goals[list(targets).index(i)]]
+                for name, i in handles.items()
+                if i in list(targets)
+            },
+            "receptacles": receptacles,
+            "joints": {
+                name: [float(v) for v in found.joint_positions]
+                for name, found in joints.items()
+                if found.object_id != sim.articulated_agent.sim_obj.object_id
+            },
+            "arm": [float(v) for v in sim.articulated_agent.arm_joint_pos],
+            "base": [float(v) for v in sim.articulated_agent.base_pos],
+            "yaw": float(sim.articulated_agent.base_rot),
+            "hand": [float(v) for v in sim.articulated_agent.ee_transform().translation],
+        }
+
+    def close(self) -> None:
+        self._env.close()
+
+    # --- private -------------------------------------------------------------------------------
+
+    def _overrides(self) -> list[str]:
+        cfg = self._cfg
+        camera = "habitat.simulator.agents.main_agent.sim_sensors.head_depth_sensor"
+        found = [
+            *_OVERRIDES,
+            f"habitat.seed={cfg.seed}",
+            f"habitat.dataset.split={cfg.split}",
+            "habitat.dataset.data_path="
+            f"data/datasets/replica_cad/rearrange/v2/{{split}}/{cfg.task}.json.gz",
+            f"habitat.simulator.habitat_sim_v0.gpu_device_id={cfg.device}",
+            f"{camera}.width={cfg.camera_size}",
+            f"{camera}.height={cfg.camera_size}",
+        ]
+        if cfg.film_size:
+            third = "habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor"
+            found += [
+                "+habitat/simulator/sim_sensors@"
+                "habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor=third_rgb_sensor",
+                f"{third}.width={cfg.film_size}",
+                f"{third}.height={cfg.film_size}",
+            ]
+        return found
+
+    def _start(self, episode: Any) -> None:
+        """Puts the world into the episode's start state."""
+        mn = import_module("magnum")
+        sim, ours = self._env.sim, episode.info["rearrange"]
+        robot = sim.articulated_agent
+        sim.grasp_mgr.desnap(force=True)
+        x, _, z = episode.start_position
+        robot.base_pos = mn.Vector3(x, 0.0, z)
+        robot.base_rot = float(ours["base_yaw"])
+        robot.sim_obj.joint_velocities = np.zeros(len(robot.sim_obj.joint_velocities))
+        robot.arm_joint_pos = np.array(ours["arm"], np.float32)
+        robot.update()
+        self._set_joints(episode.ao_states)
+        objects = sim.get_rigid_object_manager()
+        for i, number in enumerate(sim.scene_obj_ids):  # habitat-lab has sorted both alike
+            _, rows = episode.rigid_objs[i]
+            placed = objects.get_object_by_id(number)
+            columns = [[rows[j][k] for j in range(4)] for k in range(4)]
+            placed.transformation = mn.Matrix4(columns)
+            placed.linear_velocity = placed.angular_velocity = mn.Vector3()
+            placed.awake = False
+        self._set_goal(ours)
+        sim.maybe_update_articulated_agent()
+
+    def _set_joints(self, states: dict[str, dict[str, float]]) -> None:
+        """All drawers and doors closed but those that are named."""
+        sim = self._env.sim
+        found = sim.get_articulated_object_manager().get_objects_by_handle_substring()
+        for handle, piece in found.items():
+            if piece.object_id == sim.articulated_agent.sim_obj.object_id:
+                continue
+            positions = np.zeros(len(piece.joint_positions))
+            for link, value in states.get(handle, {}).items():
+                positions[piece.get_link_joint_pos_offset(int(link))] = value
+            piece.clear_joint_states()
+            piece.joint_positions = positions
+            piece.awake = False
+
+    def _set_goal(self, ours: dict[str, Any]) -> None:
+        """What the episode is about: its target, held or not, and where to drive."""
+        sim, task = self._env.sim, self._env.task
+        target = ours["target_index"]
+        if self._cfg.task == "navigate":
+            goals = sim.get_targets()[1] if ours["start_holding"] else sim.get_target_objs_start()
+            task._nav_to_info = dataclasses.replace(  # noqa: SLF001, which its reset has drawn
+                task._nav_to_info,
+                nav_goal_pos=np.array(goals[target]),  # noqa: SLF001
+            )
+        elif self._stock.is_grip_watched:
+            task._targ_idx = target  # noqa: SLF001, as its reset does
+        if ours["start_holding"]:
+            held = sim.scene_obj_ids[sim.get_targets()[0][target]]
+            sim.grasp_mgr.snap_to_obj(held, force=True)
+
+    def _held(self) -> int | None:
+        return self._env.sim.grasp_mgr.snap_idx
+
+    def _watch_grip(self) -> None:
+        """Notes a wrong or lost object, which ends Pick and Place there too."""
+        if not self._stock.is_grip_watched:
+            return
+        sim, task, held = self._env.sim, self._env.task, self._held()
+        is_new = held is not None and not self._was_holding
+        if is_new and held != sim.scene_obj_ids[task.abs_targ_idx]:
+            self._mishap = "wrong_object"
+        elif self._cfg.task == "pick" and held is None and self._was_holding:
+            self._mishap = "dropped"
+        elif self._cfg.task == "place" and held is None and self._was_holding:
+            self._mishap = "released"
+        self._was_holding = held is not None
+
+    def _told(self, stock: dict[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Our sensors, and what there is to say of the episode."""
+        self._last = stock
+        sensors = {
+            name: np.asarray(value, np.float32)
+            for name, value in stock.items()
+            if name != "third_rgb"
+        }
+        sensors["is_holding"] = np.array([float(self._env.sim.grasp_mgr.is_grasped)], np.float32)
+        hand = self._env.sim.articulated_agent.ee_transform()
+        if hasattr(self._env.task, "get_use_marker"):
+            marker = self._env.task.get_use_marker()
+            inside = hand.inverted().transform_point(marker.get_current_position())
+            sensors["marker_rel_pos"] = np.array(inside, np.float32)
+            joint = (marker.get_targ_js(), marker.get_targ_js_vel())
+            sensors["marker_js"] = np.array(joint, np.float32).reshape(2)
+        if self._cfg.has_ranges:
+            sensors["coarse_depth"] = coarse_depth(sensors["head_depth"])
+            sensors["base_scan"] = nearness(self._scan())
+        return sensors, self._facts()
+
+    def _facts(self) -> dict[str, Any]:
+        env = self._env
+        metrics = env.get_metrics()
+        success = bool(metrics[self._stock.success])
+        is_over = success or env.episode_over
+        force = metrics["articulated_agent_force"]
+        failure = None
+        if is_over and not success:
+            failure = self._failure(metrics)
+        x, _, z = (float(v) for v in env.sim.articulated_agent.base_pos)
+        return {
+            "success": success, "is_over": is_over, "failure": failure, "steps": self._steps,
+            "force": float(force["accum"]), "base": [x, -z],
+        }  # fmt: skip
+
+    def _failure(self, metrics: dict[str, Any]) -> str:
+        if metrics.get("force_terminate"):
+            return "force"
+        if self._mishap is not None:
+            return self._mishap
+        if metrics.get("did_violate_hold_constraint"):
+            return "hold_violation"
+        if self._steps >= self._limit:
+            return "time_limit"
+        return "stop_without_success" if self._is_stop else "ended"
+
+    def _scan(self) -> np.ndarray:
+        """Lengths of the laser scanner's rays, m, the robot left out."""
+        mn, ray_of = import_module("magnum"), import_module("habitat_sim").geo.Ray
+        sim = self._env.sim
+        robot = sim.articulated_agent
+        base = robot.base_transformation
+        own = {robot.sim_obj.object_id, *robot.sim_obj.link_object_ids}
+        eye = base.transform_point(mn.Vector3(*LASER_POS_B))
+        lengths = np.full(len(self._directions), MAX_RANGE)
+        for i, direction in enumerate(self._directions):
+            ray = ray_of(eye, base.transform_vector(mn.Vector3(*direction)))
+            for hit in sim.cast_ray(ray, MAX_RANGE).hits:
+                if hit.object_id not in own:
+                    lengths[i] = hit.ray_distance
+                    break
+        return lengths
+
+
+def _parts(space: Any) -> dict[str, tuple[str, ...]]:
+    """The task's actions, each with the names of its arguments."""
+    return {name: tuple(getattr(part, "spaces", {name: part})) for name, part in
+            space.spaces.items()}  # fmt: skip

@@ -1,0 +1,33 @@
+"""Our skills' tasks in habitat-lab: its configuration, and what tells success there.
+
+Runs in Habitat's Python too: numpy alone, Python 3.9.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_SKILLS = "benchmark/rearrange/skills/"
+
+
+class StockTask(NamedTuple):
+    """A task as habitat-lab has it."""
+
+    config: str
+    """habitat-lab's configuration file."""
+    success: str
+    """Its measure of success."""
+    is_grip_watched: bool = False
+    """Whether a wrong or lost object ends an episode."""
+
+
+STOCK_TASKS: dict[str, StockTask] = {
+    "pick": StockTask(_SKILLS + "pick.yaml", "pick_success", True),
+    "place": StockTask(_SKILLS + "place.yaml", "place_success", True),
+    "navigate": StockTask(_SKILLS + "nav_to_obj.yaml", "nav_to_obj_success"),
+    "open_drawer": StockTask(_SKILLS + "open_cab.yaml", "art_obj_success"),
+    "open_fridge": StockTask(_SKILLS + "open_fridge.yaml", "art_obj_success"),
+    "close_drawer": StockTask(_SKILLS + "close_cab.yaml", "art_obj_success"),
+    "close_fridge": StockTask(_SKILLS + "close_fridge.yaml", "art_obj_success"),
+}
+"""By the names of our tasks."""

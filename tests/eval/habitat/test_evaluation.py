@@ -1,0 +1,103 @@
+"""`backend=habitat`: settings, their mistakes, and episodes with a hand-made habitat-lab."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import rearrange
+from rearrange.commands.settings import load
+from rearrange.errors import UserError
+from rearrange.eval.episode_store import settings_of
+from rearrange.eval.evaluate import output_folder
+from rearrange.eval.habitat.evaluation import film_in_habitat, make_env_and_skill, runner
+from rearrange.tasks.episodes.files import load_episode
+
+IN_HABITATS_PYTHON = ("conversion", "serving", "stock_env", "tasks")
+
+
+def settings(python, data, *more, verb="evaluate"):
+    words = {"task": "pick", "agent": "learned", "backend": "habitat"}
+    words |= {"habitat.python": python, "habitat.data": data}
+    words |= dict(word.split("=") for word in more)
+    return load(verb, [f"{name}={value}" for name, value in words.items()])
+
+
+def test_a_skill_acts_there_unchanged(hand_made, exported_pick):
+    cfg = runner(settings(hand_made, exported_pick, "num_episodes=4"))
+    env, skill = make_env_and_skill(cfg)
+    try:
+        steps = []
+        records = [
+            cfg.run_episode(env, skill, index, lambda: steps.append(1)) for index in range(2)
+        ]
+    finally:
+        env.close()
+    assert [record.success for record in records] == [True, False]
+    assert [record.failure for record in records] == [None, "dropped"]
+    assert [record.steps for record in records] == [4, 4] and len(steps) == 10
+    assert records[0].force == 6.0 and records[0].path_length == 1.0
+    assert records[1].scene == load_episode("pick", "val", 0, 1).scene.layout_id
+    assert records[1].attempts == [("pick", False)]
+
+
+def test_results_of_both_simulators_are_never_mixed(hand_made, exported_pick):
+    there = runner(settings(hand_made, exported_pick, "num_episodes=1"))
+    told = settings_of(there, {})
+    assert told["backend"] == "habitat" and told["habitat"]["habitat-lab"] == "0.3.320260507"
+    folder = output_folder(settings(hand_made, exported_pick))
+    assert folder.name == "pick-learned-val-habitat"
+
+
+def test_a_film_is_of_habitats_own_pictures(hand_made, exported_pick, tmp_path):
+    cfg = settings(hand_made, exported_pick, "index=2", verb="record")
+    record = film_in_habitat(cfg, tmp_path / "film.mp4")
+    assert record.index == 2 and (tmp_path / "film.mp4").stat().st_size > 500
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["task=tidy_house"], r"backend=habitat runs pick, place, .*; got task=tidy_house"),
+        (["agent=oracle"], "needs agent=learned: .*; got agent=oracle"),
+        (["homes=procedural"], "homes=procedural has no use"),
+        (["num_episodes=5"], "must have 5 episodes of pick, val, seed 0, it has 4 of seed 0: "),
+        (["seed=3", "num_episodes=1"], "seed 3, it has 4 of seed 0: rearrange export-homes"),
+        (["split=test"], "test, seed 0, it has none"),
+    ],
+)
+def test_mistakes_are_one_line(words, line, hand_made, exported_pick):
+    with pytest.raises(UserError, match=line):
+        runner(settings(hand_made, exported_pick, *words))
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["backend=bullet"], "backend must be mujoco or habitat, got bullet"),
+        (["habitat.python=a"], r"habitat\.python and habitat\.data are for backend=habitat"),
+        (["backend=habitat", "run=runs/pick"], "instead of run= or env="),
+    ],
+)
+def test_settings_that_do_not_go_together(words, line):
+    with pytest.raises(UserError, match=line):
+        load("evaluate", words)
+
+
+def test_a_folder_must_be_named(hand_made):
+    with pytest.raises(UserError, match=r"needs habitat\.data=, .*export-homes"):
+        runner(load("evaluate", ["task=pick", "agent=learned", "backend=habitat",
+                                 f"habitat.python={hand_made}"]))  # fmt: skip
+
+
+def test_what_runs_there_is_python_3_9_and_numpy():
+    folder = Path(rearrange.__file__).parent / "eval" / "habitat"
+    for name in IN_HABITATS_PYTHON:
+        tree = ast.parse((folder / f"{name}.py").read_text(), feature_version=(3, 9))
+        roots = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                roots |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                roots.add(node.module.split(".")[0])
+        assert not roots & {"torch", "mujoco", "numba", "gymnasium", "habitat", "magnum"}, name
