@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 
 from rearrange.configs.checks import MISSING
 from rearrange.configs.checks import check as _check
+from rearrange.configs.schema import HabitatCfg
 
+_SKILLS = (
+    "pick", "place", "navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge",
+)  # fmt: skip
 _FORMATS = ("habitat",)
 _TASKS = (
     "rearrange_easy", "tidy_house", "prepare_groceries", "set_table", "open_drawer", "open_fridge",
@@ -51,3 +55,33 @@ class ImportEpisodesCfg:
             value = getattr(self, name)
             is_right = value is None or value.endswith(".json.gz")
             _check(is_right, f"{name} must end in .json.gz, got {value}")
+
+
+@dataclass(kw_only=True)
+class PassportCfg:
+    skills: list[str] = field(default_factory=lambda: list(_SKILLS))
+    """The skills, with commas; those that come with the package act."""
+    num_episodes: int = 100
+    """Episodes of each skill, the first ones."""
+    split: str = "val"
+    """Which apartments of HAB: train, val or test."""
+    seed: int = 0
+    """Seed of the episodes."""
+    habitat: HabitatCfg = field(default_factory=HabitatCfg)
+    """Habitat's Python; without `habitat.data` the episodes are exported into `output`."""
+    num_resets: int = 10
+    """Episodes of each skill whose starts are compared in both simulators."""
+    record: int = 1
+    """Films of so many episodes of each skill, in both."""
+    num_workers: int = 0
+    """Worker processes; 0: one per core."""
+    output: str = "outputs/passport"
+    """Folder for passport.html, passport.json and the evaluations; what is in it is kept."""
+
+    def __post_init__(self) -> None:
+        _check(bool(self.skills), "skills must name at least one")
+        _check(len({*self.skills}) == len(self.skills), "skills must not name anything twice")
+        lows = {"num_episodes": 1, "seed": 0, "num_resets": 0, "record": 0, "num_workers": 0}
+        for name, low in lows.items():
+            value = getattr(self, name)
+            _check(value >= low, f"{name} must be at least {low}, got {value}")

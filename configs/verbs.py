@@ -13,7 +13,7 @@ from rearrange.configs.benches import (
     DoctorCfg,
 )
 from rearrange.configs.collecting import CollectCfg, VerifyCfg
-from rearrange.configs.exchange import ExportHomesCfg, ImportEpisodesCfg
+from rearrange.configs.exchange import ExportHomesCfg, ImportEpisodesCfg, PassportCfg
 from rearrange.configs.schema import (
     CompareCfg,
     EpisodesCfg,
@@ -42,6 +42,7 @@ _CONFIGS: dict[str, type] = {
     "homes": HomesCfg,
     "export-homes": ExportHomesCfg,
     "import-episodes": ImportEpisodesCfg,
+    "passport": PassportCfg,
     "export-skill": ExportSkillCfg,
     "train-skills": TrainSkillsCfg,
     "launch": LaunchCfg,

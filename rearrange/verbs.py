@@ -114,6 +114,17 @@ VERBS: dict[str, Verb] = {
         "come back exactly; for others, places are drawn anew in the home of the same name.\n"
         "Exit code 1 if no episode has a counterpart.",
     ),
+    "passport": Verb(
+        "rearrange.commands.exchange.passport",
+        "the same skills and episodes in MuJoCo and in Habitat",
+        (
+            "passport skills=pick num_episodes=100 habitat.python=~/envs/habitat",
+            "passport habitat.python=~/envs/habitat output=outputs/passport",
+        ),
+        "Evaluates each skill in both simulators and writes passport.html: success with paired\n"
+        "differences, failures, agreement at reset, speeds, films. Needs a Python with Habitat,\n"
+        "see docs/how_to/use_habitat.md.",
+    ),
     "train-skill": Verb(
         "rearrange.commands.training.train",
         "teach the robot a skill of the home",

@@ -66,6 +66,11 @@ class HabitatEnv:
             self.close()
             raise
 
+    @property
+    def current_observation(self) -> dict[str, np.ndarray]:
+        """The current observation, without delay."""
+        return self._current
+
     def reset(self, index: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The episode's first observation, and facts about it."""
         sensors, facts = self._ask({"do": "reset", "index": index})

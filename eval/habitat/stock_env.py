@@ -112,7 +112,7 @@ class StockEnv:
         joints = sim.get_articulated_object_manager().get_objects_by_handle_substring()
         receptacles = {}
         for name, found in sim.receptacles.items():
-            middle = found.get_global_transform(sim).translation
+            middle = found.get_global_transform(sim).transform_point(found.bounds.center())
             receptacles[name] = [float(v) for v in middle]
         return {
             "objects": {name: [float(v) for v in positions[i]] for name, i in handles.items()},

@@ -1,0 +1,86 @@
+"""The bars with a real habitat-sim and habitat-lab.
+
+REARRANGE_HABITAT_PYTHON names their interpreter, or its environment's folder; without it all are
+skipped, and say so. REARRANGE_HABITAT_EPISODES: how many episodes of each skill, and a quarter of
+it of each HAB task.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rearrange.commands.settings import load
+from rearrange.eval.habitat.passport import resets, worst_of
+from rearrange.habitat.dataset import export
+from rearrange.ver.bridge.external_python import find_python
+
+PYTHON = os.environ.get("REARRANGE_HABITAT_PYTHON")
+EPISODES = int(os.environ.get("REARRANGE_HABITAT_EPISODES", "2"))
+STEPS = 200
+SKILLS = ("pick", "place", "navigate", "open_drawer", "close_drawer", "open_fridge", "close_fridge")
+STOCK = {
+    "HabitatPick-v0": 1.0, "HabitatPlace-v0": 1.0, "HabitatNavToObj-v0": 1.0,
+    "HabitatOpenCab-v0": 1.0, "HabitatCloseCab-v0": 1.0, "HabitatOpenFridge-v0": 1.0,
+    "HabitatCloseFridge-v0": 1.0, "HabitatTidyHouse-v0": 0.25, "HabitatPrepareGroceries-v0": 0.25,
+    "HabitatSetTable-v0": 0.25,
+}  # fmt: skip
+"""habitat-lab's environments, and the share of EPISODES that each runs."""
+DRAW = Path(__file__).parent / "stock_random.py"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.habitat,
+    pytest.mark.skipif(PYTHON is None, reason="REARRANGE_HABITAT_PYTHON names no Python"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("habitat") / "set"
+    home = ["rearrange_easy", "tidy_house", "prepare_groceries", "set_table"]
+    doors = [name for name in SKILLS if name not in home]
+    export(made, "val", [*home, *doors], max(EPISODES, 1))
+    return made
+
+
+def run_stock(folder, env_id, num_episodes, num_steps, scale, *overrides):
+    words = [env_id, str(num_episodes), str(num_steps), str(scale), *overrides]
+    done = subprocess.run(
+        [str(find_python(PYTHON)), str(DRAW), *words], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [x[7:] for x in done.stdout.splitlines() if x.startswith("RESULT ")]
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("env_id", STOCK)
+def test_episodes_load_and_step_and_nothing_falls_through(folder, env_id):
+    number = max(1, round(STOCK[env_id] * EPISODES))
+    found = run_stock(folder, env_id, number, STEPS, 1.0)
+    assert [one["steps"] for one in found] == [STEPS] * number
+    assert sum(one["fallen"] for one in found) == 0
+
+
+def test_objects_stay_where_they_stand(folder):
+    """At most 1 in 1,000 moves more than 10 cm while all settle, awake, for two seconds."""
+    found = run_stock(
+        folder, "HabitatTidyHouse-v0", max(1, EPISODES // 4), 60, 0.0,
+        "habitat.simulator.auto_sleep=False",
+    )  # fmt: skip
+    objects = sum(one["objects"] for one in found)
+    assert sum(one["moved_over_10cm"] for one in found) <= objects / 1000
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_both_simulators_agree_at_reset(folder, skill):
+    words = [f"task={skill}", "agent=learned", "backend=habitat", f"habitat.python={PYTHON}",
+             f"habitat.data={folder}"]  # fmt: skip
+    found = worst_of(resets(load("evaluate", words), max(1, min(EPISODES, 25))))
+    for name in ("object", "goal", "receptacle", "hand", "base"):
+        assert found[name] <= 0.005, found
+    for name in ("joint", "arm", "yaw"):
+        assert found[name] <= 0.01, found
+    assert found["depth_median"] <= 0.01 and found["depth_near"] >= 0.95, found
