@@ -23,8 +23,7 @@ def agreement(ours: RearrangeEnv, there: HabitatEnv, index: int) -> dict[str, fl
     """Of the episode of that index, which is reset in both: the largest differences.
 
     Returns object, goal, receptacle, hand and base in m, joint in m or rad, arm in rad, sensors
-    under their own names, and of the depth image its median (m), the share of pixels within 5 cm,
-    and how many pixels there are.
+    as "sensor NAME", and of the depth image its median (m) and the share of pixels within 5 cm.
     """
     ours.reset(options={"index": index})
     there.reset(index)
@@ -36,7 +35,7 @@ def agreement(ours: RearrangeEnv, there: HabitatEnv, index: int) -> dict[str, fl
         if name == "head_depth":
             found |= depth_differences(value, theirs[name])
         elif name in theirs:
-            found[name] = float(np.abs(value - theirs[name]).max())
+            found[f"sensor {name}"] = float(np.abs(value - theirs[name]).max())
     return found
 
 

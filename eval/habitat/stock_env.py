@@ -146,7 +146,7 @@ class StockEnv:
             f"habitat.seed={cfg.seed}",
             f"habitat.dataset.split={cfg.split}",
             "habitat.dataset.data_path="
-            f"data/datasets/replica_cad/rearrange/v2/{{split}}/{cfg.task}.json.gz",
+            f"data/datasets/replica_cad/rearrange/v2/{cfg.split}/{self._stock.file}.json.gz",
             f"habitat.simulator.habitat_sim_v0.gpu_device_id={cfg.device}",
             f"{camera}.width={cfg.camera_size}",
             f"{camera}.height={cfg.camera_size}",

@@ -17,17 +17,19 @@ class StockTask(NamedTuple):
     """habitat-lab's configuration file."""
     success: str
     """Its measure of success."""
+    file: str
+    """Name of its episodes' file in an export, without .json.gz."""
     is_grip_watched: bool = False
     """Whether a wrong or lost object ends an episode."""
 
 
 STOCK_TASKS: dict[str, StockTask] = {
-    "pick": StockTask(_SKILLS + "pick.yaml", "pick_success", True),
-    "place": StockTask(_SKILLS + "place.yaml", "place_success", True),
-    "navigate": StockTask(_SKILLS + "nav_to_obj.yaml", "nav_to_obj_success"),
-    "open_drawer": StockTask(_SKILLS + "open_cab.yaml", "art_obj_success"),
-    "open_fridge": StockTask(_SKILLS + "open_fridge.yaml", "art_obj_success"),
-    "close_drawer": StockTask(_SKILLS + "close_cab.yaml", "art_obj_success"),
-    "close_fridge": StockTask(_SKILLS + "close_fridge.yaml", "art_obj_success"),
+    "pick": StockTask(_SKILLS + "pick.yaml", "pick_success", "pick", True),
+    "place": StockTask(_SKILLS + "place.yaml", "place_success", "place", True),
+    "navigate": StockTask(_SKILLS + "nav_to_obj.yaml", "nav_to_obj_success", "navigate"),
+    "open_drawer": StockTask(_SKILLS + "open_cab.yaml", "art_obj_success", "in_drawer_1k_100"),
+    "open_fridge": StockTask(_SKILLS + "open_fridge.yaml", "art_obj_success", "in_fridge_1k_100"),
+    "close_drawer": StockTask(_SKILLS + "close_cab.yaml", "art_obj_success", "close_drawer"),
+    "close_fridge": StockTask(_SKILLS + "close_fridge.yaml", "art_obj_success", "close_fridge"),
 }
 """By the names of our tasks."""

@@ -11,6 +11,8 @@ from rearrange.errors import UserError
 from rearrange.eval.episode_store import settings_of
 from rearrange.eval.evaluate import output_folder
 from rearrange.eval.habitat.evaluation import film_in_habitat, make_env_and_skill, runner
+from rearrange.eval.habitat.tasks import STOCK_TASKS
+from rearrange.habitat.episodes import file_name
 from rearrange.tasks.episodes.files import load_episode
 
 IN_HABITATS_PYTHON = ("conversion", "serving", "stock_env", "tasks")
@@ -88,6 +90,11 @@ def test_a_folder_must_be_named(hand_made):
     with pytest.raises(UserError, match=r"needs habitat\.data=, .*export-homes"):
         runner(load("evaluate", ["task=pick", "agent=learned", "backend=habitat",
                                  f"habitat.python={hand_made}"]))  # fmt: skip
+
+
+def test_episodes_are_read_from_the_files_that_are_exported():
+    for name, stock in STOCK_TASKS.items():
+        assert f"{stock.file}.json.gz" == file_name(name)
 
 
 def test_what_runs_there_is_python_3_9_and_numpy():
