@@ -6,6 +6,7 @@
     base       2             base_vel; forward x 0.4: 1.0 m/s here, 10 m/s over one substep there
     stop                     rearrange_stop, the same, where the task has it
     motor_lead               not there: the arm's action is held back so that targets stay within it
+    head_depth               where nothing is seen 1, which is 0 there
     coarse_depth             from head_depth, the nearest surface of each cell
     base_scan                from rays against what collides, the robot left out
     marker_rel_pos, marker_js  from the marker; all else has its name and meaning there too
@@ -74,6 +75,11 @@ def held_back(
 def nearness(distance: np.ndarray) -> np.ndarray:
     """(1 - d) / (1 + d) of distances in m, float32, as our range sensors are given."""
     return ((1.0 - distance) / (1.0 + distance)).astype(np.float32)
+
+
+def with_nothing_far(head_depth: np.ndarray) -> np.ndarray:
+    """A `head_depth` of theirs, 0 where there is nothing to see, as ours, 1 there."""
+    return np.where(head_depth == 0.0, np.float32(1.0), head_depth)
 
 
 def coarse_depth(head_depth: np.ndarray) -> np.ndarray:

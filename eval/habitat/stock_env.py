@@ -28,6 +28,7 @@ from rearrange.eval.habitat.conversion import (
     nearness,
     scan_directions,
     stock_action,
+    with_nothing_far,
 )
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 
@@ -240,6 +241,7 @@ class StockEnv:
             for name, value in stock.items()
             if name != "third_rgb"
         }
+        sensors["head_depth"] = with_nothing_far(sensors["head_depth"])
         sensors["is_holding"] = np.array([float(self._env.sim.grasp_mgr.is_grasped)], np.float32)
         hand = self._env.sim.articulated_agent.ee_transform()
         if hasattr(self._env.task, "get_use_marker"):

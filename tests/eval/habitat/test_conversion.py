@@ -13,6 +13,7 @@ from rearrange.eval.habitat.conversion import (
     scan_directions,
     stock_action,
     to_habitat,
+    with_nothing_far,
 )
 from rearrange.habitat import axes
 from rearrange.sim.robot import fetch
@@ -92,6 +93,11 @@ def test_coarse_depth_is_that_of_the_same_picture():
     np.testing.assert_allclose(
         coarse_depth(depth), ranges.nearness(ranges.MAX_RANGE * nearest), atol=1e-6
     )
+
+
+def test_nothing_to_see_is_far_away():
+    seen = with_nothing_far(np.array([[[0.0]], [[0.25]], [[1.0]]], np.float32))
+    assert seen.ravel().tolist() == [1.0, 0.25, 1.0] and seen.dtype == np.float32
 
 
 def test_axes_are_those_of_the_export():
