@@ -20,6 +20,7 @@ def test_an_evaluation_is_replayed_failures_first(tmp_path):
         assert record.result() in rows.first.inner_text()
         page.select_option("#speed", "8")
         wait_for_page(page, process, "state.result !== ''")
+        page.wait_for_function("document.getElementById('message').innerText !== ''")
         assert page.inner_text("#message") == "As it was evaluated, to the step."
         rows.nth(1).click()
         page.wait_for_function(f"state.index === {SUCCESS} && !state.loading")
