@@ -234,7 +234,8 @@ def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
         torch.set_num_threads(1)  # the other cores have their own workers
         skill = find_skill(skill_of(cfg))
         known = (
-            "camera_size", "depth", "ranges", "handle_sensors", "observation_delay", "motor_lead",
+            "camera_size", "depth", "rgb", "panoptic", "ranges", "handle_sensors",
+            "observation_delay", "motor_lead",
         )  # fmt: skip
         options = {name: skill.env_kwargs[name] for name in known if name in skill.env_kwargs}
     if variant_of(cfg.agent) is not None:

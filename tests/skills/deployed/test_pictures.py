@@ -1,4 +1,6 @@
-"""A policy in front of a camera with more pixels than the one it learned with."""
+"""A policy in front of a camera with more pixels than the one it learned with, or of colour."""
+
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -6,7 +8,11 @@ import pytest
 import torch
 
 from rearrange import load_skill
+from rearrange.eval.runner import EpisodeRunnerCfg, make_env_and_agent
+from rearrange.planner.agents import registry
+from rearrange.skills.deployed import skill_files
 from rearrange.skills.deployed.learned import fit_picture
+from rearrange.tasks.registry import make_env
 
 
 @pytest.mark.parametrize("factor", [2, 3])
@@ -30,3 +36,13 @@ def test_pick_acts_in_the_environment_as_gymnasium_makes_it():
     side = observation["head_depth"].shape[0]
     assert side > skill.env_kwargs["camera_size"]
     assert env.action_space.contains(skill.act(observation))
+
+
+def test_a_policy_is_evaluated_with_the_pictures_that_it_was_trained_on(monkeypatch):
+    kwargs = {"camera_size": 32, "depth": False, "rgb": "plain", "panoptic": True}
+    skill = SimpleNamespace(env_kwargs=kwargs | {"homes": "mixed", "success_scale": 0.8})
+    monkeypatch.setattr(skill_files, "find_skill", lambda path: skill)
+    monkeypatch.setattr(registry, "make_agent", lambda *made: made)
+    env, _ = make_env_and_agent(EpisodeRunnerCfg(task="pick", agent="learned", split="val", seed=0))
+    assert env.observation_space == make_env(task="pick", split="val", **kwargs).observation_space
+    assert {"head_rgb", "arm_rgb", "head_panoptic"} <= set(env.observation_space)
