@@ -352,8 +352,9 @@ class RearrangeEnv(gymnasium.Env):
         MuJoCo itself resets a diverged world and only counts a warning.
         """
         data = self.sim.data
-        is_whole = not data.warning.number.any() and math.isfinite(
-            float(data.qpos.sum()) + float(data.qvel.sum())
+        qpos, qvel = data.qpos, data.qvel  # dot takes a third of the time of sum
+        is_whole = not any(data.warning.number.tolist()) and math.isfinite(
+            float(qpos.dot(qpos)) + float(qvel.dot(qvel))
         )
         if is_whole and math.isfinite(outcome.reward):
             return

@@ -96,8 +96,9 @@ class ArticulationTask(Task):
         return abs(position) < tolerance
 
     def is_goal_reached(self, sim: Simulation) -> bool:
-        is_at_rest = ee_to_rest(sim) < self.success_scale * EE_AT_REST
-        return self._is_reached(sim) and not sim.is_holding and is_at_rest
+        if not self._is_reached(sim) or sim.is_holding:
+            return False
+        return ee_to_rest(sim) < self.success_scale * EE_AT_REST
 
 
 _CLOSING = Rules(max_episode_steps=200, violation_penalty=10.0, violation_ends=True)

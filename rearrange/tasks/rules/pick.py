@@ -56,5 +56,6 @@ class PickTask(Task):
         return DISTANCE_COEF * self._closer.step(distance), None
 
     def is_goal_reached(self, sim: Simulation) -> bool:
-        is_at_rest = ee_to_rest(sim) < self.success_scale * EE_AT_REST
-        return sim.held_object == self._object and is_at_rest
+        if sim.held_object != self._object:
+            return False
+        return ee_to_rest(sim) < self.success_scale * EE_AT_REST
