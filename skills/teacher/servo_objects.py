@@ -87,7 +87,7 @@ class PlaceServo(Servo):
     """Over the goal with what is held, down, let go, up, rest."""
 
     HOVER = 0.10  # m above the goal
-    RELEASE, CLOSE = 0.005, 0.025  # m above the goal: aimed at, and above that let go
+    RELEASE, CLOSE = 0.01, 0.035  # m above the goal: aimed at, and above that let go
 
     def __init__(
         self, robot: Robot, index: int, goal: np.ndarray, shelf: Shelf | None = None

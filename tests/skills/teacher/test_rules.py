@@ -105,7 +105,7 @@ def test_what_is_held_stays_upright_until_it_is_let_go_just_above_its_goal(env_o
         height = sim.object_pos_w(target.object)[2] - target.goal[2]
         _, _, terminated, truncated, _ = env.step(np.clip(teacher.act(), -1.0, 1.0))
         assert not (terminated or truncated)
-    assert cos_tilt > 0.9 and height < 0.035  # m; it was 0.8 at 0.06 m, and they fell over
+    assert cos_tilt > 0.9 and height < 0.05  # m; it was 0.8 at 0.06 m, and they fell over
 
 
 def test_the_rules_answer_in_states_that_they_did_not_bring_about(env_of):
