@@ -5,8 +5,9 @@
 A robot that is stuck sees what it saw and is told what it was told; that nothing has changed by so
 much as a millimetre is all that tells it apart from one that moves, and a memory of embeddings does
 not resolve it. It is not for imitation alone: who stands still then goes on standing still, as the
-teacher that it copies does while its arm works. HAB's sensors hold it: positions of things that stand still, seen from the base and
-from the hand. The vectors of the step before are part of the policy's state.
+teacher that it copies does while its arm works. HAB's sensors hold it: positions of things that
+stand still, seen from the base and from the hand. The vectors of the step before are part of the
+policy's state.
 
 B: steps of a packed minibatch   Q: sequences   L: length of the longest   V: numbers
 """
