@@ -1,1 +1,1 @@
-"""How a training or an evaluation runs: in one process, several, or on a cluster."""
+"""How a training or an evaluation runs: in one process, in several, or on a cluster."""

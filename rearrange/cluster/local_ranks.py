@@ -2,7 +2,7 @@
 
     this process: the agent --> rank 0, rank 1, ...: `python -m rearrange VERB ...`, as given
 
-A rank that dies ends the others; all are started again, which `resume=auto` makes go on.
+If a rank dies, the others are stopped; all are started again and continue by `resume=auto`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 def run_local_ranks(arguments: list[str], scheme: SchemeCfg) -> int:
-    """Runs `rearrange` with these arguments as each rank; the exit code of them all."""
-    # here: they take a while
+    """Runs `rearrange` with these arguments as each rank; returns their common exit code."""
+    # imported here: they take a while
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -31,7 +31,7 @@ def run_local_ranks(arguments: list[str], scheme: SchemeCfg) -> int:
 
     options = ["-P"] if sys.flags.safe_path else []
     try:
-        # one thread, as torchrun has it; a rank that learns from images takes more itself
+        # one thread, as with torchrun; a rank that learns from images uses more by itself
         with single_threaded(), tempfile.TemporaryDirectory() as folder:
             config = LaunchConfig(
                 min_nodes=1, max_nodes=1, nproc_per_node=scheme.world_size,
@@ -41,11 +41,11 @@ def run_local_ranks(arguments: list[str], scheme: SchemeCfg) -> int:
                 logs_specs=DefaultLogsSpecs(log_dir=folder),
             )  # fmt: skip
             elastic_launch(config, sys.executable)(*options, "-m", "rearrange", *arguments)
-    except SignalException as stop:  # the ranks were told, and have saved
+    except SignalException as stop:  # the ranks got the signal, too, and have saved
         return EXIT_CODES.get(stop.sigval, 128 + stop.sigval)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        if failure.exitcode in (2, *EXIT_CODES.values()):  # it has said why
+        if failure.exitcode in (2, *EXIT_CODES.values()):  # the rank has printed why
             return failure.exitcode
         log.error("rank %d ended with exit code %d", rank, failure.exitcode)
         return 1

@@ -1,18 +1,20 @@
 """RankGroup: the ranks of one training on a Ray cluster, restarted after a loss.
 
-    waiting   Ray has not found room for all hosts, or they are starting
+    waiting   Ray has no resources yet for all hosts, or they are starting
     running   every host runs its rank
     over      with an exit code
 
-    waiting --> running --> over    all ended well, or by the caller's mistake, or as they were told
+    waiting --> running --> over    all succeeded, or failed by the caller's mistake, or were
+    stopped
        ^           |
-       +-----------+                a rank or its machine was lost: all anew, `resume=auto`
+       +-----------+                a rank or its machine was lost: all restart, `resume=auto`
 
-Ray finds the room, starts hosts and notices that a machine is gone. Its own trainer (Ray Train) is
-not used: it would call us in a thread of its worker, where signals do not arrive, in a process
-group of its making, and brings pandas and pyarrow along.
+Ray allocates resources, starts hosts and notices when a machine is gone. Its own trainer (Ray
+Train) is not used: it would call us in a thread of its worker, where signals do not arrive, in a
+process group that it creates, and it requires pandas and pyarrow.
 
-`look` asks and takes what has been answered; it never waits. One thread thus serves many groups.
+`look` sends requests and collects the answers that have arrived; it never blocks. One thread thus
+serves many groups.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from rearrange.system.stop_signals import EXIT_CODES, StopSignals
 
 LOOK_EVERY_S = 0.5
 STOP_S = 90.0  # an update may run for 15 s after a signal, then the checkpoint is written
-WAIT_S = 30.0  # so long for room in the cluster before something is said
-MISTAKE = 2  # exit code of a command that says what its caller has to change
+WAIT_S = 30.0  # waiting time for resources before a message is logged
+MISTAKE = 2  # exit code of a command that reports a mistake of its caller
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +46,15 @@ class RankGroup:
 
     Args:
         name: in messages.
-        arguments: what follows `rearrange`; they must make a restarted process go on.
+        arguments: what follows `rearrange`; a restarted process must resume with them.
         folder: where relative paths in them begin; on all machines.
-        show: gets what rank 0 writes to stdout and stderr.
+        show: receives what rank 0 writes to stdout and stderr.
 
     Attributes:
         state: waiting, running or over.
         exit_code: once it is over.
-        restarts: how often all ranks were started again.
-        reason: why the last time, or why it ended badly.
+        restarts: how often all ranks were restarted.
+        reason: of the last restart, or of the failure.
         nodes: addresses of the machines that run its ranks.
     """
 
@@ -80,11 +82,11 @@ class RankGroup:
         return self.state == "over"
 
     def look(self) -> None:
-        """One step of the picture above, if it is due."""
+        """Makes the next transition of the diagram above, if it is due."""
         if self.is_over:
             return
         if time.monotonic() > self._stop_end:
-            assert self._stop_signal is not None  # they are set together
+            assert self._stop_signal is not None  # all hosts are started together
             self._end(EXIT_CODES[self._stop_signal], "it did not end in time and was killed")
             return
         ready, rest = ray.wait(self._answers, num_returns=len(self._answers), timeout=0)
@@ -95,7 +97,7 @@ class RankGroup:
             return
         except RayError as error:
             if isinstance(error, ActorUnavailableError) and self._next == self._take:
-                self._ask()  # it may be there again; else Ray will tell soon
+                self._ask()  # it may recover; otherwise Ray reports it soon
             else:
                 what = str(error).splitlines()[0]
                 self._lose(f"a rank's host was lost ({type(error).__name__}: {what})")
@@ -107,7 +109,7 @@ class RankGroup:
             log.warning("%s waits for room in the cluster: %s", self.name, self._wanted())
 
     def stop(self, signum: int) -> None:
-        """Tells all ranks to save and leave; the first signal counts."""
+        """Tells all ranks to save and exit; the first signal counts."""
         if self.is_over or self._stop_signal is not None:
             return
         self._stop_signal, self._stop_end = signum, time.monotonic() + STOP_S
@@ -118,7 +120,7 @@ class RankGroup:
             host.send.remote(signum)
 
     def close(self) -> None:
-        """Ends whatever still runs; twice is harmless."""
+        """Kills whatever still runs; may be called twice."""
         hosts, self._hosts, self._answers = self._hosts, [], []
         for host in hosts:
             ray.kill(host)
@@ -171,7 +173,7 @@ class RankGroup:
         bad = {rank: code for rank, code in enumerate(codes) if code not in (None, 0)}
         signals = [signum for signum, code in EXIT_CODES.items() if code in bad.values()]
         if self._stop_signal is None and signals:
-            # Somebody told a rank itself: it saved, and the others follow.
+            # Somebody signalled a rank directly: it saved, and the others follow.
             self._stop_signal, self._stop_end = signals[0], time.monotonic() + STOP_S
         if self._stop_signal is None and bad:
             self._fail(bad)
@@ -181,7 +183,7 @@ class RankGroup:
             self._end(0 if self._stop_signal is None or not bad else EXIT_CODES[self._stop_signal])
 
     def _fail(self, codes: dict[int, int]) -> None:
-        """Some ranks ended badly. Who met the caller's mistake would meet it again."""
+        """Some ranks failed. Those that found a mistake of the caller would find it again."""
         rank = next((rank for rank, code in codes.items() if code != MISTAKE), min(codes))
         said = ([""] + self._tails[rank].strip().splitlines())[-1].removeprefix("error: ")
         if codes[rank] == MISTAKE:
@@ -221,9 +223,9 @@ class RankGroup:
 def look_until_over(
     groups: list[RankGroup], stop: StopSignals, show: Callable[[], None] = lambda: None
 ) -> None:
-    """Serves groups until all are over, calling `show` in between; a signal is passed on to them.
+    """Serves groups until all are over, calling `show` in between; signals are forwarded to them.
 
-    Whatever interrupts it ends all their processes.
+    If it is interrupted by anything else, all their processes are killed.
     """
     try:
         while not all(group.is_over for group in groups):

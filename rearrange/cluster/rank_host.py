@@ -2,8 +2,9 @@
 
     RankGroup -- Ray's calls --> RankHost -- starts --> `python -m rearrange VERB ...`
 
-The process is what torchrun would start: it finds its place in the same variables, hears signals in
-its main thread, and knows nothing of Ray. It ends with its host, which ends with its machine.
+The process is what torchrun would start: it reads its rank from the same variables, receives
+signals in its main thread, and knows nothing of Ray. It ends with its host, which ends with its
+machine.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ PACKAGE_ROOT = Path(rearrange.__file__).parents[1]
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a host is."""
+    """The machine of a host."""
 
     node: str
     address: str
     port: int
-    """One that is free there."""
+    """A free port there."""
     gpus: tuple[str, ...]
-    """Ids of those that Ray gave."""
+    """Ids of the GPUs that Ray assigned."""
 
 
 @dataclass
 class Report:
-    """What a rank did since the last look at it."""
+    """What a rank did since it was last asked."""
 
     code: int | None
     """Its exit code; None while it runs."""
@@ -51,9 +52,9 @@ class Report:
 
 
 def variables_of(spots: list[Spot]) -> list[dict[str, str]]:
-    """torchrun's variables of each rank, from where the ranks' hosts are.
+    """torchrun's environment variables for each rank, given the machines of the ranks' hosts.
 
-    The ranks of a machine see all their GPUs, in the order of their local ranks, as NCCL likes it.
+    The ranks of a machine see all their GPUs, in the order of their local ranks, as NCCL prefers.
     """
     ranks_on: dict[str, list[int]] = defaultdict(list)
     for rank, spot in enumerate(spots):
@@ -90,8 +91,8 @@ class RankHost:
 
         Args:
             arguments: what follows `rearrange`.
-            variables: of its environment, beside those that are there.
-            folder: where relative paths begin, as for the one who gave the command.
+            variables: to add to its environment.
+            folder: its working directory, that of the original command.
 
         Raises OSError if this machine has no such folder.
         """
@@ -108,11 +109,11 @@ class RankHost:
         self._num_read = {self._out: 0, self._err: 0}
 
     def look(self) -> Report:
-        code = self._process.poll()  # first: what it wrote before it ended is then there
+        code = self._process.poll()  # first: so that all it wrote before it ended is there
         return Report(code, self._read(self._out), self._read(self._err))
 
     def send(self, signum: int) -> None:
-        """A signal for the process, if it still runs."""
+        """Sends the process a signal, if it still runs."""
         self._process.send_signal(signum)
 
     def _read(self, file: Any) -> str:
@@ -122,7 +123,7 @@ class RankHost:
 
 
 def start_here(arguments: Sequence[str], stream: BinaryIO) -> subprocess.Popen[bytes]:
-    """`rearrange` with these arguments: out of reach of Ctrl-C, and ends with this process."""
+    """Starts `rearrange` with these arguments, shielded from Ctrl-C; it ends with this process."""
     options = ["-P"] if sys.flags.safe_path else []
     return subprocess.Popen(
         [sys.executable, *options, "-m", __name__, str(os.getpid()), *arguments],
@@ -132,8 +133,8 @@ def start_here(arguments: Sequence[str], stream: BinaryIO) -> subprocess.Popen[b
 
 def main() -> int:
     """The rank's process: HOST'S-PROCESS-ID VERB ..."""
-    os.setsid()  # Ctrl-C reaches it by way of its host alone
-    # Ray starts its processes deaf to Ctrl-C, and what they start inherits that.
+    os.setsid()  # Ctrl-C reaches it only through its host
+    # Ray's processes ignore Ctrl-C, and their children inherit that.
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     for signum in EXIT_CODES:
         signal.signal(signum, signal.SIG_DFL)

@@ -3,8 +3,8 @@
     address=HOST:PORT, or RAY_ADDRESS, or `ray start` was called on this machine  -->  joined
     otherwise  -->  started here, and ended with all its processes when the block ends
 
-Two commands never share a Ray of our own, which would end with the first of them: Ray looks for
-those that `ray start` made. It has no dashboard and sends no usage statistics.
+Two commands never share a cluster that we started, which would end with the first of them: Ray only
+joins those that `ray start` made. Ours has no dashboard and sends no usage statistics.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rearrange.errors import UserError
 from rearrange.system.machine import num_cores
 from rearrange.system.stop_signals import signals_blocked
 
-OBJECT_STORE_BYTES = 200 * 2**20  # only records and a few lines of text travel
-LOCAL = "local"  # Ray's word for one of its own
+OBJECT_STORE_BYTES = 200 * 2**20  # only records and a few lines of text are exchanged
+LOCAL = "local"  # Ray's word for a cluster of its own
 
 
 @contextmanager
@@ -32,8 +32,8 @@ def connected(address: str | None, num_cpus: float = 0.0) -> Generator[ModuleTyp
     """The module `ray`, connected.
 
     Args:
-        address: of a cluster; None: see above; "local": a Ray of our own.
-        num_cpus: that a Ray of our own must offer, even if the machine has fewer cores.
+        address: of a cluster; None: see above; "local": a new one.
+        num_cpus: that a new one must offer, even if the machine has fewer cores.
 
     Raises UserError if Ray is not installed, or does not answer.
     """
@@ -46,7 +46,7 @@ def connected(address: str | None, num_cpus: float = 0.0) -> Generator[ModuleTyp
             folder = _start(ray, address, int(max(num_cores(), num_cpus)))
         else:
             _join(ray, address)
-        _restore(before)  # Ray's own end the process where it stands
+        _restore(before)  # Ray's own handlers exit at once
         yield ray
     finally:
         ray.shutdown()
@@ -69,7 +69,7 @@ def _imported() -> ModuleType:
 
 
 def _start(ray: ModuleType, address: str | None, num_cpus: int) -> str | None:
-    """Starts a Ray of our own, whose folder is returned, unless there is one to join."""
+    """Joins a cluster, or starts one, whose folder is then returned."""
     try:
         with signals_blocked():
             context = _init(
@@ -77,9 +77,9 @@ def _start(ray: ModuleType, address: str | None, num_cpus: int) -> str | None:
                 object_store_memory=OBJECT_STORE_BYTES,
             )  # fmt: skip
         return context.address_info["session_dir"]
-    except ValueError:  # that it has its own cores
+    except ValueError:  # so that it claims the cores asked for
         _join(ray, None)
-    except Exception as error:  # no narrower one: Ray raises it itself
+    except Exception as error:  # Ray raises it itself
         raise UserError(f"Ray cannot be started on this machine: {_line(error)}") from error
 
 

@@ -14,7 +14,7 @@ def run_spread(arguments: list[str], scheme: SchemeCfg) -> int:
     """Runs `rearrange` with these arguments as `scheme.world_size` ranks; their exit code.
 
     Args:
-        arguments: they must make a restarted process go on.
+        arguments: a restarted process must resume with them.
 
     Raises UserError if there is no Ray, or for a mistake that only a rank could find.
     """
@@ -43,7 +43,7 @@ def _run_on_ray(arguments: list[str], scheme: SchemeCfg) -> int:
 
 
 def _show(out: str, err: str) -> None:
-    """Rank 0's output, but for the line that tells a mistake: the command says it itself."""
+    """Prints rank 0's output without the line about a mistake, which the command prints itself."""
     print(out, end="", flush=True)
     lines = [line for line in err.splitlines(True) if not line.startswith("error: ")]
     print("".join(lines), end="", file=sys.stderr, flush=True)

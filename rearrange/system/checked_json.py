@@ -19,15 +19,15 @@ from rearrange.errors import UserError
 
 _KIND_NAMES = {dict: "an object", list: "a list", str: "a string"}
 _LONGEST_QUOTE = 60  # characters of a wrong value that a line repeats
-_MOST_DIGITS = 100  # of a whole number; a float can hold it, and a random state has 39
+_MOST_DIGITS = 100  # of a whole number; it still fits a float, and a random state has 39
 
 
 def strict_json(text: str) -> Any:
-    """The value of a JSON text. It takes up to 30 times the text's memory: bound that first.
+    """The value of a JSON text. It takes up to 30 times the text's memory: limit the text first.
 
     Raises:
-        ValueError: if it is no JSON; NaN, infinities, numbers too large for a float and objects
-            with a key twice are none.
+        ValueError: if it is not JSON. NaN, infinities, numbers too large for a float and objects
+            with a duplicate key are refused too.
     """
     try:
         return DECODER.decode(text)
@@ -63,7 +63,7 @@ DECODER = json.JSONDecoder(
     parse_int=_whole,
     object_pairs_hook=_no_key_twice,
 )
-"""Of `strict_json`; its `raw_decode` may raise RecursionError."""
+"""The decoder of `strict_json`; its `raw_decode` may raise RecursionError."""
 
 
 def quoted(value: Any) -> str:
@@ -88,7 +88,7 @@ class Node:
         self.value, self.where, self.path = value, where, path
 
     def fail(self, must: str, got: str | None = None) -> NoReturn:
-        """Raises the line: `path` must be `must`, `got` (by default the value) came."""
+        """Raises UserError: `path` must `must`, got `got` (by default the value)."""
         field = self.path or "the value"
         line = f"{self.where}{field} must {must}, got {got or quoted(self.value)}"
         raise UserError(line.replace("\n", " "))
@@ -99,7 +99,7 @@ class Node:
         return self.value
 
     def __getitem__(self, key: str) -> Node:
-        """A member of an object, which must be there."""
+        """A member of an object, which must have it."""
         members = self._typed(dict)
         if key not in members:
             name = f"{self.path}.{key}" if self.path else key
@@ -112,7 +112,7 @@ class Node:
             yield key, Node(value, self.where, f"{self.path}[{quoted(key)}]")
 
     def list(self, most: int, least: int = 0) -> list[Node]:  # noqa: A003
-        """Elements of a list that is not too long or short."""
+        """Elements of a list, whose length must lie in [`least`, `most`]."""
         elements = self._typed(list)
         if not least <= len(elements) <= most:
             count = str(most) if least == most else f"{least} to {most}"

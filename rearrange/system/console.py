@@ -1,7 +1,7 @@
 """Terminal output that survives a closed terminal or pipe.
 
-The reader of a pipe may leave (`rearrange list | head -1`), a terminal may be closed, a stream may
-never have been open. None of that may end the work, lose what it has done or change its exit code.
+The reader of a pipe may exit (`rearrange list | head -1`), a terminal may be closed, a stream may
+never have been open. None of that may stop the program, lose results or change the exit code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ NOBODY = (errno.EPIPE, errno.EIO)  # of a pipe without a reader, of a terminal t
 
 
 def print_line(text: str) -> None:
-    """A line or more on stdout. Raises OSError for what else may happen there: a full disk."""
+    """Prints lines on stdout. Raises OSError for anything but a closed stream, such as a full
+    disk."""
     try:
         print(text)
     except OSError as error:
@@ -34,36 +35,36 @@ def print_error(message: object) -> None:
 
 
 def is_gone(stream: TextIO) -> bool:
-    """Whether nobody can read any more what is written there."""
+    """Whether nobody can read what is written there any more."""
     try:
         descriptor = stream.fileno()
-    except (AttributeError, ValueError, OSError):  # no file at all: closed, or a test's
+    except (AttributeError, ValueError, OSError):  # not a file: closed, or a test's
         return False
     look = select.poll()
-    look.register(descriptor, 0)  # errors and hang-ups are always told
+    look.register(descriptor, 0)  # poll always reports errors and hang-ups
     return bool(look.poll(0))
 
 
 def open_missing() -> None:
-    """Gives descriptors 0 to 2 something to be, where the caller closed them.
+    """Opens /dev/null for those of descriptors 0 to 2 that the caller closed.
 
-    The next file to be opened, such as the metrics, would otherwise get what is said on stderr.
-    Python's own name for a stream that was closed is None, to which little can be said.
+    Otherwise the next file to be opened, such as the metrics, would receive what is written to
+    stderr. Python sets a closed stream to None, to which nothing can be written.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:
             setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def detach_streams() -> None:
-    """Flushes both streams; what nobody takes is dropped.
+    """Flushes both streams; output that nobody reads is dropped.
 
-    Python would else try once more at its very end and change the exit code.
+    Otherwise Python would try again on exit and change the exit code.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is None:

@@ -1,11 +1,11 @@
-"""Files that are whole or not there, for a process that may be killed at any instruction, and files
-of others, which may be anything.
+"""Atomic writes, for a process that may be killed at any instruction, and reading of untrusted
+files.
 
     write under a temporary name -> fsync -> rename over the old file -> fsync of the folder
 
 The rename is atomic (POSIX rename(2)); the two syncs order it behind the content on the disk, so
-that a power cut cannot leave a new name with an old or empty content. What the operating system
-refuses (a full disk, a folder that is read-only) stays an OSError with the file's name.
+that a power cut cannot leave a new name with an old or empty content. Errors of the operating
+system (a full disk, a read-only folder) stay OSErrors with the file's name.
 """
 
 import errno
@@ -24,8 +24,8 @@ def write_whole_file(path: Path, content: bytes) -> None:
     """Puts a file in place in one step.
 
     Raises:
-        OSError: if it could not be written; the old file is then as it was, and nothing else lies
-            beside it. `filename` is always set.
+        OSError: if it could not be written; the old file is then unchanged, and no temporary file
+            is left. `filename` is always set.
     """
     temporary = path.with_name(f".{path.name}{UNFINISHED}-{os.getpid()}")
     try:
@@ -44,16 +44,16 @@ def write_whole_file(path: Path, content: bytes) -> None:
 
 
 def create_new_file(path: Path) -> BinaryIO:
-    """Opens a new file for writing; what had its name is removed.
+    """Opens a new file for writing; an old file of that name is removed.
 
-    A link that lies there is not followed, be it dangling: what it names stays as it is.
+    A symbolic link of that name is not followed, even a dangling one: its target stays as it is.
     """
     path.unlink(missing_ok=True)
     return open(path, "xb")
 
 
 def sync_folder(folder: Path) -> None:
-    """Brings new names and removed ones to the disk."""
+    """Flushes a folder's entries to the disk: new, renamed and removed files."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -65,7 +65,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what killed processes left half-written in a folder."""
+    """Removes unfinished files that killed processes left in a folder."""
     for leftover in folder.glob(f".*{UNFINISHED}-*"):
         with suppress(OSError):
             leftover.unlink()
@@ -74,7 +74,7 @@ def remove_unfinished(folder: Path) -> None:
 def read_whole_file(path: Path, most: int) -> bytes:
     """The content of a regular file of at most `most` bytes.
 
-    Nothing that has no end is read (a device, a pipe, a file that grows meanwhile).
+    Nothing endless is read (a device, a pipe, a file that keeps growing).
 
     Raises:
         UserError: in every other case; the line names the file.

@@ -1,21 +1,22 @@
 """A folder lock, so that only one process writes; it is released when its owner is gone.
 
-    .lock    a record: host, boot, process, its start, since when, and a beat that goes on counting
+    .lock    a record: host, boot, process, its start, since when, and a heartbeat counter
 
-Two things speak for an owner. The kernel's lock on the file (flock; over NFS the server's) is gone
-with its process, however that ends: it alone counts between processes of one machine. Between
-machines it does not always reach (a file system mounted without locks, a server that forgot them),
-so the record has a beat: who finds one of another machine looks at it for some beats.
+Two things show that an owner is alive. The kernel's lock on the file (flock; over NFS the server's)
+is released when its process ends, however that happens: between processes of one machine it alone
+decides. Between machines it is not always effective (a file system mounted without locks, a server
+that forgot them), so the record has a heartbeat: a process that finds a record of another machine
+watches it for some beats.
 
     kernel's lock   record                      then
-    taken           any                         refused, after a moment for one that just ends
+    taken           any                         refused, after a moment for an owner that is ending
     free            none, or of this machine    ours
-    free            of another, beats           refused
+    free            of another, beating         refused
     free            of another, silent          ours, with a warning
-    unknown there   of this machine             by whether that process is alive
+    not available   of this machine             depends on whether that process is alive
 
-What cannot be known: whether a silent machine is dead, or frozen and will go on. A process that was
-taken for dead finds another's record at its next `check` and must not write any more.
+It cannot be known whether a silent machine is dead, or frozen and will continue. A process that was
+believed dead finds another's record at its next `check` and must stop writing.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from rearrange.system.processes import start_of
 
 LOCK_FILE = ".lock"
 HEARTBEAT_S = 10.0
-SILENT_S = 35.0  # three beats and a server's pause: who has not moved for so long counts as dead
+SILENT_S = 35.0  # three beats and a server's pause: an owner silent for so long counts as dead
 SETTLE_S = 1.0  # without the kernel's lock: longer than it takes to write a record
-LEAVING_S = 5.0  # a killed process may need so long to give its lock back
+LEAVING_S = 5.0  # a killed process may take so long to release its lock
 _LOOK_EVERY_S = 0.1
-_RECORD_BYTES = 512  # always so long: a new beat needs no new space on a full disk
+_RECORD_BYTES = 512  # fixed length: a new beat needs no new space on a full disk
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ log = logging.getLogger(__name__)
 class FolderLockLost(RuntimeError):
     """The folder is no longer ours.
 
-    `is_taken`: another process writes there; else it was deleted or moved away.
+    `is_taken`: another process writes there; otherwise it was deleted or moved away.
     """
 
     def __init__(self, message: str, is_taken: bool) -> None:
@@ -69,7 +70,7 @@ class FolderLock:
         self._descriptor = descriptor
         self._record = _own_record()
         self._write()
-        if not is_locked:  # two may have come at once: the last one to write has it
+        if not is_locked:  # two may have started at once: the last one to write owns it
             time.sleep(SETTLE_S)
             if not self._is_ours():
                 os.close(descriptor)
@@ -86,14 +87,14 @@ class FolderLock:
                     return
                 raise FolderLockLost(f"{self.folder} was taken over by {self._owner()}", True)
         except FileNotFoundError:
-            if self.folder.is_dir():  # somebody removed the lock alone: a wish to take over
+            if self.folder.is_dir():  # somebody removed only the lock: a request to take over
                 raise FolderLockLost(f"the lock {self._path} was removed", True) from None
             lost = f"{self.folder} was deleted or moved away; the last state is saved in a new one"
             raise FolderLockLost(lost, False) from None
         raise FolderLockLost(f"{self.folder} was replaced; it is used by {self._owner()}", True)
 
     def release(self) -> None:
-        """Lets go; calling it again does nothing."""
+        """Releases the lock; calling it again does nothing."""
         if self._is_over.is_set():
             return
         self._is_over.set()
@@ -105,7 +106,7 @@ class FolderLock:
 
     def _heartbeat(self) -> None:
         while not self._is_over.wait(HEARTBEAT_S):
-            with suppress(OSError):  # what reads it then takes us for silent; `check` tells us
+            with suppress(OSError):  # readers then believe us silent; `check` tells us
                 if _is_same(self._path, self._descriptor) and self._is_ours():
                     self._record["beat"] += 1
                     self._write()
@@ -125,13 +126,13 @@ class FolderLock:
 
 @contextmanager
 def lock_folder(folder: Path, setting: str = "run_dir") -> Generator[FolderLock]:
-    """Makes the folder if need be and holds it for the block.
+    """Creates the folder if needed and holds its lock within the block.
 
     Args:
         setting: the one that named the folder, for messages.
 
     Raises:
-        UserError: naming the owner if another process writes there; if it cannot be a folder.
+        UserError: if another process writes there, naming it; if it cannot be a folder.
     """
     was_there = folder.exists()
     try:
@@ -151,7 +152,7 @@ def lock_folder(folder: Path, setting: str = "run_dir") -> Generator[FolderLock]
 
 
 def describe_owner(content: bytes) -> str:
-    """Who a lock's record names, in words."""
+    """The owner that a lock's record names, for messages."""
     record = _parsed(content)
     if not record:
         return "another process"
@@ -179,12 +180,12 @@ def _acquire(folder: Path) -> tuple[int, bool]:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # taken, or its owner just left and took the file away
+        os.close(descriptor)  # taken, or its owner just released it and removed the file
         time.sleep(_LOOK_EVERY_S)
 
 
 def _try_lock(descriptor: int) -> bool | None:
-    """Whether the kernel's lock is ours; None where the file system has none."""
+    """Whether we hold the kernel's lock; None where the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -253,7 +254,7 @@ def _boot() -> str:
 
 
 def _process_space() -> str:
-    """Process ids mean the same among those who have the same one: containers differ."""
+    """Process ids are comparable between processes with the same one: containers differ."""
     with suppress(OSError):
         return os.readlink("/proc/self/ns/pid")
     return ""
@@ -266,14 +267,14 @@ def _is_same(path: Path, descriptor: int) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """What stands in it now: opened anew, a network file system asks its server."""
+    """Its present content: opened again, so that a network file system asks its server."""
     with suppress(OSError):
         return path.read_bytes()[:4096]
     return b""
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
-    """A record; empty if it is none."""
+    """The record in a content; empty if it is not one."""
     texts = ("host", "boot", "processes", "since", "token")
     with suppress(ValueError, RecursionError):
         parsed = json.loads(content)

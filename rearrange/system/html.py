@@ -1,6 +1,6 @@
 """HTML pages as single files: a style for wide and narrow windows, and tables.
 
-On a phone a row of a table becomes a small table of its own, so that nothing has to be pushed
+On a phone each row of a table becomes a small table of its own, so that nothing has to be scrolled
 sideways.
 """
 

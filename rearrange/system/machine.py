@@ -18,14 +18,14 @@ from rearrange.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-WORKER_BYTES = 250 * 2**20  # bar of the project's design for one environment worker
+WORKER_BYTES = 250 * 2**20  # limit for one environment worker, set by the design
 PROGRAM_BYTES = 2**30  # the command itself, with a renderer and matplotlib
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 @contextmanager
 def single_threaded() -> Generator[None]:
-    """Processes started meanwhile use one thread each: numerical libraries look when imported."""
+    """Processes started within the block use one thread each; libraries read this when imported."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:
@@ -46,9 +46,9 @@ def num_cores() -> int:
 
 
 def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> torch.device:
-    """The torch device of a name; of several ranks on this machine each gets its own GPU.
+    """The torch device for a setting; of several ranks on this machine each gets its own GPU.
 
-    Raises UserError for one that is not there.
+    Raises UserError for a device that does not exist.
     """
     import torch
 
@@ -76,8 +76,8 @@ def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> to
 def acting_facts() -> dict[str, Any] | None:
     """What a network is computed with on this processor; None where torch is not in use.
 
-    Sums are rounded otherwise with another instruction set or number of threads, so that a trained
-    policy acts a little differently.
+    Another instruction set or number of threads rounds sums differently, so that a trained policy
+    acts slightly differently.
     """
     if (torch := sys.modules.get("torch")) is None:
         return None
@@ -91,7 +91,7 @@ def acting_facts() -> dict[str, Any] | None:
 
 
 def versions() -> dict[str, str]:
-    """Of what a result depends on."""
+    """Versions of everything that a result depends on."""
     found = {"python": platform.python_version()}
     for package in ("rearrange", "torch", "numpy", "gymnasium", "mujoco"):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -100,7 +100,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Of the checkout that runs, as `git describe` says it; None if it is none."""
+    """Version of the running checkout, from `git describe`; None if this is not a checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
@@ -112,7 +112,7 @@ def commit() -> str | None:
 
 
 def free_memory() -> int | None:
-    """Bytes that can still be used, the container's limit included; None if unknown."""
+    """Available memory in bytes, within the container's limit; None if unknown."""
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         free = int(lines["MemAvailable"].split()[0]) * 1024

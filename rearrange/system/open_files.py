@@ -10,17 +10,17 @@ from contextlib import suppress
 from rearrange.errors import UserError
 
 TOO_MANY = (errno.EMFILE, errno.ENFILE)
-SPARE = 24  # for what is open for a moment: a checkpoint, a film, what a new process is told by
+SPARE = 24  # for short-lived ones: a checkpoint, a film, pipes to a new process
 _OPEN_ELSEWHERE = 32  # assumed where the system does not say what is open
 
 
 def raise_file_limit(count: int, what: str) -> None:
-    """Lets this process have `count` more files open, and some to spare, before it needs them.
+    """Makes sure that this process can open `count` more files, and some to spare.
 
-    Its own limit is raised as far as the system lets it, which processes started later inherit.
+    Its soft limit is raised as far as the system allows; processes started later inherit it.
 
     Raises:
-        UserError: if that is not far enough; `what` says what needs them.
+        UserError: if that is not enough; `what` says what needs them.
     """
     if sys.platform == "win32":
         return
@@ -42,7 +42,7 @@ def raise_file_limit(count: int, what: str) -> None:
 
 
 def advice(error: OSError) -> str:
-    """What to do where a file could not be opened because of too many others; empty elsewhere."""
+    """Advice for an error caused by too many open files; empty for any other error."""
     return "; raise the limit (`ulimit -n`)" if error.errno in TOO_MANY else ""
 
 

@@ -1,7 +1,7 @@
 """Atomic output files: written under a temporary name, synced, renamed.
 
-A full disk, a missing permission or a Ctrl-C leaves the old file as it was and no half of a new
-one; what the operating system says becomes one `UserError` line.
+A full disk, a missing permission or a Ctrl-C leaves the old file unchanged and no partial new one;
+errors of the operating system become one `UserError` line.
 """
 
 import errno
@@ -18,7 +18,7 @@ from rearrange.system.files import UNFINISHED, create_new_file
 
 
 def write_error(path: Path, error: OSError) -> UserError:
-    """The line for a file that could not be written."""
+    """The error for a file that could not be written."""
     advice = {
         errno.ENOSPC: "free some space or choose another place",
         errno.EDQUOT: "free some space or choose another place",
@@ -43,10 +43,10 @@ def expand(path: str | None) -> str | None:
 
 
 def prepare_folder(folder: Path) -> Path:
-    """The folder, made if it was not there and shown to be writable.
+    """The folder, created if it does not exist and verified to be writable.
 
     Raises:
-        UserError: if it cannot be made or written.
+        UserError: if it cannot be created or written to.
     """
     probe = folder / f"{UNFINISHED}-{os.getpid()}"
     try:
@@ -61,7 +61,7 @@ def prepare_folder(folder: Path) -> Path:
 
 
 def prepare_file(path: Path) -> Path:
-    """A file that can be written later on: its folder is prepared, and no folder has its name.
+    """Makes sure that a file can be written later: its folder exists, and the path is no folder.
 
     Raises:
         UserError: if it could not be written.
@@ -79,7 +79,7 @@ def prepare_output(path: str | None) -> Path | None:
 
 @contextmanager
 def kept_or_temporary(folder: str | None, prefix: str) -> Generator[Path]:
-    """A folder to work in: the one that a `keep_dir=` setting names, else one that goes at the end.
+    """A working folder: that of a `keep_dir=` setting, else a temporary one, removed at the end.
 
     Raises UserError as `prepare_folder`.
     """

@@ -9,10 +9,10 @@ MOST_LEVELS = 20
 
 
 def plain_yaml(text: str) -> Any:
-    """The value of a YAML text, in which every number and truth value stays the text it is.
+    """The value of a YAML text, in which numbers and booleans remain strings.
 
     Aliases, by which a few lines become gigabytes, are refused.
-    Raises ValueError for them, for what is nested too deeply and for what is no YAML.
+    Raises ValueError for them, for too deep nesting and for anything that is not YAML.
     """
     import yaml
 

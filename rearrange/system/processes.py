@@ -1,4 +1,5 @@
-"""Processes: their start time, and ending a child with its parent, even while it is stopped."""
+"""Processes: their start time, and ending a child with its parent, even while the child is
+stopped."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ def end_with_parent(parent: int | None) -> bool:
     """Has the kernel kill this process when its parent ends; Linux only.
 
     Args:
-        parent: whose child it should be; None: nobody knows.
+        parent: id of the expected parent; None: unknown.
 
-    Returns false if that one is gone already: this process had better leave by itself.
+    Returns False if that parent has already ended: this process should then exit by itself.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
@@ -29,7 +30,7 @@ def end_with_parent(parent: int | None) -> bool:
 
 
 def start_of(pid: int) -> int:
-    """When a process started, in the kernel's ticks; 0 if there is none: ids are used again."""
+    """When a process started, in the kernel's clock ticks, 0 if there is none: ids are reused."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return 0
@@ -37,7 +38,8 @@ def start_of(pid: int) -> int:
 
 @contextmanager
 def main_module_hidden() -> Generator[None]:
-    """Processes that Python starts meanwhile do not import the caller's main script again."""
+    """Processes that Python starts within the block do not import the caller's main script
+    again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:

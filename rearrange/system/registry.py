@@ -1,15 +1,14 @@
 """A registry: named entries of one kind, to which other packages can add theirs.
 
-    TASKS.add("press_button", TaskDefinition(...))      in a module of theirs: importing it adds
+    TASKS.add("press_button", TaskDefinition(...))      in a module of theirs, run when imported
     rearrange evaluate task=my_module:press_button      imports the module, then looks the name up
 
 A name is one that was added, or `package.module:Name`, where Name is what the module added or else
-an object in it. Modules are imported by `find` alone, which is for the words of the user's own
-command line and the arguments of a call. Names that come out of files (skills, checkpoints,
-episodes) go to `[]`: it knows what was added, and whatever they say imports nothing.
+an object in it. Only `find` imports modules; it is for the user's own command line and the
+arguments of a call. Names from files (skills, checkpoints, episodes) are looked up with `[]`, which
+knows only what was added and imports no module that a file names.
 
-What is added as "module:Name" is imported when it is first asked for, so that knowing it costs
-nothing.
+An entry given as "module:Name" is imported when it is first used, so that adding it costs nothing.
 """
 
 from __future__ import annotations
@@ -25,26 +24,27 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """Names of one kind and what they stand for, in the order in which they were added.
+    """Names and the things they stand for, of one kind, in the order in which they were added.
 
     Args:
         kind: what they are, for messages: "task".
-        fits: whether an object of somebody's module is one of them.
+        fits: whether an object found in a user's module is one of them.
     """
 
     def __init__(self, kind: str, fits: Callable[[Any], bool] = callable) -> None:
         self.kind, self._fits = kind, fits
         self.listeners: list[Callable[[str, T | str], None]] = []
-        """Called with every name and thing that is added from now on."""
+        """Functions to be called with the name and the entry of everything added from now on."""
         self._entries: dict[str, T | str] = {}
 
     def add(self, name: str, entry: T | str) -> None:
-        """Makes a name known; again with the same thing it is harmless.
+        """Adds a name; adding the same thing again does nothing.
 
         Args:
-            thing: itself, or "module:Name" of where it is.
+            entry: the object, or "module:Name" of where it is defined.
 
-        Raises UserError if the name stands for something else already, or could not be typed.
+        Raises UserError if the name is taken by something else, is empty, or has a colon or an
+        unprintable character.
         """
         if not name or ":" in name or not name.isprintable():
             raise UserError(f"the name of a {self.kind} must be a word without ':', got {name!r}")
@@ -56,7 +56,7 @@ class Registry(Mapping[str, T]):
     def find(self, word: str) -> T:
         """What a name stands for, or `package.module:Name`, whose module is imported.
 
-        Only for the user's own words: see above. Raises UserError for one that is unknown.
+        Only for names that the user typed, see above. Raises UserError for one that is unknown.
         """
         module, colon, name = word.rpartition(":")
         if not colon:
@@ -72,12 +72,13 @@ class Registry(Mapping[str, T]):
         return fitting
 
     def name_of(self, word: str) -> str:
-        """The name under which `find` has what a word says. Raises as that."""
+        """The name under which `find` has this entry. Raises as `find`."""
         found = self.find(word)
         return next(name for name in self if self[name] is found)
 
     def __getitem__(self, name: str) -> T:
-        """What a name stands for. Raises UserError, listing what there is, for an unknown one."""
+        """What a name stands for. Raises UserError, which suggests known names, for an unknown
+        one."""
         if name not in self._entries:
             raise UserError(f"unknown {self.kind} '{name}': {nearest(name, list(self))}")
         return resolved(self._entries[name])
@@ -93,7 +94,7 @@ class Registry(Mapping[str, T]):
 
 
 def resolved(entry: Any) -> Any:
-    """A thing itself; of "module:Name", in code and never of a file, what it names.
+    """The object itself, or what "module:Name" names (from code, never from a file).
 
     Raises UserError if the module has no such name.
     """
@@ -107,12 +108,12 @@ def resolved(entry: Any) -> Any:
 
 
 def import_module(module: str, what: str) -> Any:
-    """A module that the user's own words have named; UserError if it cannot be imported."""
+    """Imports a module that the user named; UserError if it cannot be imported."""
     try:
         return importlib.import_module(module)
     except UserError as error:
         raise UserError(f"cannot import '{module}' for {what}: {error}") from error
-    except Exception as error:  # a module of somebody else may raise anything
+    except Exception as error:  # a user's module may raise anything
         advice = (
             "the module has to be installed or to lie in a folder named in PYTHONPATH"
             if isinstance(error, ModuleNotFoundError) or module.startswith(".")

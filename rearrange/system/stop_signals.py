@@ -24,9 +24,9 @@ EXIT_CODES: dict[int, int] = {
     # signal killed before it could save.
     signal.SIGUSR1: 75,
 }
-"""What a command ends with that a signal stopped, once its work is saved."""
+"""Exit codes of a command that a signal stopped, once its work is saved."""
 TO_ALL = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP})
-"""Signals that a scheduler or a terminal sends to our children, too, which must not end by them."""
+"""Signals that a scheduler or a terminal also sends to our children, which must survive them."""
 _NOTICES = (signal.SIGUSR1, signal.SIGHUP)
 _SAME_SIGNAL_S = 1.0  # a terminal and a shell may both deliver one Ctrl-C
 
@@ -45,37 +45,39 @@ class StopSignals:
             self._signum, self._time = signum, time.monotonic()
 
     def end(self) -> None:
-        """Stops what still runs beside the training, which itself is through."""
+        """Stops what still runs besides the training, which itself has finished."""
         self._is_over = True
 
     def is_set(self) -> bool:
         return self._signum is not None or self._is_over
 
     def is_set_for(self, seconds: float) -> bool:
-        """Whether the wish is older than that."""
+        """Whether the request is older than that."""
         return self._signum is not None and time.monotonic() - self._time > seconds
 
     @property
     def signum(self) -> int | None:
-        """The signal that asked; None if nobody did."""
+        """The signal that asked for the stop; None if none did."""
         return self._signum
 
     @property
     def name(self) -> str | None:
-        """SIGINT and so on; None if nobody asked."""
+        """Its name, such as SIGINT; None if no stop was asked for."""
         return signal.Signals(self._signum).name if self._signum else None
 
     @property
     def exit_code(self) -> int:
-        """0 if nobody asked."""
+        """The exit code of that signal; 0 if no stop was asked for."""
         return EXIT_CODES.get(self._signum, 1) if self._signum else 0
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Signals only ask; a second one does not wait. Does nothing outside the main thread.
+        """A first signal asks for a stop, a second one raises KeyboardInterrupt.
 
-        A scheduler's notice may come twice, from itself and by way of torchrun, and so may that of
-        a closed terminal, from the system and the shell: they always wait.
+        Does nothing outside the main thread.
+
+        A scheduler's notice may arrive twice, directly and through torchrun, and so may a closed
+        terminal's, from the system and the shell: these only ever ask.
         """
 
         def handle(signum: int, frame: object) -> None:
@@ -88,16 +90,16 @@ class StopSignals:
 
     @contextmanager
     def ignored(self) -> Generator[None]:
-        """For the last steps of cleaning up."""
+        """Ignores these signals, for the last steps of cleaning up."""
         with _handled_by(signal.SIG_IGN):
             yield
 
 
 @contextmanager
 def signals_blocked() -> Generator[None]:
-    """Processes started meanwhile inherit this, so that a signal to all reaches this one alone.
+    """Blocks signals for processes started within the block: one sent to all reaches this one only.
 
-    They would else end before our work is saved. They leave when this process does.
+    Otherwise they would end before our work is saved. They exit when this process does.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, TO_ALL)
     try:

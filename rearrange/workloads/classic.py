@@ -19,11 +19,11 @@ KEPT: dict[str, tuple[str, tuple[int, ...]]] = {
     "rearrange/MaskedCartPole-v1": ("CartPole-v1", (0, 2)),
     "rearrange/MaskedPendulum-v1": ("Pendulum-v1", (0, 1)),
 }
-"""Id -> the environment of Gymnasium, and which of its numbers can be seen."""
+"""Id -> Gymnasium's environment, and the indices of the visible observations."""
 
 
 class HideNumbers(gymnasium.ObservationWrapper):
-    """Hands out only some numbers of a vector observation."""
+    """Keeps only some entries of a vector observation."""
 
     def __init__(self, env: gymnasium.Env, kept: tuple[int, ...]) -> None:
         super().__init__(env)
@@ -35,7 +35,7 @@ class HideNumbers(gymnasium.ObservationWrapper):
         )
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """The numbers that can be seen, [len(kept)] float32."""
+        """The visible entries, [len(kept)] float32."""
         return observation[self._kept]
 
 
@@ -47,7 +47,7 @@ def make_masked(masked_id: str, **options: Any) -> gymnasium.Env:
 
 
 def register_all() -> None:
-    """Makes the ids known to Gymnasium. Harmless when called again."""
+    """Registers the ids with Gymnasium; may be called again."""
     for masked_id, (plain_id, _) in KEPT.items():
         if masked_id not in gymnasium.registry:
             plain = gymnasium.spec(plain_id)

@@ -2,7 +2,7 @@
 
     rearrange train env=rearrange.workloads.faulty:Faulty-v0 env_kwargs.fault=hang
 
-Otherwise it is as easy as can be: the action should be the sign of what is seen. Episodes have 20
+Otherwise the task is trivial: the action should be the sign of the observation. Episodes have 20
 steps. No torch here: workers import this module.
 """
 
@@ -25,10 +25,10 @@ FAULTS = (
     "nan_reset",  # in the first observation of an episode
     "huge_reward",  # a finite number whose square is not: the loss becomes infinite
     "raise",
-    "exit",  # the whole process, without a word
+    "exit",  # ends the process without a message
     "hang",
-    "mistake",  # a UserError, as an environment raises it for settings that do not fit
-    "value_error",  # one of its own, which is no mistake of the caller's
+    "mistake",  # a UserError, as an environment raises for wrong settings
+    "value_error",  # an exception that is no mistake of the caller
     "sys_exit",  # as a script ends, with code 0
     "bad_seed",  # the process ends in every reset whose seed is a multiple of `at_step`
 )
@@ -39,13 +39,13 @@ class FaultyEnv(gymnasium.Env):
     """Breaks once in a process at one step, or once in all when a file appears.
 
     Args:
-        index: the environment's number among those that are trained in.
+        index: of this environment among all of the training.
         fault: one of `FAULTS`.
         broken_index: the environment that breaks; the others never do. -1: all.
         at_step: the process's step, counted over its episodes, at which it breaks.
         step_s: how long each step takes (s).
         trigger: a path. It breaks, instead of at `at_step`, in the first step that finds a file
-            there, and removes the file: whoever follows it does not break.
+            there, and removes the file, so that its successor does not break.
     """
 
     observation_space = Box(-2.0, 2.0, (4,), np.float32)
@@ -106,7 +106,7 @@ class FaultyEnv(gymnasium.Env):
         return self.np_random.uniform(-2.0, 2.0, 4).astype(np.float32)
 
     def _break(self, reward: float) -> float:
-        """Does the harm of this step; returns its reward."""
+        """Causes the fault in this step; returns the reward."""
         match self._fault:
             case "nan_observation":
                 self._observation[1] = np.nan

@@ -7,10 +7,10 @@ Bharthulwar et al., "Staggered Environment Resets Improve Massively Parallel On-
 Learning" (sections 4.1, B.2). The agent sees its block. A right action is worth 0.5, a wrong one
 -0.5. An episode terminates after H steps; it is a success if the agent is then in the last block.
 
-What the paper leaves open, and what holds here: from the L-th step in a block on, the gate is tried
-after every step; counts begin anew in each block; an episode that starts in a later block lasts H
-steps all the same. With p_prog = 1 every episode is a success, so that `accuracy`, the share of
-right actions, is what tells policies apart there.
+Choices that the paper leaves open: from the L-th step in a block on, the gate is tried after every
+step; counts start again in each block; an episode that starts in a later block also lasts H steps.
+With p_prog = 1 every episode is a success, so that only `accuracy`, the share of right actions,
+distinguishes policies there.
 
 Legend: N chains, B blocks.
 """
@@ -28,7 +28,7 @@ from rearrange.errors import UserError
 
 ENV_ID = "rearrange/SkillChain-v0"
 REWARD = 0.5
-_DRAWS = 256  # random numbers of a chain that are drawn at once
+_DRAWS = 256  # random numbers of a chain drawn at a time
 _INFOS = ("success", "accuracy", "block")
 
 
@@ -40,11 +40,11 @@ class SkillChainVectorEnv(VectorEnv):
         block_steps: L, steps that a block takes at least.
         num_actions: to choose from in each block.
         mastery: k_mastery, right actions in a block that open its gate.
-        progression: p_prog, the chance with which a gate opens anyway.
+        progression: p_prog, the probability that a gate opens anyway.
         reset_spread: lambda_R, the mean of the Poisson distribution of first blocks.
         target_seed: of the right actions, which all chains share.
-        autoreset_mode: Gymnasium's. With "disabled" a chain that has ended stands still, at no
-            reward, until `reset(options={"reset_mask": mask})`.
+        autoreset_mode: Gymnasium's. With "disabled" a finished chain does not move and
+            earns no reward until `reset(options={"reset_mask": mask})`.
 
     Raises UserError for a value out of range.
     """
@@ -85,7 +85,7 @@ class SkillChainVectorEnv(VectorEnv):
         self.block, self.elapsed, self._in_block, self._right_in_block, self._right = (
             np.zeros(num_envs, np.int64) for _ in range(5)
         )
-        self.is_over = np.ones(num_envs, bool)  # nothing has begun
+        self.is_over = np.ones(num_envs, bool)  # no episode has begun
         self._streams: list[np.random.Generator] = []
         self._numbers = np.zeros((num_envs, _DRAWS))
         self._next = np.full(num_envs, _DRAWS)
@@ -179,7 +179,7 @@ class SkillChainVectorEnv(VectorEnv):
         return found
 
     def _seed(self, seed: int | list[int | None] | None) -> None:
-        """Streams of random numbers; without a seed they go on, if there are any."""
+        """Random streams; without a seed existing ones continue."""
         if seed is None:
             seeds: list[int | None] = [None] * self.num_envs
         elif isinstance(seed, list):

@@ -1,4 +1,4 @@
-"""A slow CartPole, slower in the environments of some ranks.
+"""A slow CartPole, slower still in the environments of some ranks.
 
     env=rearrange.workloads.slow_cartpole:SlowCartPole-v1
 

@@ -4,7 +4,7 @@
     reset  sleeps  between reset_low_s and reset_high_s, every episode_steps steps
 
 With the defaults, 16 of these are the reference workload R1. Both kinds of straggler are there
-(VER paper, section 2): slow steps, and environments that are slow at every step. Sleeping takes no
+(VER paper, section 2): slow steps, and environments that are slow at every step. Sleeping uses no
 core, so that 16 of them behave on a small machine as on one with 16 cores.
 
 Instead of the distribution a recording of a real environment can be replayed.
@@ -27,7 +27,7 @@ from rearrange.system.files import read_whole_file
 
 OBSERVATION_SIZE = 4
 ACTION_SIZE = 2
-MAX_CARRY_S = 1e-3  # lateness that the next sleep makes up for; more is the machine's own delay
+MAX_CARRY_S = 1e-3  # lateness made up for by the next sleep; more is the machine's own delay
 
 
 @dataclass(kw_only=True)
@@ -39,13 +39,13 @@ class StragglerCfg:
     spread: float = 0.2
     """Sigma of the lognormal factor that each environment keeps; 0: all are alike."""
     group_size: int = 1
-    """So many environments in a row share one more factor, as those of one machine would."""
+    """This many consecutive environments share one more factor, as those of one machine would."""
     group_spread: float = 0.0
     """Sigma of that lognormal factor; 0: there is none."""
     episode_spread: float = 0.0
     """Sigma of the lognormal factor that each episode has; 0: there is none."""
     slow_factor: float = 4.0
-    """A slow step takes so many times longer."""
+    """Factor on the time of a slow step."""
     slow_share: float = 0.1
     """The probability of a slow step."""
     episode_steps: int = 200
@@ -57,7 +57,7 @@ class StragglerCfg:
     is_staggered: bool = True
     """First episodes end early, each at its own step, so that resets do not come all at once."""
     seed: int = 0
-    """Of all times, together with the environment's index."""
+    """Seed of all times, together with the environment's index."""
     recording: str | None = None
     """A JSON file {"step_s": [...], "reset_s": [...]} to replay instead of the distribution."""
 
@@ -86,7 +86,7 @@ class StepTimes:
 
     def __init__(self, cfg: StragglerCfg, index: int) -> None:
         self._cfg = cfg
-        # Seeded by the index alone, as R1 wants it, unless another draw is asked for.
+        # Seeded by the index alone, as R1 requires, unless another seed is given.
         normal = np.random.default_rng(index + 1009 * cfg.seed).standard_normal()
         of_group = _rng(cfg, index // cfg.group_size, 4).standard_normal()
         self.factor = float(np.exp(cfg.spread * normal + cfg.group_spread * of_group))
@@ -94,7 +94,7 @@ class StepTimes:
         self._begin_episode()
         self._step_rng, self._reset_rng = _rng(cfg, index, 1), _rng(cfg, index, 2)
         self._steps, self._resets = _read_recording(cfg.recording)
-        # Replays start at different places, or all environments would be slow together.
+        # Replays start at different places: otherwise all environments would be slow together.
         self._step = int(self._step_rng.integers(len(self._steps))) if self._steps else 0
         self._reset = int(self._reset_rng.integers(len(self._resets))) if self._resets else 0
         phase = int(_rng(cfg, index, 3).integers(1, cfg.episode_steps + 1))
@@ -123,7 +123,7 @@ class StepTimes:
         return self._cfg.base_step_s * self.factor * self._episode_factor * slowness
 
     def next_reset_s(self) -> float:
-        """Of the reset that ends an episode; the steps that follow are of the next one."""
+        """Time of the reset that ends an episode; the following steps belong to the next."""
         self._begin_episode()
         if self._resets:
             self._reset += 1
@@ -136,7 +136,7 @@ class StepTimes:
 
 
 class Sleeper:
-    """Sleeps to deadlines; what one sleep overshoots, the next one is shorter."""
+    """Sleeps until deadlines; if one sleep is too long, the next is shorter by as much."""
 
     def __init__(self) -> None:
         self._late = 0.0
@@ -171,7 +171,7 @@ class StragglerEnv(gymnasium.Env):
         self.times = StepTimes(self.cfg, index)
         self.observation_space = spaces.Box(-1.0, 1.0, (OBSERVATION_SIZE,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
-        self.sleep = Sleeper().sleep  # how it spends its time (s)
+        self.sleep = Sleeper().sleep  # waits for so many seconds
         self._observation = np.zeros(OBSERVATION_SIZE, np.float32)
         self._num_steps = 0
         self._episode_steps = self.times.first_episode_steps
@@ -198,7 +198,7 @@ class StragglerEnv(gymnasium.Env):
 
 @dataclass(frozen=True)
 class StragglerFactory:
-    """Makes environment `index`; can be sent to a worker process."""
+    """Makes environment `index`; can be pickled for a worker process."""
 
     cfg: StragglerCfg
 

@@ -1,6 +1,6 @@
 """A draft episode: targets with goals, clutter around them, the robot's start.
 
-What cannot be had raises `DraftRejected`; the generator then draws again.
+A draw that cannot be completed raises `DraftRejected`; the generator then draws again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MIN_CARRY = 1.0  # m between a target's start and goal
 
 
 class DraftRejected(Exception):
-    """This sample does not work out; draw again."""
+    """This sample cannot be used; draw again."""
 
 
 def inside(layout: Layout, joint: str) -> list[Receptacle]:
-    """What is behind a door or in a drawer."""
+    """Receptacles behind a door or in a drawer."""
     return [r for r in layout.receptacles if r.link == joint]
 
 
@@ -41,7 +41,7 @@ def counter_tops(layout: Layout) -> list[Receptacle]:
 
 
 def open_receptacles(layout: Layout) -> list[Receptacle]:
-    """All that nothing closes off: where tidy_house has its clutter."""
+    """All receptacles that nothing encloses: where tidy_house has its clutter."""
     return [r for r in layout.receptacles if r.kind == "open"]
 
 
@@ -51,13 +51,13 @@ def open_and_fridge(layout: Layout) -> list[Receptacle]:
 
 
 def open_and_containers(layout: Layout) -> list[Receptacle]:
-    """Where rearrange_easy and the skills have theirs: also in the drawers of the upper row."""
+    """Where rearrange_easy and the skills have theirs: also the drawers of the upper row."""
     drawers = [r for joint in CLUTTERED_DRAWERS for r in inside(layout, joint)]
     return open_and_fridge(layout) + drawers
 
 
 class Draft:
-    """An episode in the making: targets with their goals first, clutter around them after."""
+    """An episode being drawn: first the targets with their goals, then clutter around them."""
 
     def __init__(self, layout_id: str, rng: np.random.Generator, opening: dict[str, float]) -> None:
         self.layout = make_layout(layout_id)
@@ -74,7 +74,7 @@ class Draft:
         starts: Sequence[Receptacle],
         goals: Sequence[Receptacle],
     ) -> None:
-        """One object and its goal, apart from each other and from all others."""
+        """Adds one object and its goal, apart from each other and from all others."""
         kind = self.placer.draw_kind(kinds)
         start = self.placer.spot(kind, starts, is_target=True)
         if start is None:
@@ -95,7 +95,7 @@ class Draft:
     def add_clutter(
         self, count: int, receptacles: Sequence[Receptacle], kinds: Sequence[str] = HAB2_KINDS
     ) -> None:
-        """`count` more objects."""
+        """Adds `count` objects of clutter."""
         for _ in range(count):
             kind = self.placer.draw_kind(kinds)
             spot = self.placer.spot(kind, receptacles)
@@ -104,7 +104,8 @@ class Draft:
             self.objects.append(self.placer.placement(kind, spot[1], spot[0]))
 
     def scene(self, sample, held: int | None = None, tries: int = 40) -> Scene:
-        """The world with the first sampled robot pose that works. Raises Retry if none does."""
+        """The world with the first sampled robot pose that is valid. Raises DraftRejected if none
+        is."""
         nowhere, arm = (0.0, 0.0, 0.0), tuple(fetch.ARM_START)
         empty = Scene(self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening))
         scene = find_start(empty, sample, self.rng, held, tries)

@@ -1,11 +1,11 @@
 """Episode files, gzip JSON, and the sets shipped with the project.
 
     write_episodes(path, episodes)    whole or not at all, the same bytes every time
-    read_episodes(path)               every field checked; anything wrong is one UserError line
+    read_episodes(path)               every field checked; any error is one UserError line
     load_episode(task, split, ...)    of the committed validation and test sets, else generated
 
-The committed sets hold what the generator gave when they were written, so that a change of the
-generator cannot move the benchmark unseen (a test compares them). They are written by
+The committed sets are the generator's output at the time they were written, so that a change of the
+generator cannot change the benchmark unnoticed (a test compares them). They are written by
 `python -m rearrange.tasks.episodes.files --write`.
 """
 
@@ -33,7 +33,7 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 MAX_BYTES = 256 * 2**20  # of JSON; a file of 10,000 episodes holds about 160 MB
 MAX_EPISODES = 100_000
 COMMITTED_SPLITS, COMMITTED_SEED, COMMITTED_COUNT = ("val", "test"), 0, 100
-COMMITTED_TASKS = (  # as many as stay below 3 MB together
+COMMITTED_TASKS = (  # as many as fit into 3 MB together
     "tidy_house", "prepare_groceries", "set_table", "tidy_house_easy", "prepare_groceries_easy",
     "set_table_easy",
 )  # fmt: skip
@@ -46,7 +46,7 @@ _FOLDER = Path(__file__).parent / "data"
 def write_episodes(path: str | os.PathLike[str], episodes: Sequence[EpisodeSpec]) -> None:
     """Writes episodes as gzip JSON.
 
-    Raises UserError if the file cannot be written; then `path` is as it was before.
+    Raises UserError if the file cannot be written; then `path` is unchanged.
     """
     content = {"episodes": [episode_to_json(spec) for spec in episodes]}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
@@ -67,8 +67,8 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
     """All episodes of a file.
 
     Raises:
-        UserError: one line that names the file and, as far as it goes, episode and field, what must
-            hold and what came.
+        UserError: one line that names the file and, if known, episode and field, what must hold and
+            what was found.
     """
     path = Path(path)
     episodes, ids, keys = [], {}, {}
@@ -93,14 +93,14 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
 
 
 def committed_path(task: str, split: str) -> Path:
-    """Where the committed set of a task and split is, if there is one."""
+    """Path of the committed set of a task and split, if there is one."""
     return _FOLDER / split / f"{task}.json.gz"
 
 
 def load_episode(
     task: str, split: str, seed: int, index: int, starts: str = "task", homes: str = HAB
 ) -> EpisodeSpec:
-    """The episode: of the committed set if that holds it, otherwise generated.
+    """The episode: from the committed set if it is in there, otherwise generated.
 
     Raises UserError as `generate_episode`, and if the committed file is damaged.
     """
@@ -126,7 +126,7 @@ def _committed(task: str, split: str) -> dict[int, EpisodeSpec]:
 
 
 def build_committed_sets(folder: Path = _FOLDER, count: int = COMMITTED_COUNT) -> list[Path]:
-    """Generates and writes the sets, `count` episodes each; gives the files written."""
+    """Generates and writes the sets, `count` episodes each; returns the files written."""
     paths = []
     for split in COMMITTED_SPLITS:
         for task in COMMITTED_TASKS:

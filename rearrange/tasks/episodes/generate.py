@@ -1,18 +1,17 @@
 """Generated episodes: episode = f(task, split, seed, index), independent of earlier ones.
 
-Nor does it matter where this runs. Which objects go where follows HAB's generator (hab-spec 2.5),
-where the robot starts its skill tasks (hab-spec 4.3 to 4.6). Every episode is checked: objects at
+The machine does not matter either. Objects are placed as by HAB's generator (hab-spec 2.5), the
+robot starts as in HAB's skill tasks (hab-spec 4.3 to 4.6). Every episode is checked: objects at
 rest, targets and goals within reach from free floor, robot clear of everything.
 
-`starts="chain"` is for training alone. It shares out a skill's episodes as the benchmark's tasks
-need them: half of those of Navigate and of the skills for doors and drawers begin where the skill
-before them in a plan ends, half of Navigate's with an object in hand (VER paper, section 6: skills
-have to take over from each other), and half of Pick's and Place's lead into the fridge, whose door
-stands as far open as the skill before may have pushed it; in a few of those of opening the fridge
-it is ajar.
-`starts="varied"` is the same, in the train split also in more apartments, whose furniture stands in
-many more ways. `starts="reach"` is for who begins with nothing: in half of Pick's and Place's
-episodes the robot already stands where arm and hand suffice (a start-state curriculum, as in
+`starts="chain"` is for training only. It distributes a skill's episodes as the benchmark's tasks
+need them: half of those of Navigate and of the skills for doors and drawers begin where the
+preceding skill of a plan ends, half of Navigate's with an object in hand (VER paper, section 6:
+skills have to take over from each other), and half of Pick's and Place's reach into the fridge,
+whose door may have been pushed partly shut by the preceding skill; in a few of those of opening the
+fridge it is ajar. `starts="varied"` is the same, in the train split also in more apartments with
+more varied furniture. `starts="reach"` is for training from scratch: in half of Pick's and Place's
+episodes the robot already stands where it only needs its arm (a start-state curriculum, as in
 Florensa et al. 2017).
 """
 
@@ -60,16 +59,16 @@ from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
 FRIDGE_OPEN = 1.5  # rad, hab-spec 2.5
-FRIDGE_PUSHED = (1.2, 2.3)  # rad, what skills leave it at; the hinge ends at 2.3 (hab-spec 2.3)
-FRIDGE_AJAR = (0.0, 1.1)  # rad, what Pick and Place may push it back to; it counts as open at 1.17
+FRIDGE_PUSHED = (1.2, 2.3)  # rad, after the skills; the hinge ends at 2.3 (hab-spec 2.3)
+FRIDGE_AJAR = (0.0, 1.1)  # rad, where Pick and Place may push it; it counts as open at 1.17
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
 _OTHER_HOMES, _MIXED_HOMES = 22, 23
 NUM_OBJECTS = 30
 MAX_TRIES = 60
-# HAB asks for starts within 2 m as the crow flies, with a base of 2.5 m/s. Ours keeps Fetch's 1.0
-# m/s, so the way around the furniture is bounded too, else the time limit of Pick and Place would
+# HAB demands starts within 2 m in a straight line, for a base with 2.5 m/s. Ours has Fetch's 1.0
+# m/s, so the driving distance is bounded too; otherwise the time limit of Pick and Place would
 # decide.
 MAX_WAY = 2.6  # m
 # For the same reason, in homes of many rooms: 400 steps are 13 s, with turns at half a metre each.
@@ -86,16 +85,16 @@ REACH_SHARE = 0.5  # of episodes that begin there
 
 
 Maker = Callable[[str, str, int, int, str, np.random.Generator], EpisodeSpec]
-"""From task, split, seed, index, layout id and generator to the episode."""
+"""Makes the episode from task, split, seed, index, layout id and random generator."""
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """How the episodes of a task are made; tasks may share them."""
+    """How the episodes of a task are generated; tasks may share this."""
 
     make: Maker
     curricula: Mapping[str, Maker] = field(default_factory=dict)
-    """One of `STARTS` -> what makes them so; `make` does for the others."""
+    """One of `STARTS` -> its function; `make` serves the others."""
 
 
 def generate_episode(
@@ -121,7 +120,7 @@ def generate_episode(
 
 
 def first_home(task: str, split: str, seed: int, index: int, homes: str = HAB) -> str:
-    """The home that an episode is tried in first and mostly lies in: found without making it."""
+    """The home in which an episode is tried first, mostly with success; known without making it."""
     _, ids, rng = _draws(task, split, seed, index, "task", homes)
     return ids[rng.integers(len(ids))]
 
@@ -129,7 +128,7 @@ def first_home(task: str, split: str, seed: int, index: int, homes: str = HAB) -
 def _draws(
     task: str, split: str, seed: int, index: int, starts: str, homes: str
 ) -> tuple[Maker, tuple[str, ...], np.random.Generator]:
-    """What makes an episode, of which homes, and its random numbers."""
+    """The function that makes an episode, its homes, and its random stream."""
     if starts not in STARTS:
         raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
     definition = TASKS[task]
@@ -141,7 +140,7 @@ def _draws(
         raise UserError(f"the episodes of task '{task}' must be an Episodes, got {episodes!r}")
     numbers = [definition.stream_number, SPLIT_NUMBERS[split], seed, index]
     make = episodes.curricula.get(starts, episodes.make)
-    if homes == MIXED:  # by sets, since the procedural homes are many times as many
+    if homes == MIXED:  # set by set, since there are many times more procedural homes
         numbers.append(_MIXED_HOMES)
         homes = HAB if np.random.default_rng(numbers).random() < 0.5 else PROCEDURAL
         ids = layout_ids(split, homes)
@@ -200,15 +199,15 @@ def _easy_draft(
     layout_id: str, rng: np.random.Generator,
     from_fridge: float = 0.0, into_fridge: float = 0.0, from_drawer: float = 0.0,
 ) -> Draft:  # fmt: skip
-    """One object, any receptacle to any, containers open.
+    """One object, from any receptacle to any other, containers open.
 
-    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, with a
-    door that was pushed in half of these; of the rest the share `from_drawer` starts in a drawer;
-    the others are drawn as ever.
+    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, in half
+    of these with a door that was pushed partly shut; of the rest the share `from_drawer` starts in
+    a drawer; the others are drawn as usual.
 
-    HAB opens all drawers. Ours are solid and would keep the robot from the counter, so the fridge
-    is open and, of the drawers, the one that holds the object; the counter above an open drawer is
-    left out.
+    HAB opens all drawers. Ours are solid and would keep the robot away from the counter, so only
+    the fridge and the drawer that holds the object are open; the counter above an open drawer is
+    excluded.
     """
     start = ("open", "open", "open", "open", "fridge", "drawer")[rng.integers(6)]
     is_into = False
@@ -251,9 +250,9 @@ def _object_skill(
     """Navigate, Pick and Place: one target of a `rearrange_easy` home.
 
     Args:
-        is_far: the robot is to go to the target, or with it to its goal; else it stands near.
+        is_far: the robot has to drive to the target, or with it to its goal; else it is near.
         holding_share: of the episodes start with the object in hand.
-        carry_share: of those that also start where a skill has ended, from where that object lay.
+        carry_share: of these, the share that starts where Pick would have ended.
     """
     draft = _easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
@@ -285,7 +284,7 @@ def _object_skill(
         return start_near(cells, rng, point)
 
     def leaving() -> tuple[float, float, float] | None:
-        """Before something else, where Pick or Place have just ended."""
+        """A start in front of something else, where Pick or Place have just ended."""
         other = draft.objects[rng.integers(len(draft.objects))].pos
         if holding and carry_share and rng.random() < carry_share:
             other = target.start
@@ -304,7 +303,7 @@ def _object_skill(
 def _articulated_skill(
     task, split, seed, index, layout_id, rng, joint, is_open=False, chain_share=0.0
 ) -> EpisodeSpec:
-    """Open and close: the robot before the drawer or the fridge that holds the target.
+    """Open and close: the robot in front of the drawer or fridge that holds the target.
 
     HAB's start regions (hab-spec 4.6) would put the hand of our robot into the counter, and the
     robot into the swing of the open door: the furniture's sizes differ. Ours begin where hand and
@@ -343,7 +342,7 @@ def _articulated_skill(
         return (x, y, yaw) if draft.placer.plan.is_free(x, y) else None
 
     def arrived() -> tuple[float, float, float] | None:
-        """Where Navigate stops, whose goal is what lies inside: about as soon as it may."""
+        """Where Navigate stops on its way to what lies inside: about as soon as it may."""
         inside = draft.targets[0].start
         base = start_at(draft.placer.plan, rng, inside, STOPS, SUCCESS_ANGLE)
         if base is None:

@@ -30,12 +30,13 @@ from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation
 
 GAP = 0.025  # m between objects
-# In the fridge the hand comes from the door, over what stands there. What is much higher and right
-# before a target would keep it out.
+# In the fridge the hand comes in from the door, above what stands there. Something much taller
+# right in front of a target would block it.
 LANE = 0.07  # m to either side of what is to be reached, at least: half a hand
 LANE_RISE = 0.03  # m that what stands there may be higher
-# A sleeping object wakes when what it touches moves. In a drawer it has to touch the floor, else it
-# would stay in the air while the drawer is pulled away below it. It sinks in by as much anyway.
+# A sleeping object wakes when what it touches moves. In a drawer it must touch the floor, or it
+# would stay in the air while the drawer is pulled away below it. Resting objects sink in by as much
+# anyway.
 PRESSED = 2e-4  # m
 SETTLE_STEPS = 15  # control steps, 0.5 s
 SETTLE_TOLERANCE = 0.01  # m
@@ -44,7 +45,7 @@ YAW_NOISE = 0.523599  # rad, 30 degrees, hab-spec 4.1
 
 
 class _ThreadLocal(threading.local):
-    """Threads that draw episodes at the same time need worlds of their own."""
+    """A world for each thread, so that several can draw episodes at the same time."""
 
     world: Simulation | None = None
 
@@ -53,14 +54,14 @@ _own = _ThreadLocal()
 
 
 def checker() -> Simulation:
-    """The world that generators test in; one a thread, reset at every use."""
+    """The world that generators test in; one for each thread, reset at every use."""
     if _own.world is None:
         _own.world = Simulation()
     return _own.world
 
 
 class Placer:
-    """Deals objects onto receptacles of one layout without overlap."""
+    """Distributes objects over the receptacles of one layout without overlap."""
 
     def __init__(self, layout: Layout, rng: np.random.Generator, opening: dict[str, float]) -> None:
         self.layout, self.rng, self.opening = layout, rng, opening
@@ -83,7 +84,7 @@ class Placer:
         """A free, reachable place for the centre of `kind`, then taken; or None.
 
         Args:
-            is_target: the robot is to reach it there, or to put it there.
+            is_target: the robot has to reach it there, or to place it there.
         """
         for _ in range(attempts):
             receptacle = receptacles[int(self.rng.integers(len(receptacles)))]
@@ -112,7 +113,7 @@ class Placer:
         return None
 
     def _is_in_the_way(self, kind: ObjectKind, fridge: Receptacle, x: float, y: float) -> bool:
-        """Whether an object would stand before what is to be reached in there, and higher."""
+        """Whether a taller object would stand in front of a target in the fridge."""
         c, s = math.cos(fridge.yaw), math.sin(fridge.yaw)
         for at_x, at_y, radius, height in self._lanes:
             ahead = c * (x - at_x) + s * (y - at_y)
@@ -123,14 +124,14 @@ class Placer:
         return False
 
     def _stands_near(self, x: float, y: float) -> bool:
-        """Whether doors, drawers and walls leave floor from where the place is reached."""
+        """Whether doors, drawers and walls leave floor from which the place can be reached."""
         if floor_cells_near(self.plan, np.array([[x, y]]), 0.45, 0.70, enough=6)[0] < 6:
             return False
         stands = self.plan.free_cells_near(x, y, 0.45, 0.70)
         return int((~is_cut_off(stands, (x, y), self.layout.walls)).sum()) >= 6
 
     def _shifted(self, receptacle: Receptacle, x: float, y: float) -> tuple[float, float]:
-        """An open drawer carries what lies in it."""
+        """The position moved along with an open drawer."""
         if receptacle.kind != "drawer":
             return x, y
         assert receptacle.link is not None  # every drawer has a joint
@@ -164,7 +165,8 @@ def cells_within_way(
 ) -> np.ndarray:
     """Free cells [N, 2] from `nearest` to `radius` from `point`.
 
-    At most `way`, m, to drive from where the point is reached: not through one of the `walls`.
+    Only cells at most `way` m of driving from where the point is reached, with none of `walls`
+    in between.
     """
     stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
     stands = stands[~is_cut_off(stands, point, walls)]
@@ -242,5 +244,5 @@ def touches_nothing(sim: Simulation, held: int | None) -> bool:
 
 
 def is_settled(sim: Simulation) -> bool:
-    """Whether every object stays where it is put, by half a second of physics with all awake."""
+    """Whether every object stays in place during half a second of physics, all awake."""
     return sim.drift(SETTLE_STEPS) < SETTLE_TOLERANCE

@@ -1,10 +1,10 @@
 """An episode as JSON: HAB's RearrangeEpisode, and what HAB's schema cannot express.
 
 HAB's fields (habitat-lab, rearrange_dataset.py; hab-spec 2.6 of our notes) describe the home in
-Habitat's world, y up:  x_h = x,  y_h = z,  z_h = -y.  Poses are row-major 4 x 4 matrices with
-R_h = C R C^T, C being that change of axes. Our own fields are in the object `rearrange`: which
-episode this is, the robot's arm, quaternions (matrices hold the same turns, rounded), the order of
-the targets and their receptacles. Numbers are written exactly, so that what is read equals what was
+Habitat's world, y up:  x_h = x,  y_h = z,  z_h = -y.  Poses are row-major 4 x 4 matrices with R_h =
+C R C^T, C being that change of axes. Our own fields are in the object `rearrange`: which episode
+this is, the robot's arm, quaternions (matrices hold the same rotations, rounded), the order of the
+targets and their receptacles. Numbers are written exactly, so that what is read equals what was
 written.
 """
 
@@ -47,9 +47,9 @@ _OBJECT_PATHS = ["data/objects/ycb/configs/"]
 _OBJECT_FILE = ".object_config.json"
 _JOINT_OF_LINK = {(handle, str(link)): joint for joint, (handle, link, _) in LINKS.items()}
 _TO_Y_UP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
-_TURN_DIGITS = 7  # of a matrix; exact turns are in `rearrange`
+_TURN_DIGITS = 7  # of a matrix; exact rotations are in `rearrange`
 _TURN_TOLERANCE = 1e-6
-_MOST_COUNT = 2**53  # seeds and indices: whole numbers that every JSON reader keeps
+_MOST_COUNT = 2**53  # seeds and indices: integers that every JSON reader represents exactly
 _HIGHEST = 2.5  # m, no object is placed above the walls
 
 
@@ -190,11 +190,12 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     """The episode of a decoded JSON value.
 
     Args:
-        value: what `json.load` gave for one element of the file's `episodes`.
+        value: one element of the file's `episodes`, as decoded from JSON.
         where: how the line of an error begins, such as "home.json.gz: episode 3: ".
 
     Raises:
-        UserError: for anything that `episode_to_json` would not write of a sound episode; one line.
+        UserError: one line, for anything that `episode_to_json` would not write for a valid
+        episode.
     """
     node = Node(value, where)
     ours = node["rearrange"]
@@ -228,7 +229,7 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
 
 
 def _read_matrix(node: Node) -> tuple[tuple[float, float, float], np.ndarray]:
-    """Position in our world, and the turn [3, 3] in our axes."""
+    """Position and rotation [3, 3] in our world frame."""
     rows = [row.numbers(4) for row in node.list(4, 4)]
     if rows[3] != (0.0, 0.0, 0.0, 1.0):
         node.fail("end with the row 0, 0, 0, 1", quoted(list(rows[3])))

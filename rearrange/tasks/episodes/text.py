@@ -2,8 +2,8 @@
 
     gzip -> {"episodes": [{...}, {...}, ...]} -> one JSON value at a time
 
-A small file can unpack to a large text, and a text can take thirty times its memory when decoded as
-a whole. So both are bounded: the text's length, and what is decoded at once.
+A small file can unpack to a large text, and a text can take thirty times its size when decoded as a
+whole. So both the text's length and what is decoded at once are limited.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rearrange.errors import UserError
 from rearrange.system.checked_json import DECODER, quoted
 from rearrange.system.files import read_whole_file
 
-MAX_PACKED = 64 * 2**20  # bytes; the text packs to less than a tenth
+MAX_PACKED = 64 * 2**20  # bytes; the text compresses to less than a tenth
 MAX_EPISODE = 256 * 2**10  # bytes of JSON; an episode of ours has 16 kB
 _BLANKS = re.compile(rb"[ \t\n\r]*")
 _CHUNK = 2**20  # bytes that are unpacked at once
@@ -34,7 +34,7 @@ def packed_episodes(path: Path, most: int) -> Iterator[Any]:
     Args:
         most: bytes of text.
 
-    Raises UserError, where it comes to that, for a file that holds anything else.
+    Raises UserError, when it gets there, for a file that holds anything else.
     """
     text = _Text(path, _unpacked(path, most))
     names: set[str] = set()
@@ -65,7 +65,7 @@ def packed_episodes(path: Path, most: int) -> Iterator[Any]:
 
 
 def _unpacked(path: Path, most: int) -> bytearray:
-    """The bytes in a gzip file. Every way to fail is a UserError."""
+    """Chunks of the unpacked bytes of a gzip file. Every failure is a UserError."""
     if not path.is_file():
         what = "there is no such file" if not path.exists() else "it is not a regular file"
         raise UserError(f"cannot read episodes from {path}: {what}")
@@ -87,13 +87,13 @@ def _unpacked(path: Path, most: int) -> bytearray:
 
 
 class _Text:
-    """A place in JSON text that moves on over blanks, signs and values."""
+    """A position in JSON text that advances over white space, punctuation and values."""
 
     def __init__(self, path: Path, text: bytearray) -> None:
         self._path, self._text, self._place = path, text, 0
 
     def take(self, sign: str) -> bool:
-        """Whether the sign comes next; then it is behind us."""
+        """Whether this character comes next; if so, it is consumed."""
         self._skip_blanks()
         is_there = self._text[self._place : self._place + 1] == sign.encode()
         self._place += is_there
@@ -128,7 +128,7 @@ class _Text:
 
     def _skip_blanks(self) -> None:
         blanks = _BLANKS.match(self._text, self._place)
-        assert blanks is not None  # none at all match, too
+        assert blanks is not None  # zero matches are a match, too
         self._place = blanks.end()
 
     def end(self) -> None:
@@ -145,7 +145,7 @@ class _Text:
 
 
 def _is_cut_off(error: ValueError, text: str) -> bool:
-    """Whether JSON ends too early, as against being none."""
+    """Whether the text is truncated JSON rather than no JSON."""
     if not isinstance(error, json.JSONDecodeError):
         return False
     return error.msg.startswith("Unterminated") or error.pos >= len(text) - 16  # half a word

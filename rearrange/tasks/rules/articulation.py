@@ -22,13 +22,13 @@ SENSORS = ("joint", "ee_pos", "is_holding", "relative_resting_position")
 
 @dataclass(frozen=True, kw_only=True)
 class Articulation:
-    """Numbers of one of the four tasks."""
+    """Constants of one of the four tasks."""
 
     rules: Rules
     target: float
     """m or rad."""
     is_opening: bool
-    """Opening: the handle may be gripped, and further open is as good. Closing: pushed only."""
+    """Opening: the handle may be gripped, and opening further is fine. Closing: pushing only."""
     joint_coef: float
     rest_coef: float
 
@@ -58,7 +58,7 @@ class ArticulationTask(Task):
         return grip if self._spec.is_opening else None
 
     def _measure(self, sim: Simulation) -> tuple[float, float, float]:
-        """Decreases of |joint - target|, of the way to the handle and of the way to rest."""
+        """Decreases of |joint - target|, of the distance to the handle and of that to rest."""
         return (
             self._joint_closer.step(abs(sim.joint_position(self._joint) - self._spec.target)),
             self._handle_closer.step(ee_to_marker(sim, self._marker)),

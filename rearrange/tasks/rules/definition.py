@@ -12,7 +12,7 @@ from rearrange.system.registry import Registry, resolved
 if TYPE_CHECKING:
     from rearrange.tasks.rules.task import Task
 
-OWN_STREAMS = 1 << 20  # stream numbers from here on follow from names
+OWN_STREAMS = 1 << 20  # stream numbers from here on are derived from names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,19 +27,20 @@ class TaskDefinition:
     rules: Callable[[str], Task] | str
     """Name -> a new `Task` with its rules."""
     episodes: Any
-    """Its episodes: an `Episodes` of `rearrange.tasks.episodes.generate`, own or shared."""
+    """Its episodes: an `Episodes` of `rearrange.tasks.episodes.generate`, its own or a shared
+    one."""
     stream: int | None = None
-    """Number of its episodes' stream of random numbers; None: one that follows from the name."""
+    """Number of its episodes' random stream; None: derived from the name."""
     action_slots: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """Action space -> its slots in this task, if not all."""
+    """Action space -> the action slots in this task, if not all."""
     domain: str | None = None
     """Planning domain of a task of several skills, from `registries.DOMAINS`; None: one skill."""
     goals: tuple[tuple[str, ...], ...] = ()
     """Goals of its plans besides objects at their goals: predicate and entities each."""
     skills: tuple[str, ...] = ()
-    """Skills that its plans always have."""
+    """Skills that occur in all of its plans."""
     more_skills: tuple[str, ...] = ()
-    """Skills that its plans may have: doors get pushed shut."""
+    """Skills that may occur in its plans: doors get pushed shut."""
     stage_skills: tuple[tuple[str, ...], ...] = ()
     """For each stage in order the skills it needs beyond the stage before."""
 
@@ -50,7 +51,7 @@ class TaskDefinition:
 
     @property
     def stream_number(self) -> int:
-        """Number of its episodes' stream of random numbers."""
+        """Number of its episodes' random stream."""
         if self.stream is not None:
             return self.stream
         return OWN_STREAMS + crc32(self.name.encode())

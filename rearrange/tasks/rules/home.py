@@ -1,12 +1,12 @@
 """The long tasks: bring several objects to their goals, then stop (hab-spec section 3).
 
-The reward guides through the targets in order: to the object, then with it to its goal. Once all
-are placed there is no further reward (the released code wraps around and continues for ever).
+The reward leads through the targets in order: to the object, then with it to its goal. Once all
+are placed there is no further reward (the released code wraps around and continues forever).
 Success is the PDDL goal: every object within 0.3 m of its goal and nothing held on the step that
 calls stop.
 
-Time limits are those of the VER paper's time (Habitat-lab 0.2.2), not Habitat-lab's present 3000:
-there the base drives 2.5 m/s, ours Fetch's 1.0 m/s.
+Time limits are those of Habitat-lab 0.2.2, which the VER paper used, not today's 3000 steps: there
+the base drives 2.5 m/s, ours Fetch's 1.0 m/s.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from rearrange.tasks.rules.definition import TaskDefinition
 
 
 class _View(Mapping[str, str]):
-    """Those tasks that are chosen, one of their fields by another."""
+    """A live mapping from one field to another, of the tasks that satisfy a condition."""
 
     def __init__(
         self, is_chosen: Callable[[TaskDefinition], bool], key: str = "name", value: str = "env_id"
@@ -34,7 +34,7 @@ class _View(Mapping[str, str]):
 
 
 HOME_TASKS = _View(lambda task: task.is_planned)
-"""Tasks that take a plan: name -> Gymnasium id."""
+"""Tasks that need a plan: name -> Gymnasium id."""
 SKILL_TASKS = _View(lambda task: not task.is_planned)
 """Tasks of one skill: name -> Gymnasium id."""
 TASKS = _View(lambda task: True)
