@@ -1,13 +1,13 @@
 """Oracle skills for drawers and the fridge: open by the handle, close by pushing.
 
-Quick ways first (`doors_drawers`, `doors_fridge`: arm held still, rehearsed), else the general
-ones:
+Quick programs come first (`still_drawers`, `still_fridge`: arm held still, rehearsed), then the
+general ones:
 
     open    hand to the handle -> suction -> along the handle's path, arm and base together
                 -> let go -> rest
     close   hand to the outside of the front -> along the same path backwards, pushing -> rest
 
-The path of a point of a drawer is a line, of a door an arc; both follow from the joint's value.
+A point of a drawer moves on a line, one of a door on an arc; both follow from the joint's value.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from rearrange.skills.oracle import still_fridge as doors_fridge
 from rearrange.skills.oracle.objects import approach
 from rearrange.skills.skill import Program
 
-OPEN_VALUE = {"drawer": 0.455, "fridge": 1.38}  # m, rad: what the hand aims at
-IS_OPEN = {"drawer": 0.41, "fridge": 1.19}  # m, rad: what is left must still count as open
+OPEN_VALUE = {"drawer": 0.455, "fridge": 1.38}  # m, rad: target of the hand
+IS_OPEN = {"drawer": 0.41, "fridge": 1.19}  # m, rad: must still count as open
 CLOSED_VALUE = 0.02
 HANDLE_HALF = 0.015  # m
 PRESS = 0.012  # m
 PITCHES = (1.2, 0.9, 1.45, 0.6, 0.3, 0.0)  # rad below level: the hand points down at rest
 # Where a hand that points down goes before it pushes the fridge's door: m from the hinge, m in
-# front of it.
+# front of the door.
 HOOKS = ((0.58, 0.09), (0.64, 0.09), (0.64, 0.13), (0.66, 0.18))
 HOOK_HEIGHT = 0.97  # m, of the hand's tip
 HAND_SPEED = 0.022  # m a control step along the path
-# Cost of moving, for dragging: seven joints, forward, turn. The base does the long way.
+# Cost of motion when dragging: seven joints, forward, turn. The base covers the distance.
 DRAG_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.5, 1.5])
 STRAIGHT_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.6, 0.3, 20.0])
 
@@ -85,7 +85,7 @@ def open_container(robot: Robot, marker: str, give_up: int = 3) -> Program:
 
 
 def _open_quickly(robot: Robot, marker: str) -> Generator[np.ndarray, None, bool]:
-    """Opens by the base alone where a rehearsal says that this works; whether it did."""
+    """Opens with the base alone if a rehearsal succeeds; whether it did."""
     if fur.MARKERS[marker] == doors_fridge.JOINT:
         tow = doors_fridge.plan_tow(robot, marker)
         program = None if tow is None else doors_fridge.tow_open(robot, marker, tow)
@@ -101,7 +101,7 @@ def _open_quickly(robot: Robot, marker: str) -> Generator[np.ndarray, None, bool
 
 
 def _close_quickly(robot: Robot, marker: str) -> Generator[np.ndarray, None, bool]:
-    """Closes by the base alone where a rehearsal says that this works; whether it did."""
+    """Closes with the base alone if a rehearsal succeeds; whether it did."""
     if fur.MARKERS[marker] == doors_fridge.JOINT:
         sweep = doors_fridge.plan_sweep(robot)
         program = None if sweep is None else doors_fridge.sweep_shut(robot, sweep)
@@ -170,7 +170,7 @@ def _grip_handle(robot: Robot, reach, marker: str) -> Program:
                 sim.arm_target, _to_base(sim, 0.004 * reach.hand.approach), False
             )
             yield robot.action(sim.arm_target + step)
-    finally:  # also when it is cut off by its time limit
+    finally:  # also when the generator is closed by a time limit
         robot.grip_wanted = False
     return None if sim.held_marker == marker else "no grip on the handle"
 
@@ -271,9 +271,8 @@ def _close_once(robot: Robot, marker: str, joint: str) -> Program:
 
 
 def _push_hands(sim: Simulation, marker: str, joint: str, heading: float) -> Iterable[HandPose]:
-    """Places for the hand just outside the front.
-
-    Of a drawer at its handle, of a door near its free edge.
+    """Hand positions just outside the front: of a drawer at its handle, of a door near its free
+    edge.
     """
     outward = outward_of(sim, joint)
     if kind_of(joint) == "drawer":
@@ -300,13 +299,14 @@ def _direction(heading: float, pitch: float) -> np.ndarray:
 
 
 def _push(robot: Robot, joint: str) -> Program:
-    """Moves the hand along the front's path until the joint is shut, whatever part of it pushes."""
+    """Moves the hand along the front's path until the joint is shut, whatever part of the hand
+    pushes."""
     sim = robot.sim
     robot.phase = "closing"
     plan = sim.floor_plan(0.28)
     is_drawer = kind_of(joint) == "drawer"
     hinge = np.array(piece_to_world(_pose(sim, joint), *sim.layout.fridge.hinge))
-    virtual = sim.joint_position(joint)  # where the hand is along the path, in the joint's measure
+    virtual = sim.joint_position(joint)  # where the hand is along the path, as a value of the joint
     hand = sim.ee_pos_w
     radius = 1.0 if is_drawer else float(np.linalg.norm(hand[:2] - hinge))
     start = virtual

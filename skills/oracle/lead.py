@@ -1,8 +1,8 @@
 """Moves the hand with the base while the arm is still: shared by quick opening and closing.
 
 A point ahead of a two-wheeled base can be moved in any direction: velocity u of the point (base
-frame, point at (px, py)) takes turn w = uy / px and forward speed v = ux + w py; the base follows
-like a trailer. Base drives are fast, arm motions are slow.
+frame, point at (px, py)) needs the turn rate w = uy / px and the forward speed v = ux + w py; the
+base follows like a trailer. Base motions are fast, arm motions are slow.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import GRIP, Program
 
 HAND_HALF = 0.07  # m, from the hand's axis to its sides
-LEAD_GAIN = 2.5  # 1/s, what the base's lag of 0.1 s allows
+LEAD_GAIN = 2.5  # 1/s, gain that the base's lag of 0.1 s allows
 MAX_PHASE = 120  # control steps
 REST_RADIUS = 0.14  # m, within the 0.15 m that tasks ask for
-MAX_STEPS, ENOUGH_STEPS = 190, 110  # control steps: of an episode; quick enough to stop searching
-RANGE = 2.0  # m between base and furniture within which a quick motion may begin
+MAX_STEPS, ENOUGH_STEPS = 190, 110  # control steps of an episode: fast enough to stop searching
+RANGE = 2.0  # m between base and furniture up to which a quick motion may begin
 _MIN_LEVER = 0.3  # m: a point beside the base cannot be moved sideways
 
 
@@ -33,7 +33,7 @@ class Posture:
 
     @property
     def steps_left(self) -> int:
-        """Control steps until the motor targets are there."""
+        """Control steps until the motor targets have arrived."""
         return len(self._rows)
 
     def action(self, base=(0.0, 0.0)) -> np.ndarray:
@@ -57,7 +57,7 @@ def lead_hand(sim: Simulation, velocity_w: np.ndarray) -> tuple[float, float]:
 
 
 def turned(vector: np.ndarray, angle: float) -> np.ndarray:
-    """A vector [2] turned by an angle, rad."""
+    """A vector [2] rotated by an angle, rad."""
     c, s = np.cos(angle), np.sin(angle)
     return np.array([c * vector[0] - s * vector[1], s * vector[0] + c * vector[1]])
 
@@ -76,7 +76,7 @@ def reach_for_handle(
         error = sim.marker_pos_w(marker)[:2] + offset_w - sim.ee_pos_w[:2]
         distance = float(np.linalg.norm(error))
         robot.grip_wanted = posture.steps_left < 8 and distance < 0.2
-        # Arrives no earlier than the arm, and at the handle gently.
+        # Arrives no earlier than the arm, and slowly at the handle.
         speed = float(np.clip(2.0 * (distance - 0.08), 0.25, 0.9))
         if posture.steps_left and distance < 0.15:
             speed = 0.0
@@ -93,7 +93,7 @@ def let_go(posture: Posture, base=(0.0, 0.0)) -> Program:
 
 
 def reverse(sim: Simulation, posture: Posture, distance: float) -> Program:
-    """Straight back by a distance, m, without stopping at its end."""
+    """Drives straight back by a distance, m, without stopping at the end."""
     x, y, _ = sim.base_pose
     for _ in range(40):
         bx, by, _ = sim.base_pose

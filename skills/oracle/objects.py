@@ -27,12 +27,12 @@ from rearrange.skills.skill import Program
 
 PITCHES = (0.0, 0.5, 0.9, 1.25)  # rad from straight down to nearly level
 PITCHES_LEVEL = (0.9, 1.2, 0.7, 1.45)  # into a shelf
-PITCHES_SIDE = (1.25, 1.4, 1.05, 0.9)  # something tall, to be set down under a shelf
-PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high, where the arm does not reach from above
+PITCHES_SIDE = (1.25, 1.4, 1.05, 0.9)  # a tall object, to be set down under a shelf
+PITCHES_HIGH = (0.6, 0.9, 0.3, 0.0)  # to be set down high up, where the arm cannot come from above
 STEEP = 1.1  # rad from straight down; up to here the hand comes from above
-PITCH_PENALTY = 0.15  # m of driving a step down this list is worth
-PRESS = 0.012  # m that the hand presses on after first contact would be
-FLOOR_GAP = HAND_MARGIN + 0.002  # m between the nozzle's rim and what a thin object lies on
+PITCH_PENALTY = 0.15  # m of driving that an approach one place earlier in this list is worth
+PRESS = 0.012  # m that the hand moves on beyond the expected contact
+FLOOR_GAP = HAND_MARGIN + 0.002  # m between the nozzle's rim and the surface below a thin object
 
 
 def surface_distance(kind: ObjectKind, direction_o: np.ndarray) -> float:
@@ -58,7 +58,7 @@ def navigate(
 ) -> Program:
     """Drives to where `point` is within arm's length or a little more, and faces it.
 
-    With a plan for what comes next it drives to where that starts.
+    With a plan for the next motion it drives to where that starts.
     """
     sim = robot.sim
     robot.phase = "driving"
@@ -89,11 +89,11 @@ def navigate(
         yaw = float(np.arctan2(point[1] - goal[1], point[0] - goal[0]))
         local = near(world, (goal[0], goal[1], yaw))
         if min_clearance(sim.arm_target, local, robot.held_spheres()) < 0.02:
-            continue  # the hand would stand in something
+            continue  # the hand would be inside something
         journey = plan_journey(robot, plan, goal, yaw, (), world)
         if journey is not None:
             return (yield from run_journey(robot, journey))
-    # Nowhere with the arm as it is: bring it in and drive where the base alone fits.
+    # No place with the arm as it is: retract it and drive where the base alone fits.
     failure = yield from robot.move_arm(ARM_REST)
     if failure is not None:
         return failure
@@ -148,8 +148,8 @@ def pick_hands(
 ) -> Iterable[HandPose]:
     """Approaches of an object from the heading's side.
 
-    A standing object is gripped at its top, from however steep: the hand then stays clear of
-    whatever the object is set down between. Something level with the hand, or fallen over, is
+    A standing object is gripped at its top, at any pitch: the hand then stays clear of whatever the
+    object is later set down between. An object that is level with the hand, or has fallen over, is
     gripped where the approach to its centre meets its surface.
     """
     centre, rotation = sim.object_pos_w(index), object_rotation(sim, index)
@@ -162,12 +162,12 @@ def pick_hands(
         )
         if is_standing and pitch < STEEP:
             pos = centre + kind.half_height * rotation[:, 2] + approach * press
-            # What is thin must not have the hand press through it, onto what it lies on.
+            # The hand must not press a thin object onto the surface below it.
             lowest = centre[2] - kind.half_height + FLOOR_GAP + NOZZLE_RADIUS * np.sin(pitch)
             pos[2] = max(pos[2], lowest)
         else:
             pos = centre - approach * (surface_distance(kind, rotation.T @ approach) - press)
-        # Far from the centre a grip is a lever.
+        # A grip far from the centre acts as a lever.
         if np.linalg.norm(pos - centre) < 0.145:
             yield HandPose(pos, approach, penalty=PITCH_PENALTY * number)
 
@@ -177,7 +177,7 @@ def approach(robot: Robot, reach: ReachPlan) -> Program:
     sim = robot.sim
     robot.phase = "driving there"
     journey = reach.journey
-    assert journey is not None  # who is asked to drive has planned the way
+    assert journey is not None  # a caller that allows driving has planned the path
     is_ready = journey.motion.is_ready
     failure = yield from run_journey(robot, journey)
     if failure is not None:
@@ -185,7 +185,7 @@ def approach(robot: Robot, reach: ReachPlan) -> Program:
     robot.phase = "getting the arm ready"
     pre = reach.lower_rows[0]
     if robot.clearance(pre, sim.base_pose, robot.world_obstacles()) < HAND_MARGIN:
-        yield from robot.dock(reach.ready_base)  # a narrow place: drives end to 3 cm
+        yield from robot.dock(reach.ready_base)  # a narrow place: drives are only accurate to 3 cm
     if not is_ready and np.abs(sim.arm_target - pre).max() > 0.01:
         failure = yield from robot.move_arm(pre)
         if failure is not None:
@@ -216,7 +216,7 @@ def _touch(robot: Robot, reach: ReachPlan, index: int) -> Program:
             if sim.is_holding:
                 break
             yield robot.action(sim.arm_target)
-        if not sim.is_holding:  # short of the surface: feel forward along the approach
+        if not sim.is_holding:  # short of the surface: advance along the approach until contact
             forward = world_to_base_axes(sim.base_pose[2]) @ reach.hand.approach
             line = straight_line(
                 sim.arm_qpos, sim.ee_pos_b + 0.04 * forward, "position", step=0.005
@@ -225,7 +225,7 @@ def _touch(robot: Robot, reach: ReachPlan, index: int) -> Program:
                 yield from robot.follow_arm(
                     time_parametrise(np.concatenate([sim.arm_target[None], line])), is_held
                 )
-    finally:  # also when it is cut off by its time limit
+    finally:  # also when the generator is closed by a time limit
         robot.grip_wanted = False
     if sim.held_object == index:
         return None

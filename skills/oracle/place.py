@@ -19,10 +19,10 @@ from rearrange.skills.oracle.objects import approach, object_rotation
 from rearrange.skills.oracle.rehearsal import twin
 from rearrange.skills.skill import ARM, BASE, GRIP, Program
 
-RELEASE_HEIGHT = 0.012  # m above its place where an object is let go
+RELEASE_HEIGHT = 0.012  # m above its place at which an object is released
 PLACED = 0.15  # m, hab-spec 4.5
 SAFELY_PLACED = 0.12  # m
-FALL_STEPS = 20  # control steps, until what falls over lies there
+FALL_STEPS = 20  # control steps until a falling object has come to rest
 PLACE_TILTS = (0.0, 0.35, 0.7, 1.05, 1.3)  # rad
 
 
@@ -37,7 +37,7 @@ def _place_once(robot: Robot, index: int, goal: np.ndarray, attempt: int) -> Pro
     if sim.held_object != index:
         if not _is_there(sim, index, goal):
             return "object lost"
-        return (yield from to_rest(robot))  # an earlier attempt got this far
+        return (yield from to_rest(robot))  # an earlier attempt came this far
     reach = yield from find_reach(robot, lambda: plan_place(robot, index, goal, attempt), attempt)
     if reach is None:
         return "no reach"
@@ -59,9 +59,10 @@ def _place_once(robot: Robot, index: int, goal: np.ndarray, attempt: int) -> Pro
 
 
 def _make_up_for_fall(robot: Robot, index: int, goal: np.ndarray) -> Program:
-    """Moves aside what would fall over, if it comes to rest nearer to its goal from there.
+    """Moves an object that would fall over aside, if it then comes to rest nearer to its goal.
 
-    Something tall that is let go aslant may come down more than `PLACED` away, or off the table.
+    A tall object that is released tilted may come to rest more than `PLACED` away, or off the
+    table.
     """
     sim = robot.sim
     miss = _miss(robot, index, goal, np.empty((0, 7)))
@@ -87,7 +88,7 @@ def _make_up_for_fall(robot: Robot, index: int, goal: np.ndarray) -> Program:
 
 
 def _miss(robot: Robot, index: int, goal: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """From where an object comes to rest to its goal, [3] m: let go after arm rows [T, 7]."""
+    """From an object's resting place to its goal, [3] m, if released after arm motion [T, 7]."""
     with twin(robot.sim) as sim:
         other = Robot(sim)
         for action in chain(other.follow_arm(rows), other.settle(4)):
@@ -102,7 +103,7 @@ def _is_there(sim: Simulation, index: int, goal: np.ndarray) -> bool:
 
 
 def plan_place(robot: Robot, index: int, goal: np.ndarray, attempt: int = 0) -> ReachPlan | None:
-    """How to reach a goal to set down what is held: from above, or else along the approach."""
+    """How to reach a goal to set down the held object: from above, or else along the approach."""
     sim = robot.sim
     world = robot.world_obstacles()
     from_above = np.array([0.0, 0.0, 0.05])
@@ -122,14 +123,14 @@ def place_hands(
 ) -> Iterable[HandPose]:
     """Hand poses that hold the object at its goal: upright where the arm can, else tilted.
 
-    The object's turn about the vertical is free. A tilted object is let go just above the surface
-    and lies down there, within its own height of the goal.
+    Its rotation about the vertical is free. A tilted object is released just above the surface and
+    falls over there, within its own height of the goal.
     """
     ee = sim.ee_rot_w
     in_hand = ee.T @ object_rotation(sim, index)  # the object's axes in the hand
     offset = sim.world_to_ee(sim.object_pos_w(index))
     kind = sim.object_kind(index)
-    # Boxes and cylinders stand on either end: the one that lets the hand come from above.
+    # Boxes and cylinders stand on either end: take the one for which the hand comes from above.
     up = -in_hand[:, 2] if in_hand[0, 2] > 0.0 else in_hand[:, 2]
     upright = _rotation_between(ee @ up, np.array([0.0, 0.0, 1.0])) @ ee
     level = float(np.hypot(upright[0, 0], upright[1, 0]))
@@ -154,7 +155,7 @@ def place_hands(
 
 
 def half_extent(kind: ObjectKind, up_o: np.ndarray) -> float:
-    """How far an object reaches from its centre along a unit vector of its own frame, m."""
+    """Extent of an object from its centre along a unit vector of its own frame, m."""
     u = np.abs(up_o)
     if kind.shape == "box":
         return float(np.dot(u, kind.size))

@@ -1,4 +1,4 @@
-"""Tries out a program before acting, on a twin copy of the simulation.
+"""Tries a program before acting, on a twin of the simulation.
 
     simulation --twin--> copy of the current world --program--> outcome, steps, forces
 

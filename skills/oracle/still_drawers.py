@@ -4,8 +4,8 @@
                 -> hand up
     close   hand down in front of the front  -> straight in -> hand up
 
-Every way is rehearsed first; what does not fit (a drawer too low, no room to back) is left to other
-programs.
+Every variant is rehearsed first; cases that it cannot handle (a drawer too low, no room to back
+off) are left to other programs.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ PUSH_HIGH = np.array([-0.233, -1.221, 0.201, 1.169, -0.041, 1.669, 0.005])
 OPEN = 0.40  # m, counts as open
 SHUT = 0.03  # m
 HANDLE_HALF = 0.015  # m
-REST_GAP = 0.04  # m between a hand that goes down and the drawer
+REST_GAP = 0.04  # m between a descending hand and the drawer
 
 
 @dataclass(frozen=True)
 class Pull:
     """One way to pull a drawer open."""
 
-    back: float  # m straight back at first, where the hand would come down behind the handle
-    release: float  # m of opening where the handle is let go
+    back: float  # m straight back first, where the hand would come down behind the handle
+    release: float  # m of opening at which the handle is released
     speed: float  # m/s
 
 
@@ -63,7 +63,7 @@ class Push:
     """One way to push a drawer shut."""
 
     back: float  # m straight back at first
-    side: float | None  # m, where along the front; None: where the hand is
+    side: float | None  # m, position along the front; None: where the hand is
     speed: float  # m/s
 
 
@@ -78,7 +78,7 @@ PUSHES = tuple(
 
 
 def plan_pull(robot: Robot, marker: str) -> Pull | None:
-    """The way to pull the drawer open from here that a rehearsal found good, or None."""
+    """The best rehearsed variant of pulling the drawer open from here, or None."""
     if not _fits(robot.sim, marker):
         return None
     joint = fur.MARKERS[marker]
@@ -90,7 +90,7 @@ def plan_pull(robot: Robot, marker: str) -> Pull | None:
 
 
 def plan_push(robot: Robot, marker: str) -> Push | None:
-    """The way to push the drawer shut from here that a rehearsal found good, or None."""
+    """The best rehearsed variant of pushing the drawer shut from here, or None."""
     if not _fits(robot.sim, marker):
         return None
     joint = fur.MARKERS[marker]

@@ -3,7 +3,7 @@
     open    hook to the handle -> suction -> tow the handle along its arc -> let go
     close   hook around the door's free edge to its outside -> push along the arc
 
-As the hand is at rest all along, the skill is done when the door is.
+As the hand is at its resting place all the time, the skill is done when the door is.
 
 Door frame: r (m) from the hinge along the door, d (m) out of its back face, seen from above.
 """
@@ -49,9 +49,9 @@ SHUT_ANGLE = 0.03  # rad
 END_SPEED, SLOWING = (
     0.15,
     1.2,
-)  # m/s of the hand as the door shuts, and m/s more a radian before that
-COAST = 3  # control steps that the hand goes on beside the door that it let go
-FAST = 0.4  # m; from farther the hand does not go faster towards a place
+)  # m/s of the hand as the door shuts, and m/s more per radian before that
+COAST = 3  # control steps that the hand moves on beside the released door
+FAST = 0.4  # m; at larger distances the hand's speed is constant
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Tow:
 
     stage: (
         tuple[float, float] | None
-    )  # base before it goes to the handle, fridge's frame, m; None: from here
-    release: float  # rad where the handle is let go
+    )  # where the base starts towards the handle, fridge's frame, m; None: here
+    release: float  # rad at which the handle is released
     speed: float  # m/s of the handle
     leave: float  # m straight back at the end
-    aside: float  # m from the handle towards the door's edge; the hand swings round that side of it
+    aside: float  # m from the handle towards the door's edge; the hand passes it on that side
 
 
 SWEEPS = tuple(
@@ -94,7 +94,7 @@ TOWS = tuple(
 
 
 def plan_sweep(robot: Robot) -> Sweep | None:
-    """The way to push the door shut from here that a rehearsal found good, or None."""
+    """The best rehearsed variant of pushing the door shut from here, or None."""
     if not may_begin(robot.sim, "fridge"):
         return None
     return best_of(
@@ -105,7 +105,7 @@ def plan_sweep(robot: Robot) -> Sweep | None:
 
 
 def plan_tow(robot: Robot, marker: str) -> Tow | None:
-    """The way to pull the door open from here that a rehearsal found good, or None."""
+    """The best rehearsed variant of pulling the door open from here, or None."""
     if not may_begin(robot.sim, "fridge"):
         return None
     return best_of(
@@ -154,7 +154,7 @@ def sweep_shut(robot: Robot, way: Sweep) -> Program:
         hinge, along, out = door_axes(sim)
         r = float((sim.ee_pos_w[:2] - hinge) @ along)
         correction = np.clip(LEAD_GAIN * (way.radius - r), -0.5, 0.5)
-        # Gently at the end: door and robot stop at once there.
+        # Slowly at the end, where door and robot stop abruptly.
         speed = min(way.speed, END_SPEED + SLOWING * sim.joint_position(JOINT))
         yield hook.action(lead_hand(sim, -speed * out + correction * along))
     else:
@@ -188,13 +188,13 @@ def tow_open(robot: Robot, marker: str, way: Tow) -> Program:
         handle = sim.marker_pos_w(marker)[:2] - hinge
         hand = np.array(sim.base_pose[:2]) + turned(hitch, sim.base_pose[2]) - hinge
         tangent = sim.layout.fridge.side * np.array([-handle[1], handle[0]]) / radius
-        off = radius - float(np.linalg.norm(hand))  # the hand keeps to the arc as well
+        off = radius - float(np.linalg.norm(hand))  # the hand stays on the arc as well
         velocity = way.speed * tangent + LEAD_GAIN * off * hand / np.linalg.norm(hand)
         base = lead(sim, hitch, velocity)
         yield hook.action(base)
     else:
         return "the handle moves too slowly"
-    yield from let_go(hook, base)  # a hand that braked would be run into by the door
+    yield from let_go(hook, base)  # the door would run into a hand that brakes
     for _ in range(COAST):
         yield hook.action(base)
     if way.leave:
@@ -203,7 +203,7 @@ def tow_open(robot: Robot, marker: str, way: Tow) -> Program:
 
 
 def _stage(sim: Simulation, hook: Posture, marker: str, place: tuple[float, float]) -> Program:
-    """Drives to a place before the fridge and faces the handle."""
+    """Drives to a place in front of the fridge and faces the handle."""
     ahead, aside = place
     aside *= sim.layout.fridge.side
     stage = np.array(piece_to_world(sim.layout.pieces["fridge"], ahead, aside))

@@ -2,8 +2,8 @@
 
     train-skill --> compile_home, compile_teacher --> the cache on the disk --> worker processes
 
-Otherwise all workers of a fresh installation would compile at once, partly in the middle of an
-episode, and on a small machine would be taken for hung ones.
+Otherwise all workers of a fresh installation would compile at the same time, partly in the middle
+of an episode, and on a small machine would be mistaken for hung ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def compile_home(env_id: str, kwargs: dict[str, Any] | None = None) -> None:
     """Lets one environment take a few steps. Raises UserError as `make_gym`.
 
     Args:
-        kwargs: of the later environments; they determine which sensors are read.
+        kwargs: of the environments to come; they determine which sensors are read.
     """
     env = make_gym(0, env_id, 1, kwargs)
     try:

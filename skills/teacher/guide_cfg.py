@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 
 @dataclass(kw_only=True)
 class GuideCfg:
-    """How policy and teacher share an episode. Turns are log-uniform in length."""
+    """How policy and teacher share an episode. The lengths of turns are log-uniform."""
 
     policy_turn: list[int] = field(default_factory=lambda: [4, 60])
     """Shortest and longest turn of the policy (control steps)."""
     teacher_turn: list[int] = field(default_factory=lambda: [20, 120])
-    """The same of the teacher."""
+    """Shortest and longest turn of the teacher (control steps)."""
     watch_every: int = 8
-    """In one of this many environments the policy acts alone: its success is what is reported."""
+    """In one of this many environments the policy acts alone; its success is reported."""
     stop_weight: float = 2.0
-    """Weight of the rare labels with stop. Much more, and stop is called too early."""
+    """Weight of the rare labels that call stop. If it is much larger, stop is called too early."""
     release_weight: float = 12.0
-    """The same of the labels with release: one step per episode."""
+    """Weight of the labels that release: one step per episode."""
     alone_steps: int = 2500
-    """First steps of an environment in which only the teacher acts: an untrained policy drops what
-    it holds at once."""
+    """First steps of an environment, in which only the teacher acts: an untrained policy would drop
+    what it holds at once."""
     time_factor: float = 1.5
     """Factor on the task's time limit: shared episodes take longer."""
 

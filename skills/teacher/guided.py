@@ -1,18 +1,18 @@
 """GuidedEnv: a skill's task in which a teacher labels every step with its own action.
 
-    policy, policy, ... | teacher, teacher, ... | policy, ...      who moves the robot in an episode
+    policy, policy, ... | teacher, teacher, ... | policy, ...      who acts in an episode
         every state of both ---> labelled with the teacher's action
 
-As DAgger needs (Ross et al. 2011): labels in states that the policy itself visits. The teacher is a
-`Servo`, whose rules give an action in every state. The wrapped environment's spaces
+This is what DAgger needs (Ross et al. 2011): labels in states that the policy itself visits. The
+teacher is a `Servo`, whose rules give an action in every state. The wrapped environment's spaces
 stay; an observation gets two more entries:
 
-    oracle_action  [A]  what the teacher does now, in [-1, 1]
-    oracle_weight  [A]  weight of each slot's label, 0: there is none
+    oracle_action  [A]  what the teacher would do now, in [-1, 1]
+    oracle_weight  [A]  weight of each slot's label; 0: no label
 
-The collector always sends the policy's actions; during the teacher's turns they are not carried
-out. Nor is a stop that the teacher would not call: it would end the episode with a single label on
-that state, where the policy now gets as many as it needs to learn the difference. No torch.
+The collector always sends the policy's actions; during the teacher's turns they are not executed.
+Nor is a stop that the teacher would not call: it would end the episode with a single label for that
+state, whereas the policy now gets as many as it needs to learn the difference. No torch.
 """
 
 from __future__ import annotations
