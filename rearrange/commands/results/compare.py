@@ -12,9 +12,8 @@ def run(cfg: CompareCfg) -> int:
     """Prints each later evaluation beside the first."""
     output = prepare_output(cfg.output)
     results = [read_result(Path(run).expanduser()) for run in cfg.runs]
-    first, found = results[0], []
-    for other in results[1:]:
-        found.append(compare(first, other))
+    first = results[0]
+    found = [compare(first, other) for other in results[1:]]
     print("\n\n".join(table(first, b, c) for b, c in zip(results[1:], found, strict=True)))
     if output is not None:
         rows = [

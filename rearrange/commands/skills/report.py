@@ -61,7 +61,8 @@ def write_report(
 
 def runs_of(steps: Sequence[Step]) -> list[Run]:
     """The stages as runs, each starting at the step where the previous one ended."""
-    runs, begin = [], 0
+    runs: list[Run] = []
+    begin = 0
     for step in steps:
         path = step.folder / METRICS_FILE
         lines = read_metrics(path) if path.exists() else []

@@ -39,7 +39,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    failures: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict[str, str])
     """Task -> why it failed."""
     is_stopped: bool = False
 

@@ -34,7 +34,7 @@ SPLIT, SEED = "val", 0  # of the episodes
 
 def tasks(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> list[Task]:
     """All tasks of one skill, in order."""
-    found = []
+    found: list[Task] = []
     for step in steps:
         found += [_training(step, steps), _forgetting(step)]
         if cfg.evaluate_stages and step is not steps[-1]:
@@ -69,7 +69,7 @@ def is_written(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> bool:
 
 def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
     """A skill's origin, for its file."""
-    stages = []
+    stages: list[dict[str, Any]] = []
     for step in steps:
         summary = step.summary() or {}
         method = step.settings.method if step.settings is not None else step.stage.method
@@ -138,7 +138,7 @@ def evaluated(cfg: TrainSkillsCfg, step: Step) -> dict[str, Any] | None:
 
 def turned(cfg: TrainSkillsCfg, before: Step, after: Step) -> tuple[int, int] | None:
     """Episodes that a stage won and lost against the one before; None unless both are evaluated."""
-    pair = []
+    pair: list[dict[int, bool]] = []
     for step in (before, after):
         if evaluated(cfg, step) is None:
             return None

@@ -61,7 +61,7 @@ def run(cfg: TrainSkillsCfg) -> int:
 
 def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
     """A line for each skill."""
-    lines = []
+    lines: list[str] = []
     for skill, steps in skills.items():
         seconds = sum(step.standing()[1] for step in steps)
         num_done = sum(step.summary() is not None for step in steps)
