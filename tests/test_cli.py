@@ -303,7 +303,7 @@ def test_evaluate_gives_the_same_episodes_whatever_the_workers(capsys, tmp_path)
 
 def test_record_makes_a_film_of_the_episode(capsys, tmp_path):
     film = tmp_path / "film.mp4"
-    out = works(capsys, "record", "task=close_drawer", "agent=random", "index=2", f"output={film}")
+    out = works(capsys, "record", "task=close_drawer", "agent=oracle", "index=2", f"output={film}")
     steps = int(out.split(" after ")[1].split()[0])
     with imageio.get_reader(film) as reader:
         pictures = [picture for picture in reader]  # list() trusts its length, which is infinite

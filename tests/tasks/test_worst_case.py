@@ -10,21 +10,21 @@ def is_clean(results):
 
 
 def test_a_few_thousand_steps_of_nonsense_in_every_task():
-    results = stress(num_steps=6000, seed=1, camera_size=16)
-    assert results["steps"] >= 5500 and is_clean(results), results
+    results = stress(num_steps=3000, seed=1, camera_size=16)
+    assert results["steps"] >= 2700 and is_clean(results), results
     memory = results["resident_mb"]
     assert memory["end"] - memory["after_first_task"] < 80, memory
 
 
-@pytest.mark.parametrize("homes", ["hab", "procedural"])
-def test_a_rammed_robot_stays_within_its_speeds_and_out_of_walls(homes):
+@pytest.mark.parametrize("homes, num_steps", [("hab", 3000), ("procedural", 6000)])
+def test_a_rammed_robot_stays_within_its_speeds_and_out_of_walls(homes, num_steps):
     """Every home of validation: 2% above the URDF's speeds, nothing 20 mm deep, all stays in.
 
     Until the joints' speeds were limited they came to 4.4 and 5.0 times the URDF's, and the base
     glided 89 and 102 mm into furniture and walls.
     """
-    results = stress_homes(6000, "val", homes=homes)
-    assert results["steps"] > 5500 and is_clean(results), results
+    results = stress_homes(num_steps, "val", homes=homes)
+    assert results["steps"] > 0.9 * num_steps and is_clean(results), results
     assert results["worst_joint_speed"] <= 1.02 + 1e-3 and results["outside"] == 0, results
     assert 1.0 < results["worst_robot_depth_mm"] <= results["worst_depth_mm"] <= 20.0, results
 
