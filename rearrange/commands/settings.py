@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any, cast, get_type_hints
 
 from rearrange.commands.overrides import GROUPS, ParsedOverrides, read
@@ -68,8 +69,9 @@ def merged(given: ParsedOverrides, layers: Sequence[Layer] = ()) -> Any:
         for group, option in choices.items()
         if group not in OPEN_GROUPS
     }
-    return OmegaConf.merge(
-        joined(given.verb, {name: choices[name] for name in OPEN_GROUPS if name in choices}),
+    open_choices = tuple((name, choices[name]) for name in OPEN_GROUPS if name in choices)
+    return OmegaConf.merge(  # copies the first one, so that the cached config stays as it is
+        composed_by_hydra(given.verb, open_choices),
         {name: value for name, value in begin.items() if name not in GROUPS},
         presets,
         *(_without_choices(layer) for layer in layers),
@@ -77,21 +79,29 @@ def merged(given: ParsedOverrides, layers: Sequence[Layer] = ()) -> Any:
     )
 
 
-def joined(verb: str, choices: Mapping[str, str]) -> Any:
-    """A verb's schema with the presets of its groups of plain settings, by Hydra."""
+@cache
+def composed_by_hydra(verb: str, choices: tuple[tuple[str, str], ...]) -> Any:
+    """A verb's schema with the presets of its groups of plain settings; not to be changed.
+
+    Cached, since it takes a tenth of a second, and the settings of a skill's stages need it again
+    and again.
+
+    Args:
+        choices: (group, option) pairs.
+    """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
 
-    for group, option in choices.items():
+    for group, option in choices:
         option_values(group, option)  # raises UserError for an unknown option
     name = f"{verb.replace(' ', '_')}_schema"
     ConfigStore.instance().store(name=name, node=config_class(verb))
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base="1.3"):
-        config = hydra_compose(name, [f"+{group}={option}" for group, option in choices.items()])
+        config = hydra_compose(name, [f"+{group}={option}" for group, option in choices])
     OmegaConf.set_struct(config, False)  # forwarded settings have arbitrary names
     return config
 
