@@ -1,6 +1,6 @@
 """Episodes on a Ray cluster: the counterpart of `workers.py`, with the same records.
 
-    this process -- index --> RayWorker, anywhere: run_episode(env, agent, index) -- record -->
+    this process -- index --> a Ray actor, anywhere: run_episode(env, agent, index) -- record -->
 
 A worker that dies, alone or with its machine, or is silent for too long is replaced by another, for
 which Ray finds a place, and its episode repeated; the others go on meanwhile. An exception in a

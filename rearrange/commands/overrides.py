@@ -1,7 +1,8 @@
 """From `key=value` overrides to typed values, with one clear line for every mistake.
 
     ["pick", "ppo.clip_coef=0.1", "policy=paper"]
-        --> Given(choices={"skill": "pick", "policy": "paper"}, values={"ppo.clip_coef": 0.1})
+        --> ParsedOverrides(choices={"skill": "pick", "policy": "paper"}, values={"ppo.clip_coef":
+        0.1})
 
 Nested settings are written with a dot. Commas or brackets in a path have no special meaning.
 """

@@ -87,7 +87,7 @@ class ActionSpec:
 
 
 def observation_spec(space: Space) -> ObservationSpec:
-    """Names, shapes and types of the arrays that `flatten_observation` gives.
+    """Names, shapes and types of the arrays that `write_observation` fills.
 
     Raises UserError for a space that is not made of Box, Discrete, MultiDiscrete and MultiBinary.
     """

@@ -166,6 +166,13 @@ def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     assert cfg.env_kwargs["starts"] == "task" and cfg.entropy.target == -12.4
 
 
+def test_overrides_do_not_stay_for_the_next_settings():
+    first = load_training("train-skill", ["pick", "ppo.clip_coef=0.25", "policy.lstm_hidden=96"])
+    second = load_training("train-skill", ["pick"])
+    assert (first.ppo.clip_coef, first.policy.lstm_hidden) == (0.25, 96)
+    assert second.ppo.clip_coef != 0.25 and second.policy.lstm_hidden != 96
+
+
 def test_the_paper_s_stage_is_as_the_paper_says():
     """VER, table A1: the schema's defaults, and 500 M steps."""
     plain = load("train-skill", ["pick", "policy=paper"])
