@@ -59,7 +59,12 @@ class Progress:
             self._say(self.line())
 
     def underway(self, steps: int) -> None:
-        """So many control steps have been done of the episodes that run now, all together."""
+        """So many control steps have been done of the episodes that run now, all together.
+
+        Workers also tell that they have started; an episode may still turn out not to fit.
+        """
+        if not (steps or self._has_begun):
+            return
         self._begin()
         has_ended = steps < self._underway  # an episode, whose steps `step` counts next
         self._underway = steps
