@@ -9,7 +9,7 @@ teacher that it copies does while its arm works. HAB's sensors hold it: position
 stand still, seen from the base and from the hand. The vectors of the step before are part of the
 policy's state.
 
-B: steps of a packed minibatch   Q: sequences   L: length of the longest   V: numbers
+B: steps   V: numbers
 """
 
 from __future__ import annotations
@@ -34,19 +34,3 @@ def changes(vectors: Tensor, before: Tensor, is_first: Tensor, scale: Tensor | N
         difference = difference * scale
     # where, not a product: what comes before an episode's first step is undefined
     return torch.where(is_first.unsqueeze(-1), 0.0, (GAIN * difference).clamp(-CLIP, CLIP))
-
-
-def packed_before(vectors: Tensor, batch_sizes: Tensor, start: Tensor) -> Tensor:
-    """The vectors of the step before each packed step, [B, V].
-
-    Args:
-        vectors: [B, V] in PackedSequence layout.
-        batch_sizes: [L] int64, sequences that have a step i.
-        start: [Q, V], before the first step of each sequence.
-    """
-    parts, at = [start], 0
-    sizes = batch_sizes.tolist()
-    for size, following in zip(sizes, sizes[1:], strict=False):
-        parts.append(vectors[at : at + following])
-        at += size
-    return torch.cat(parts)

@@ -72,8 +72,8 @@ class _PackedLayer(torch.autograd.Function):
         size, hidden = outputs.shape
         dtype = x.dtype
         i, f, o, g = gates.split(hidden, dim=1)
-        h_before = _shifted(h_start, outputs, ctx.batch_sizes)
-        c_before = _shifted(c_start, cells, ctx.batch_sizes)
+        h_before = shifted(h_start, outputs, ctx.batch_sizes)
+        c_before = shifted(c_start, cells, ctx.batch_sizes)
         # What dL/dc' and dL/dh' have to be multiplied by, for all steps at once.
         by_c = torch.stack((g * i * (1 - i), c_before * f * (1 - f), i * (1 - g * g)), dim=1)
         by_h = squashed * o * (1 - o)
@@ -112,7 +112,7 @@ def _steps(batch_sizes: list[int]) -> list[slice]:
     return [slice(end - n, end) for end, n in zip(ends, batch_sizes, strict=True)]
 
 
-def _shifted(start: Tensor, after: Tensor, batch_sizes: list[int]) -> Tensor:
+def shifted(start: Tensor, after: Tensor, batch_sizes: list[int]) -> Tensor:
     """[B, H]: the values before each step, from those after it."""
     steps = _steps(batch_sizes)
     before = [

@@ -21,10 +21,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rearrange.skills.network.changes import packed_before
 from rearrange.skills.network.distributions import DiagonalGaussian, Distribution, action_head
 from rearrange.skills.network.embedding import Embedding, layer
 from rearrange.skills.network.normalizer import only_own
+from rearrange.skills.network.packed_lstm import shifted
 from rearrange.skills.network.policy_cfg import STANDARD, PolicyCfg
 from rearrange.skills.network.precision import dtype_of
 from rearrange.skills.network.recurrent import Memory
@@ -169,7 +169,7 @@ class SkillPolicy(nn.Module):
         *starts, before = start.split(self.state_sizes, dim=-1)
         vectors = self._vectors(minibatch.observation)
         if vectors is not None:
-            before = packed_before(vectors, minibatch.batch_sizes, before)
+            before = shifted(before, vectors, minibatch.batch_sizes.tolist())
         x = self.embedding(
             minibatch.observation, minibatch.prev_action, minibatch.is_first, vectors, before
         )

@@ -26,7 +26,7 @@ from rearrange.skills.motion.robot import Robot, world_to_base_axes
 from rearrange.skills.oracle.still_fridge import JOINT as FRIDGE_DOOR
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.teacher.shelf import Shelf
-from rearrange.skills.teacher.steering import Steering
+from rearrange.skills.teacher.steering import BACK, Steering
 
 HAND_SPEED = 0.011  # m per control step; faster, the joints' limits would make it a zigzag
 DAMPING = 0.04
@@ -39,7 +39,6 @@ OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
 STUCK_STEPS, STALL_STEPS = 12, 40  # of standing still: in touch with something, and without
 BACK_WAY, MAX_BACK_STEPS = 0.16, 60  # m to back off, and control steps until it is given up
 LEAVE_STEPS = 90
-BACK = (-0.5, 0.0)  # base action of backing off
 BACKING = 0.1  # m/s that count as backing off
 AWAY = (-1.0, 0.0)  # of backing away from the outside of an open door
 STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
@@ -287,11 +286,6 @@ class Servo(Steering):
         if len(self._poses) < steps:
             return False
         return bool((np.abs(self._poses[-1] - self._poses[-steps]) < STUCK).all())
-
-    def has_room_behind(self) -> bool:
-        """Whether the base can go straight back a little."""
-        x, y, yaw = self.sim.base_pose
-        return self.sim.floor_plan().is_free(x - 0.1 * np.cos(yaw), y - 0.1 * np.sin(yaw))
 
     def _allowed(self, motion: np.ndarray) -> tuple[float, float]:
         """Base action of a motion (m, rad a control step), without driving into furniture."""

@@ -33,7 +33,7 @@ WIDE = 3.0  # of how much longer a way may be that keeps off furniture; the stud
 SWEEP = (0.12, 0.3, 0.55)  # rad ahead of a turn at which the arm has to be clear
 CLEAR, CLEARED = 0.03, 0.07  # m, of the arm: below it backs off, until it is clear by the second
 AHEAD = 0.1  # m that it looks ahead of the arm
-BACK_OFF = (-0.5, 0.0)  # base action
+BACK = (-0.5, 0.0)  # base action of backing off
 ABOUT, TURNING = 2.5, 0.3  # rad that count as turning about, rad/s that count as turning
 
 
@@ -90,14 +90,16 @@ class Steering:
         sign = float(np.sign(base[1]))
         turns = [sign * angle for angle in SWEEP if angle < abs(error) + SWEEP[0]]
         if abs(error) > SWEEP[0] and any(self.arm_room(x, y, yaw + t) < margin for t in turns):
-            behind = (x - AHEAD * np.cos(yaw), y - AHEAD * np.sin(yaw))
-            if self.sim.floor_plan().is_free(*behind):
-                return np.array(BACK_OFF)
-            return base
+            return np.array(BACK) if self.has_room_behind() else base
         ahead = (x + AHEAD * np.cos(yaw), y + AHEAD * np.sin(yaw))
         if base[0] > 0.0 and abs(error) > SWEEP[0] and self.arm_room(*ahead, yaw) < CLEAR:
             return np.array([0.0, base[1]])
         return base
+
+    def has_room_behind(self) -> bool:
+        """Whether the base can go straight back a little."""
+        x, y, yaw = self.sim.base_pose
+        return self.sim.floor_plan().is_free(x - 0.1 * np.cos(yaw), y - 0.1 * np.sin(yaw))
 
     def arm_room(self, x: float, y: float, yaw: float) -> float:
         """How far the arm as it is now would be from everything with the base elsewhere, m."""

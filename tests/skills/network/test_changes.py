@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
-from rearrange.skills.network.changes import changes, packed_before
+from rearrange.skills.network.changes import changes
+from rearrange.skills.network.packed_lstm import shifted
 
 
 def test_differences_are_scaled_clipped_and_0_at_the_beginning():
@@ -22,5 +23,5 @@ def test_each_step_of_a_sequence_gets_the_one_before_it():
     sequences = [torch.arange(10.0, 14), torch.arange(20.0, 23), torch.arange(30.0, 31)]
     packed = pack_sequence([sequence[:, None] for sequence in sequences])
     start = torch.tensor([[9.0], [19.0], [29.0]])
-    before = packed_before(packed.data, packed.batch_sizes, start)
+    before = shifted(start, packed.data, packed.batch_sizes.tolist())
     torch.testing.assert_close(before, packed.data - 1.0)
