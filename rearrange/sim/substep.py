@@ -25,11 +25,11 @@ from rearrange.sim.robot import fetch
 
 FAST = 1.4  # m/s, of hand or object: 12 mm a substep
 MOST_PIECES = 4
-OVERSHOOT = 1.02  # times the limit: what a joint may reach
+SLACK = 1.02  # a joint is held this much below its limit: the solver may miss the speed by less
 _PASSES = 6  # at most, of a step: holding one joint may make another one too fast
-_LIMITS = np.array([joint.max_velocity for joint in fetch.ARM_JOINTS])  # rad/s
-_MOST = OVERSHOOT * _LIMITS
-_SLOW = float(_LIMITS.min()) ** 2  # (rad/s)^2, summed over the joints: below it none is too fast
+_MOST = np.array([joint.max_velocity for joint in fetch.ARM_JOINTS])  # rad/s
+_HELD = _MOST / SLACK
+_SLOW = float(_MOST.min()) ** 2  # (rad/s)^2, summed over the joints: below it none is too fast
 
 
 class Substep:
@@ -88,13 +88,13 @@ class Substep:
     def _hold_fast_joints(self, data: mujoco.MjData, time: float, length: float) -> None:
         """Repeats the step until no joint is too fast, at most `_PASSES` times."""
         model, speeds = self._model, data.qvel[self._speeds]  # a view
-        is_held = np.zeros(len(_LIMITS), dtype=bool)
-        target = np.zeros(len(_LIMITS))
+        is_held = np.zeros(len(_MOST), dtype=bool)
+        target = np.zeros(len(_MOST))
         for _ in range(_PASSES):
             is_fast = np.abs(speeds) > _MOST
             if not is_fast.any():
                 break
-            limit = np.copysign(_LIMITS, speeds)
+            limit = np.copysign(_HELD, speeds)
             # The integrator applies the motors' damping after the solver, so that a held joint may
             # still miss its target: the next pass corrects the target by that error.
             missed = np.where(is_fast & is_held, limit - speeds, 0.0)
