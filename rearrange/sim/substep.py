@@ -1,11 +1,11 @@
 """One physics substep: arm joints within the URDF's speed limits, no deep first contact.
 
     pieces: the hand or an object is fast?   -> a substep of two to four shorter steps
-    step:   a joint would exceed its limit?  -> the step again, with that joint held to the limit
+    step:   a joint would exceed its limit?  -> the step again, with that joint held just below it
 
 MuJoCo limits positions and forces, but not speeds: an arm between the driving base and a wall was
-turned at five times the speed that the URDF allows. A joint that would exceed its limit is held to
-it by an equality constraint, which the solver treats together with the contacts: an arm that cannot
+turned at five times the speed that the URDF allows. A joint that would exceed its limit is held
+just below it by an equality constraint, which the solver treats together with the contacts: an arm that cannot
 give way faster stops the base. An arm without contacts or joints at an end stop is simply slowed
 down. Contacts are detected once a step, 27 mm deep when the hand moves at 3.3 m/s, 35 mm when
 something has fallen from a counter: fast bodies get shorter steps. All other steps, and that is
