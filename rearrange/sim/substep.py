@@ -5,11 +5,11 @@
 
 MuJoCo limits positions and forces, but not speeds: an arm between the driving base and a wall was
 turned at five times the speed that the URDF allows. A joint that would exceed its limit is held
-just below it by an equality constraint, which the solver treats together with the contacts: an arm that cannot
-give way faster stops the base. An arm without contacts or joints at an end stop is simply slowed
-down. Contacts are detected once a step, 27 mm deep when the hand moves at 3.3 m/s, 35 mm when
-something has fallen from a counter: fast bodies get shorter steps. All other steps, and that is
-nearly all of them, are MuJoCo's own.
+just below it by an equality constraint, which the solver treats together with the contacts: an arm
+that cannot give way faster stops the base. An arm without contacts or joints at an end stop is
+simply slowed down. Contacts are detected once a step, 27 mm deep when the hand moves at 3.3 m/s, 35
+mm when something has fallen from a counter: fast bodies get shorter steps. All other steps, and
+that is nearly all of them, are MuJoCo's own.
 """
 
 from __future__ import annotations
