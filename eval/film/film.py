@@ -30,7 +30,7 @@ class FilmStyle(NamedTuple):
 
 RECORDING = FilmStyle(3, 1.0)
 FOR_A_PAGE = FilmStyle(12, 1.0)  # a GIF, which is to be short
-BESIDE_EVALUATION = FilmStyle(5, 0.75)  # less than half of a recording's price
+BESIDE_EVALUATION = FilmStyle(6, 0.75)  # a third of a recording's price
 
 
 @contextmanager

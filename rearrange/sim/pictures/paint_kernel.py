@@ -109,14 +109,15 @@ def _take_samples(
     r = 2 * row
     for col in range(line.shape[0]):
         c = 2 * col
-        g = owner_of(ids[r, c], num_geoms, part_of_face)
+        first = ids[r, c]
+        g = owner_of(first, num_geoms, part_of_face)
         w00, w01 = nearness[r, c], nearness[r, c + 1]
         w10, w11 = nearness[r + 1, c], nearness[r + 1, c + 1]
-        is_same = (
-            g == owner_of(ids[r, c + 1], num_geoms, part_of_face)
-            and g == owner_of(ids[r + 1, c], num_geoms, part_of_face)
-            and g == owner_of(ids[r + 1, c + 1], num_geoms, part_of_face)
-        )
+        is_same = True
+        for n in range(1, 4):
+            number = ids[r + n // 2, c + n % 2]
+            if number != first and owner_of(number, num_geoms, part_of_face) != g:
+                is_same = False
         # Affine nearness: one flat face.
         bend = BENDS if g >= num_geoms else 2e-4
         is_flat = is_same and abs(w00 - w01 - w10 + w11) < bend * abs(w00)
@@ -211,10 +212,22 @@ def _find_sky(view, heights, samples, count):
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _find_corners(view, row, nearness, samples, owners, count):
-    """Adds to the hidden share what stands close before a sample on the screen: corners darken."""
+    """Adds to the hidden share what stands close before a sample on the screen: corners darken.
+
+    How far a place on the screen stands above a sample's surface is linear in row and column, times
+    its depth: most places are done with after that.
+    """
     rows, columns = nearness.shape
     for n in range(count):
         t = samples[T, n]
+        nx, ny, nz = samples[NX, n], samples[NY, n], samples[NZ, n]
+        to_x, to_y, to_z = samples[X, n] - view[0], samples[Y, n] - view[1], samples[Z, n] - view[2]
+        own = nx * to_x + ny * to_y + nz * to_z
+        along_u = nx * view[3] + ny * view[4] + nz * view[5]
+        along_v = nx * view[6] + ny * view[7] + nz * view[8]
+        a_row, a_column = along_v * view[15], along_u * view[13]
+        ahead = nx * view[9] + ny * view[10] + nz * view[11]
+        ahead += along_u * view[12] + along_v * view[14]
         scale = CORNER_REACH / (view[13] * t) / _REACH[15]
         y, x, hidden = 2 * row, 2 * owners[COLUMN, n], 0.0
         for k in range(1, 16, 2):
@@ -222,13 +235,15 @@ def _find_corners(view, row, nearness, samples, owners, count):
             if not (0 <= i < rows and 0 <= j < columns):
                 continue
             depth = 1.0 / nearness[i, j]
+            above = depth * (ahead + a_row * i + a_column * j) - own
+            if above <= 0.004:
+                continue
             u, v = (view[12] + view[13] * j) * depth, (view[14] + view[15] * i) * depth
-            dx = view[0] + u * view[3] + v * view[6] + depth * view[9] - samples[X, n]
-            dy = view[1] + u * view[4] + v * view[7] + depth * view[10] - samples[Y, n]
-            dz = view[2] + u * view[5] + v * view[8] + depth * view[11] - samples[Z, n]
-            above = samples[NX, n] * dx + samples[NY, n] * dy + samples[NZ, n] * dz
+            dx = u * view[3] + v * view[6] + depth * view[9] - to_x
+            dy = u * view[4] + v * view[7] + depth * view[10] - to_y
+            dz = u * view[5] + v * view[8] + depth * view[11] - to_z
             away = dx * dx + dy * dy + dz * dz
-            if above > 0.004 and away < 4.0 * CORNER_REACH**2:
+            if away < 4.0 * CORNER_REACH**2:
                 steep = above / math.sqrt(away) - 0.15  # flat surfaces must not hide themselves
                 hidden += max(steep, 0.0) * max(1.0 - 0.25 * away / CORNER_REACH**2, 0.0)
         samples[HIDDEN, n] = min(samples[HIDDEN, n] + CORNER_DARK * hidden / 8.0, 0.75)
@@ -237,31 +252,37 @@ def _find_corners(view, row, nearness, samples, owners, count):
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
 def _add_light(view, is_parallel, sun_view, geoms, finish, samples, owners, count, line):
     """Light every sample and add it to its pixel in `line`, [W, 3]."""
+    # Taken out of their records once: numba counts references at every access.
+    num_geoms, types = geoms.types.shape[0], geoms.types
+    is_cut, surface, glowing = finish.is_cut, finish.finish, finish.glow
     for n in range(count):
         number, o, t = owners[ID, n], owners[OWNER, n], samples[T, n]
         nx, ny, nz = samples[NX, n], samples[NY, n], samples[NZ, n]
         red, green, blue = samples[RED, n], samples[GREEN, n], samples[BLUE, n]
         fog = 0.0
-        if number < geoms.types.shape[0] and geoms.types[number] == PLANE:
+        if number < num_geoms and types[number] == PLANE:
             pixel = view[13] * (1.0 if is_parallel else t)
             board = _boards(samples[X, n], samples[Y, n], pixel)
             red, green, blue = red * board, green * board, blue * board
             if not is_parallel:
                 fog = min(max((t - FOG_START) / (FOG_END - FOG_START), 0.0), 1.0)
-        elif finish.is_cut[o] != 0 and nz > 0.99:
+        elif is_cut[o] != 0 and nz > 0.99:
             red, green, blue = CUT_COLOUR
         # Faces turned differently differ a little even in the shade.
         ambient = AMBIENT * (0.90 + 0.10 * nz + 0.07 * nx - 0.05 * ny) * (1.0 - samples[HIDDEN, n])
         facing = -(nx * sun_view[9] + ny * sun_view[10] + nz * sun_view[11])
         direct = SUN * max(facing, 0.0) * samples[LIT, n]
-        gloss, own = finish.finish[o, 0], finish.finish[o, 1]
-        edge, shine = _shine(view, is_parallel, sun_view, samples, n)
+        gloss, own = surface[o, 0], surface[o, 1]
+        ex, ey, ez = -view[9], -view[10], -view[11]
+        if not is_parallel:
+            ex, ey, ez = view[0] - samples[X, n], view[1] - samples[Y, n], view[2] - samples[Z, n]
+        edge, shine = _shine((ex, ey, ez), (nx, ny, nz), (sun_view[9], sun_view[10], sun_view[11]))
         mirror = gloss * (0.55 * shine * samples[LIT, n] + 0.22 * edge * (1.0 - samples[HIDDEN, n]))
         glow = 0.15 + 0.85 * edge
         # The sun is warm, the shade cool.
-        red = red * max(ambient + 1.03 * direct, own) + mirror + glow * finish.glow[o, 0]
-        green = green * max(ambient + direct, own) + mirror + glow * finish.glow[o, 1]
-        blue = blue * max(1.03 * ambient + 0.93 * direct, own) + mirror + glow * finish.glow[o, 2]
+        red = red * max(ambient + 1.03 * direct, own) + mirror + glow * glowing[o, 0]
+        green = green * max(ambient + direct, own) + mirror + glow * glowing[o, 1]
+        blue = blue * max(1.03 * ambient + 0.93 * direct, own) + mirror + glow * glowing[o, 2]
         col, weight = owners[COLUMN, n], samples[WEIGHT, n]
         line[col, 0] += weight * (red + fog * (SKY_HORIZON[0] - red))
         line[col, 1] += weight * (green + fog * (SKY_HORIZON[1] - green))
@@ -269,16 +290,16 @@ def _add_light(view, is_parallel, sun_view, geoms, finish, samples, owners, coun
 
 
 @njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
-def _shine(view, is_parallel, sun_view, samples, n):
-    """How far a surface is seen edge-on, and how nearly it mirrors the sun; both in [0, 1]."""
-    ex, ey, ez = -view[9], -view[10], -view[11]
-    if not is_parallel:
-        ex, ey, ez = view[0] - samples[X, n], view[1] - samples[Y, n], view[2] - samples[Z, n]
+def _shine(to_eye, normal, sun):
+    """How far a surface is seen edge-on, and how nearly it mirrors the sun; both in [0, 1].
+
+    Vectors of three; `to_eye` of any length, the others of one; `sun` as its rays go.
+    """
+    (ex, ey, ez), (nx, ny, nz) = to_eye, normal
     scale = 1.0 / math.sqrt(max(ex * ex + ey * ey + ez * ez, 1e-12))
     ex, ey, ez = ex * scale, ey * scale, ez * scale
-    nx, ny, nz = samples[NX, n], samples[NY, n], samples[NZ, n]
     edge = 1.0 - min(max(nx * ex + ny * ey + nz * ez, 0.0), 1.0)
-    hx, hy, hz = ex - sun_view[9], ey - sun_view[10], ez - sun_view[11]
+    hx, hy, hz = ex - sun[0], ey - sun[1], ez - sun[2]
     scale = 1.0 / math.sqrt(max(hx * hx + hy * hy + hz * hz, 1e-12))
     half = max(nx * hx + ny * hy + nz * hz, 0.0) * scale
     half2 = half * half

@@ -137,9 +137,10 @@ def draw_depth(
     nearness[:] = np.float32(1.0 / far)
     for g in range(len(groups)):
         drawn[g] = is_seen[min(max(groups[g], 0), len(is_seen) - 1)]
+    is_parallel = far < 0.0  # never; a plain False would be compiled a second time, as a type
     rasterise(
-        view, False, out.shape[1], types, sizes, positions, matrices, drawn, nearness, ids, spans,
-        work,
+        view, is_parallel, out.shape[1], types, sizes, positions, matrices, drawn, nearness, ids,
+        spans, work,
     )  # fmt: skip
     scale, one = np.float32(1.0 / far), np.float32(1.0)
     for row in range(out.shape[0]):
