@@ -9,7 +9,11 @@ from torch.nn.utils.rnn import pack_sequence
 from rearrange.skills.network.recurrent import Memory
 
 
-@pytest.mark.parametrize("lengths", [(9, 7, 7, 3, 1), (4, 4, 4, 4, 4)])
+@pytest.mark.parametrize(
+    "lengths",
+    [(9, 7, 7, 3, 1), (4, 4, 4, 4, 4), (9, 1, 1, 1, 1)],
+    ids=["padded", "equal", "too much to pad"],
+)
 def test_packed_equals_stepwise_from_a_given_state(lengths):
     torch.manual_seed(0)
     memory = Memory(inputs=6, hidden=5, layers=2)
@@ -17,7 +21,9 @@ def test_packed_equals_stepwise_from_a_given_state(lengths):
     sequences = [torch.randn(length, 6) for length in lengths]
     start = torch.randn(5, 20)
     packed = pack_sequence(sequences)
+    wanted = torch.randn(len(packed.data), 5)  # makes some loss
     got = memory.sequences(packed.data, packed.batch_sizes, start)
+    gradients = torch.autograd.grad((got * wanted).sum(), list(memory.parameters()))
     stepwise = []
     for sequence, state in zip(sequences, start.split(1), strict=True):
         outputs = []
@@ -25,7 +31,10 @@ def test_packed_equals_stepwise_from_a_given_state(lengths):
             out, state = memory.step(x[None], state)
             outputs.append(out[0])
         stepwise.append(torch.stack(outputs))
-    torch.testing.assert_close(got, pack_sequence(stepwise).data, atol=1e-6, rtol=1e-5)
+    expected = pack_sequence(stepwise).data
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-5)
+    expected = torch.autograd.grad((expected * wanted).sum(), list(memory.parameters()))
+    torch.testing.assert_close(gradients, expected, atol=1e-5, rtol=1e-4)
 
 
 def test_state_holds_h_of_every_layer_then_c():
