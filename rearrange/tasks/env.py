@@ -33,7 +33,7 @@ from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
-from rearrange.tasks.rules.task import Outcome, read_success_scale
+from rearrange.tasks.rules.task import Outcome
 
 MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
 # Paths between many rooms are longer: up to 20 m, where HAB's home is crossed in 10 m.
@@ -59,8 +59,7 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: pixels per side of `head_depth` and of each picture below.
         depth: False: no image, and a step costs a fraction.
         ranges: True: adds `coarse_depth` and `base_scan`, see `ranges`; "camera": the former only.
-        rgb: True: adds `head_rgb` and `arm_rgb`, see `cameras`; "plain": at a third of the cost,
-            showing the collision shapes.
+        rgb: True: adds `head_rgb` and `arm_rgb`, see `cameras`; "plain": cheaper, simpler shapes.
         panoptic: adds `head_panoptic` and `arm_panoptic`, ids of the things in those images.
         handle_sensors: adds `marker_rel_pos` and `marker_js`, positions and joints of handles.
             HAB's tasks had them in Habitat-lab 0.2.2.
@@ -70,15 +69,15 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: overrides the task's limit.
         starts: "chain" varies the starts of episodes, "varied" the apartments too, "reach" starts
             half of them within reach: for training, see `generate`.
-        success_scale: factor on the benchmark's success thresholds of distances, angles and joints,
-            0.5 to 1: for training, so that a borderline stop fails.
+        success_scale, force_scale: factors on the benchmark's success thresholds of distances,
+            angles and joints (0.5 to 1) and on its limits of force (0.1 to 1): for training, so
+            that a borderline stop or push fails.
         homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`, "mixed"
             for one of either set with equal chances, or the JSON file of a home, see `homes.own`.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream without overlap.
-        render_mode: None or "rgb_array".
+        render_mode, render_camera: None or "rgb_array"; "third_person", "head" or "arm".
         render_size: width and height of `render`'s images, pixels.
-        render_camera: "third_person", "head" or "arm".
 
     Raises UserError for an unknown value or one out of range.
     """
@@ -103,6 +102,7 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: int | None = None,
         starts: str = "task",
         success_scale: float = 1.0,
+        force_scale: float = 1.0,
         homes: str = HAB,
         index_offset: int = 0,
         index_stride: int = 1,
@@ -126,7 +126,7 @@ class RearrangeEnv(gymnasium.Env):
         self.split, self.observation_delay = split, observation_delay
         if starts not in STARTS:
             raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
-        self.task.success_scale = read_success_scale(success_scale)
+        self.task.set_scales(success_scale, force_scale)
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         check_homes(homes)

@@ -12,7 +12,7 @@ from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.ranges import CAMERA_ONLY
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
-from rearrange.tasks.rules.task import MIN_SUCCESS_SCALE
+from rearrange.tasks.rules.task import MIN_FORCE_SCALE, MIN_SUCCESS_SCALE
 
 BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
 """Values of options before they existed: older files lack them."""
@@ -74,6 +74,7 @@ def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
         ),
         "starts": lambda node: node.text(STARTS),
         "success_scale": lambda node: node.number(MIN_SUCCESS_SCALE, 1.0),
+        "force_scale": lambda node: node.number(MIN_FORCE_SCALE, 1.0),
         "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
     }
     options = _before(env_id)

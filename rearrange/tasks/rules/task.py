@@ -23,7 +23,7 @@ from rearrange.tasks.rules.rewards import force_penalty
 
 HANDLE_SENSORS = ("marker_rel_pos", "marker_js")
 """HAB's tasks had them in Habitat-lab 0.2.2, and have them here as an option."""
-MIN_SUCCESS_SCALE = 0.5
+MIN_SUCCESS_SCALE, MIN_FORCE_SCALE = 0.5, 0.1
 EE_AT_REST = 0.15  # m, end effector to its resting point
 
 
@@ -79,10 +79,9 @@ def check_task(name: str, task: Any) -> Task:
     return task
 
 
-def read_success_scale(value: Any) -> float:
-    """`success_scale` as a float; UserError otherwise."""
-    if not _is_number(value) or not MIN_SUCCESS_SCALE <= value <= 1.0:
-        raise UserError(f"success_scale must lie in [{MIN_SUCCESS_SCALE}, 1], got {quoted(value)}")
+def _scale(name: str, value: Any, least: float) -> float:
+    if not _is_number(value) or not least <= value <= 1.0:
+        raise UserError(f"{name} must lie in [{least}, 1], got {quoted(value)}")
     return float(value)
 
 
@@ -104,8 +103,15 @@ class Task:
         self.success_scale = 1.0
         """Factor on the benchmark's success thresholds of distances, angles and joints: below 1 for
         training only."""
+        self.force_scale = 1.0
+        """Factor on the benchmark's limits of force: below 1 for training only."""
         self.stages: dict[str, bool] = {}
         """Stages reached so far in the episode; only the home tasks have some."""
+
+    def set_scales(self, success_scale: Any, force_scale: Any) -> None:
+        """Sets the two factors. Raises UserError for a value out of range."""
+        self.success_scale = _scale("success_scale", success_scale, MIN_SUCCESS_SCALE)
+        self.force_scale = _scale("force_scale", force_scale, MIN_FORCE_SCALE)
 
     # --- to be filled in -----------------------------------------------------------------------
 
@@ -151,7 +157,10 @@ class Task:
         rules = self.rules
         reward = rules.slack - force_penalty(sim.force_added, rules.force_coef, rules.force_cap)
         is_violated = sim.hold_violation
-        is_forced = sim.force_accum > rules.max_accum or sim.force_instant > rules.max_instant
+        is_forced = (
+            sim.force_accum > self.force_scale * rules.max_accum
+            or sim.force_instant > self.force_scale * rules.max_instant
+        )
         if is_violated:
             reward -= rules.violation_penalty
             sim.drop()

@@ -1,4 +1,4 @@
-"""`success_scale`: success asks for nearer than the benchmark does, in training alone."""
+"""`success_scale` and `force_scale` ask for more than the benchmark does, in training alone."""
 
 import math
 
@@ -39,14 +39,31 @@ def test_closing_asks_for_so_much_of_the_joint():
 
 def test_a_trained_skill_is_judged_by_the_benchmarks_rules():
     skill = load_skill("close_drawer")
-    skill.env_kwargs |= {"success_scale": 0.8, "homes": "procedural"}
+    skill.env_kwargs |= {"success_scale": 0.8, "force_scale": 0.5, "homes": "procedural"}
     env = skill.make_env().unwrapped
-    assert (env.task.success_scale, env.homes) == (1.0, "hab")
+    assert (env.task.success_scale, env.task.force_scale, env.homes) == (1.0, 1.0, "hab")
     env = skill.make_env(success_scale=0.9, homes="mixed").unwrapped
     assert (env.task.success_scale, env.homes) == (0.9, "mixed")
+
+
+@pytest.mark.parametrize(("scale", "force", "failure"), [
+    (1.0, 9_900.0, None), (1.0, 10_100.0, "force"), (0.5, 5_100.0, "force"), (0.5, 4_900.0, None),
+])  # fmt: skip
+def test_navigate_ends_at_so_much_of_its_force(scale, force, failure):
+    env = make_env("navigate", split="train", seed=0, depth=False, force_scale=scale)
+    env.reset(seed=0)
+    env.sim._forces.accum = force
+    outcome = env.task.step(env.sim, is_stop=False)
+    assert outcome.failure == failure and outcome.terminated is (failure is not None)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.4, 1.1, math.nan, "0.9", None, True])
 def test_a_scale_out_of_range_is_one_line(scale):
     with pytest.raises(UserError, match=r"success_scale must lie in \[0.5, 1\], got"):
         make_env("pick", depth=False, success_scale=scale)
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.1, math.nan, "0.9", None, True])
+def test_a_force_scale_out_of_range_is_one_line(scale):
+    with pytest.raises(UserError, match=r"force_scale must lie in \[0.1, 1\], got"):
+        make_env("pick", depth=False, force_scale=scale)
