@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rearrange.errors import UserError
 from rearrange.planner.home.facts import goal_name
 from rearrange.planner.home.problems import skill_call, skill_of
 from rearrange.planner.strips.pddl import GroundAction
@@ -54,9 +55,18 @@ class Call(NamedTuple):
 
 
 def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
-    """The call of a step; `entities`: PDDL name -> HAB's name, as of `facts.entities`."""
+    """The call of a step; `entities`: PDDL name -> HAB's name, as of `facts.entities`.
+
+    Raises UserError if a skill's `operators` choose an argument that is none of these.
+    """
     shown, arguments = skill_call(step)
     skill = skill_of(step).name
+    for argument in arguments:
+        if argument not in entities:
+            raise UserError(
+                f"{skill} acts on {argument}, which is no object, goal or handle: "
+                f"known are {', '.join(entities)}"
+            )
     names = [entities[argument] for argument in arguments]
     line = f"{shown}({', '.join(names)})"
     goal = names[1].removeprefix(_GOAL) if skill == "place" else ""

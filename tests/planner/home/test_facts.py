@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from rearrange.errors import UserError
 from rearrange.planner.home.calls import call_of
 from rearrange.planner.home.facts import (
     entities,
@@ -16,7 +17,7 @@ from rearrange.planner.home.facts import (
 )
 from rearrange.planner.home.plan import format_plan, length_text
 from rearrange.planner.home.problems import home_domain, skill_call
-from rearrange.planner.strips.pddl import parse_problem
+from rearrange.planner.strips.pddl import GroundAction, parse_problem
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.generate import generate_episode
 
@@ -269,6 +270,13 @@ def test_what_cannot_be_put_into_the_shut_fridge_is_put_aside_and_fetched_again(
         "navigate", "open_fridge", "navigate", "pick", "navigate", "place",
     ]  # fmt: skip
     assert rest[-1].destination == last.name
+
+
+def test_a_skill_cannot_act_on_the_robot(table):
+    """As a skill of somebody's own might: its definition chooses an argument of its action."""
+    step = GroundAction("nav", ("somewhere", ROBOT, ROBOT), *4 * (frozenset(),))
+    with pytest.raises(UserError, match="^navigate acts on robot_0, .*: known are bowl_target_0"):
+        call_of(step, entities(table))
 
 
 def test_plans_for_people_are_numbered_and_have_habs_names():
