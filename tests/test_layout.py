@@ -18,7 +18,8 @@ LINKED = ("skills", "planner", "eval", "configs")  # folders beside the package,
 # From the ground up: a room uses itself and those above it in this list, none below it. What
 # begins with a room's name belongs to the longest such name.
 ROOMS = (
-    "rearrange.errors", "rearrange.renamed_settings", "rearrange.system", "rearrange.workloads",
+    "rearrange.errors", "rearrange.renamed_settings", "rearrange.torch_types", "rearrange.system",
+    "rearrange.workloads",
     "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.homes", "rearrange.sim.pictures",
     "rearrange.sim", "rearrange.sim.visuals",
     "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks", "rearrange.habitat",
@@ -41,7 +42,9 @@ ROOMS = (
     "rearrange.commands.skills", "rearrange.commands.exchange", "rearrange",
 )  # fmt: skip
 # Some know less than their place in the list would let them: what they may use, beside the ground.
-GROUND = {"rearrange.errors", "rearrange.renamed_settings", "rearrange.system"}
+GROUND = {
+    "rearrange.errors", "rearrange.renamed_settings", "rearrange.torch_types", "rearrange.system",
+}  # fmt: skip
 ONLY = {
     "rearrange.workloads": set(),
     "rearrange.ver": set(),  # the trainer knows neither the home nor the network

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator
-from typing import Any, Literal, NoReturn, overload
+from typing import Any, Literal, NoReturn, TypeGuard, overload
 
 from rearrange.errors import UserError
 
@@ -64,6 +64,16 @@ DECODER = json.JSONDecoder(
     object_pairs_hook=_no_key_twice,
 )
 """The decoder of `strict_json`; its `raw_decode` may raise RecursionError."""
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a decoded value is an object; its keys are strings."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a decoded value is a list."""
+    return isinstance(value, list)
 
 
 def quoted(value: Any) -> str:

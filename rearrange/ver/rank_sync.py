@@ -22,7 +22,9 @@ from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.workers.pool import TooManyRestarts
 
-_FAILURES = {error.__name__: error for error in (NonFinite, TooManyRestarts, UserError, Stopped)}
+_FAILURES: dict[str, type[Exception]] = {
+    error.__name__: error for error in (NonFinite, TooManyRestarts, UserError, Stopped)
+}
 _LOOK_EVERY_S = 0.05  # between reads of the store, which take some 0.1 ms on one machine
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from rearrange.system.folder_lock import FolderLockLost
 from rearrange.system.machine import versions
 from rearrange.ver.ranks.distributed import Ranks
+from rearrange.ver.rollout.collector import Pool
 from rearrange.ver.rollout.report import CollectReport
 from rearrange.ver.rollout.rollout_metrics import rollout_metrics
 from rearrange.ver.rollout.types import Policy
@@ -67,7 +68,7 @@ class RunRecords:
     """
 
     boundary: Snapshot
-    pool: Any
+    pool: Pool
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class RunRecords:
             if checkpoint is not None:
                 self._restore(checkpoint)
 
-    def opened(self, is_quiet: bool, label: str) -> AbstractContextManager:
+    def opened(self, is_quiet: bool, label: str) -> AbstractContextManager[object]:
         """The log of metrics; enter it before `log_update`."""
         if self._ranks.is_first:
             settings = asdict(self._cfg) | self._identity

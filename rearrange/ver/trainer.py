@@ -31,6 +31,7 @@ import torch
 
 from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
+from rearrange.torch_types import manual_seed
 from rearrange.ver.batched.pool import BatchedPool, MakeEnvs
 from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.batched.start_cfg import staggered_worker_cfg, tracker_of
@@ -39,7 +40,7 @@ from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken
 from rearrange.ver.rollout import interleaving
 from rearrange.ver.rollout.actor import Actor
-from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.collector import Collector, Pool
 from rearrange.ver.rollout.report import Stopped
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Policy
@@ -109,7 +110,7 @@ class Trainer:
         identity: dict[str, Any] | None = None,
         preload: tuple[str, ...] = (),
         make_algorithm: MakeAlgorithm | None = None,
-        pool_factory: Callable[..., Any] = WorkerPool,
+        pool_factory: Callable[..., Pool] = WorkerPool,
         make_envs: MakeEnvs | None = None,
         ranks: Ranks = ALONE,
         is_quiet: bool = False,
@@ -129,7 +130,7 @@ class Trainer:
         self.device = pick_device(cfg.device, rank_info.local_rank, rank_info.local_world_size)
         seen, action = try_environment(make_env, cfg.seed)
         spec = with_block(seen, cfg.sapg.num_blocks), action
-        torch.manual_seed(cfg.seed)
+        manual_seed(cfg.seed)
         self._rng = np.random.default_rng(ranks.seed(cfg.seed))
         self._layout = SlotLayout(cfg.num_envs, *spec, len(cfg.info_keys))
         self.policy = build_policy(*spec).to(self.device)
@@ -200,7 +201,7 @@ class Trainer:
 
     # --- the loop ------------------------------------------------------------------------------
 
-    def _train(self, pool) -> None:
+    def _train(self, pool: Pool) -> None:
         cfg, mode, records = self.cfg, MODES[self.cfg.mode], self.records
         uses_copy = cfg.overlap or mode.interleaving != "alternating"
         actor = Actor(self.policy, self.algorithm.act, is_copy=uses_copy)
@@ -290,7 +291,13 @@ class Trainer:
                 lambda checkpoint, step: validation.measure(checkpoint, step, self._stop.is_set)
             )
 
-    def _rollouts(self, collector, storages, refresh, sync) -> interleaving.Rollouts:
+    def _rollouts(
+        self,
+        collector: Collector,
+        storages: list[RolloutStorage],
+        refresh: Callable[[], None],
+        sync: RankSync,
+    ) -> interleaving.Rollouts:
         if self.cfg.interleaving == "alternating":
             return interleaving.alternating(collector, storages[0], sync)
         if self.cfg.interleaving == "overlapped":
@@ -329,7 +336,7 @@ class Trainer:
 
     # --- environments --------------------------------------------------------------------------
 
-    def _make_pool(self):
+    def _make_pool(self) -> Pool:
         cfg = self.cfg
         numbers = np.zeros(cfg.num_envs, np.int64)
         if self.records.resumed is not None:
@@ -353,7 +360,7 @@ class Trainer:
             self._make_env, self._layout, worker_cfg, numbers, is_fresh, workers, self._preload
         )
 
-    def _start(self, pool, collector: Collector, storage: RolloutStorage) -> Snapshot:
+    def _start(self, pool: Pool, collector: Collector, storage: RolloutStorage) -> Snapshot:
         """Starts or restores the environments; the snapshot of the beginning."""
         resumed = self.records.resumed
         if resumed is not None and self._is_here and resumed.values["is_exact"]:
@@ -372,7 +379,7 @@ class Trainer:
 
     def _seed_rank(self, *others: int) -> None:
         seed = self.ranks.seed(self.cfg.seed, *others)
-        torch.manual_seed(seed)
+        manual_seed(seed)
         if others:
             self._rng = self.algorithm.rng = np.random.default_rng(seed)
 

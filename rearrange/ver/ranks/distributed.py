@@ -21,23 +21,29 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import rendezvous
+from torch.distributed.rendezvous import (
+    rendezvous,  # pyright: ignore[reportUnknownVariableType]: its keywords have no types
+)
 
 from rearrange.errors import UserError
 from rearrange.system.machine import pick_device
+from rearrange.torch_types import floats, from_numpy
 
 _STOP, _FINISHED = "stop", "finished"  # counters in the store
+# torch says nothing of these functions' arguments.
+_all_reduce = cast("Callable[[Tensor], object]", dist.all_reduce)  # pyright: ignore[reportUnknownMemberType]
+_all_gather = cast("Callable[[list[Tensor], Tensor], object]", dist.all_gather)  # pyright: ignore[reportUnknownMemberType]
 
 
 class RanksLost(RuntimeError):
@@ -103,12 +109,12 @@ class Ranks:
         bucket = torch.cat([*parts, torch.tensor([*is_there, 1.0], device=parts[0].device)])
         bucket *= weight
         with self._clear_errors():
-            dist.all_reduce(bucket)
+            _all_reduce(bucket)
         bucket /= bucket[-1].clone()
         sizes = [part.numel() for part in parts]
-        *means, counts, _ = bucket.split([*sizes, len(parameters), 1])
+        *means, counts, _ = torch.split(bucket, [*sizes, len(parameters), 1])
         for parameter, grad, mean, count in zip(
-            parameters, grads, means, counts.tolist(), strict=False
+            parameters, grads, means, floats(counts), strict=False
         ):
             if count > 0.0:
                 parameter.grad = grad.copy_(mean.view_as(grad))
@@ -122,13 +128,13 @@ class Ranks:
         rows = rows.contiguous()
         sizes = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(len(self))]
         with self._clear_errors():
-            dist.all_gather(sizes, torch.tensor([len(rows)], device=rows.device))
+            _all_gather(sizes, torch.tensor([len(rows)], device=rows.device))
             counts = [int(size) for size in sizes]
             padded = rows.new_zeros(max(counts), *rows.shape[1:])
             padded[: len(rows)] = rows
             found = [torch.empty_like(padded) for _ in counts]
             if len(padded):
-                dist.all_gather(found, padded)
+                _all_gather(found, padded)
         return [part[:count] for part, count in zip(found, counts, strict=True)]
 
     def gather(self, value: Any) -> list[Any]:
@@ -144,7 +150,7 @@ class Ranks:
             return is_true
         count = torch.tensor([int(is_true)])
         with self._clear_errors():
-            dist.all_reduce(count)
+            _all_reduce(count)
         return bool(count)
 
     def on_first(self, work: Callable[[], Any]) -> Any:
@@ -230,7 +236,7 @@ class Ranks:
             return self._store.add(name, more)
 
     @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
+    def _clear_errors(self) -> Generator[None]:
         try:
             yield
         except RuntimeError as error:  # base class of torch's own errors
@@ -251,7 +257,7 @@ def read_rank_info(variables: Mapping[str, str]) -> RankInfo:
     """
     if "RANK" not in variables or "WORLD_SIZE" not in variables:
         return RankInfo()
-    values = []
+    values: list[int] = []
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         text = variables.get(name, "0" if "RANK" in name else "1")
         if not (text.isdecimal() and len(text) < 7):
@@ -269,7 +275,7 @@ def read_rank_info(variables: Mapping[str, str]) -> RankInfo:
 
 
 @contextmanager
-def joined(device: str, timeout_s: float) -> Iterator[Ranks]:
+def joined(device: str, timeout_s: float) -> Generator[Ranks]:
     """The ranks of this torchrun, or this process alone.
 
     Args:
@@ -340,4 +346,4 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _as_bytes(content: bytes) -> Tensor:
-    return torch.from_numpy(np.frombuffer(bytearray(content), np.uint8))
+    return from_numpy(np.frombuffer(bytearray(content), np.uint8))

@@ -138,7 +138,7 @@ class Forecast:
         """The margin, as a share of the predicted time."""
         errors = np.concatenate(self._errors)
         middle = np.median(errors)
-        sizes = np.abs(errors - middle)
+        sizes: np.ndarray = np.abs(errors - middle)
         sizes = np.minimum(sizes, _LARGEST_ERROR * np.median(sizes))
         return max(0.0, float(middle + _DEVIATIONS * np.sqrt(np.mean(sizes**2))))
 
@@ -181,7 +181,9 @@ def step_ends(step_s: np.ndarray, quota: int, is_variable: bool) -> np.ndarray:
         counts = np.minimum(horizon / step_s, quota).astype(np.int64)
     else:
         counts = np.full(len(step_s), quota // len(step_s))
-    ends = [times * np.arange(1, count + 1) for times, count in zip(step_s, counts, strict=True)]
+    ends: list[np.ndarray] = [
+        times * np.arange(1, count + 1) for times, count in zip(step_s, counts, strict=True)
+    ]
     return np.sort(np.concatenate(ends))[:quota]
 
 

@@ -49,7 +49,7 @@ class Actor:
     def __init__(self, learned: Policy, decide: Decide = by_policy, is_copy: bool = False) -> None:
         self._learned, self._decide = learned, decide
         self.policy = copy.deepcopy(learned) if is_copy else learned
-        self._lock: AbstractContextManager = threading.Lock() if is_copy else nullcontext()
+        self._lock: AbstractContextManager[object] = threading.Lock() if is_copy else nullcontext()
         self._versions = (0, 0)
 
     @property

@@ -21,16 +21,20 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 
+from rearrange.torch_types import from_numpy
 from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.batching import Batching
 from rearrange.ver.rollout.report import CollectReport, EpisodeEnd, NonFinite, Stopped
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import PolicyInputs
 from rearrange.ver.workers import shared_memory as sm
+from rearrange.ver.workers.pool import Fault
+from rearrange.ver.workers.shared_memory import StepSlots
 
 log = logging.getLogger(__name__)
 _POLL_S = 0.1  # longest time between checks of the stop flag
@@ -58,6 +62,29 @@ class CollectorCfg:
             raise ValueError(f"max_batch must be 0 or at least {low}, got {self.max_batch}")
 
 
+class Pool(Protocol):
+    """Steps the environments: WorkerPool, SerialPool or BatchedPool."""
+
+    num_envs: int
+    slots: StepSlots
+
+    @property
+    def restarts(self) -> int: ...  # workers that were replaced
+
+    @property
+    def num_waiting(self) -> int: ...  # environments that no step is asked of
+
+    def start(self) -> None: ...
+
+    def send(self, envs: list[int]) -> None: ...  # steps them with the actions in the slots
+
+    def receive(self, timeout_s: float) -> list[int]: ...  # environments with something new
+
+    def take_faults(self) -> list[Fault]: ...  # workers that were replaced since the last call
+
+    def close(self) -> None: ...
+
+
 Store = Callable[[RolloutStorage, int, float, bool, bool], None]
 """Storage, row, reward, terminated, truncated: `Algorithm.store`."""
 
@@ -66,7 +93,7 @@ class Collector:
     """Fills rollout storages. Keeps per-environment state between rollouts.
 
     Args:
-        pool: WorkerPool, SerialPool or BatchedPool.
+        pool: steps the environments.
         actor: decides; its weights may change at any time.
         is_variable, is_lockstep: see the table above.
         on_nonfinite: "stop" raises NonFinite; "drop" discards the unfinished sequence.
@@ -77,7 +104,7 @@ class Collector:
 
     def __init__(
         self,
-        pool,
+        pool: Pool,
         actor: Actor,
         cfg: CollectorCfg,
         device: torch.device,
@@ -92,7 +119,7 @@ class Collector:
         self.pool, self.actor, self.device, self._store = pool, actor, device, store
         self._is_variable, self._is_lockstep = is_variable, is_lockstep
         self._on_nonfinite, self._should_stop = on_nonfinite, should_stop
-        self._should_end = should_end or (lambda num_steps, seconds: False)
+        self._should_end = should_end or _never
         self._poll_s = _POLL_S if should_end is None else _END_POLL_S
         num_envs, action = pool.num_envs, pool.slots.layout.action
         self._num_threads = 1 if is_lockstep else cfg.num_inference_workers
@@ -128,7 +155,7 @@ class Collector:
         report = CollectReport(
             steps_per_env=np.zeros(num_envs, np.int64), step_s=np.full(num_envs, np.inf)
         )
-        jobs: set[Future] = set()
+        jobs: set[Future[None]] = set()
         with torch.inference_mode():
             while storage.num_complete < storage.num_steps:
                 if self._should_stop():
@@ -166,7 +193,9 @@ class Collector:
 
     # --- one turn of the loop ------------------------------------------------------------------
 
-    def _receive(self, storage: RolloutStorage, report: CollectReport, jobs: set[Future]) -> None:
+    def _receive(
+        self, storage: RolloutStorage, report: CollectReport, jobs: set[Future[None]]
+    ) -> None:
         """Handles announced environments; waits only if there is nothing else to do."""
         patience_s = self._patience(jobs)
         begin = time.perf_counter()
@@ -181,7 +210,7 @@ class Collector:
             jobs.remove(job)
             job.result()  # raises what the thread raised
 
-    def _patience(self, jobs: set[Future]) -> float:
+    def _patience(self, jobs: set[Future[None]]) -> float:
         """How long to wait for answers (s)."""
         if self.arrived or self._can_infer(jobs):
             return 0.0
@@ -191,7 +220,7 @@ class Collector:
             return min(self._poll_s, self._batching.left_s(time.perf_counter()))
         return self._poll_s
 
-    def _can_infer(self, jobs: set[Future]) -> bool:
+    def _can_infer(self, jobs: set[Future[None]]) -> bool:
         """True if enough requests wait, or have waited for long enough, and a thread is free."""
         if not self.pending or len(jobs) >= self._num_threads:
             return False
@@ -204,7 +233,8 @@ class Collector:
     def _complete(self, storage: RolloutStorage, report: CollectReport) -> None:
         """Adds answers to the rollout, up to S steps; the rest stay pending."""
         slots = self.pool.slots
-        begins, truncated = [], []
+        begins: list[int] = []
+        truncated: list[int] = []
         now = time.perf_counter()
         elapsed = now - self._begin
         if self.arrived and not self.pending:
@@ -250,7 +280,9 @@ class Collector:
         if begins:
             self._begin_episodes(np.array(begins))
 
-    def _infer(self, storage: RolloutStorage, report: CollectReport, jobs: set[Future]) -> None:
+    def _infer(
+        self, storage: RolloutStorage, report: CollectReport, jobs: set[Future[None]]
+    ) -> None:
         batch = [self.pending.popleft() for _ in range(min(len(self.pending), self._batching.most))]
         self._batching.begin_waiting(time.perf_counter())
         if self._threads is None:
@@ -275,7 +307,7 @@ class Collector:
                 last = self._last_row[envs]
                 storage.next_value[last[last >= 0]] = value[last >= 0]
                 self._last_row[envs], self.open_row[envs] = -1, rows
-                self.state[torch.from_numpy(envs).to(self.device)] = step.state.float()
+                self.state[from_numpy(envs).to(self.device)] = step.state.float()
                 self.prev_action[envs], self.is_first[envs] = action, False
                 self.step_id[envs] += 1
                 self.pool.slots.action[envs] = action
@@ -306,18 +338,18 @@ class Collector:
     def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> PolicyInputs:
         """The policy's input for some environments."""
         observation = {
-            name: torch.from_numpy(array[envs]).to(self.device) for name, array in arrays.items()
+            name: from_numpy(array[envs]).to(self.device) for name, array in arrays.items()
         }
-        prev_action = torch.from_numpy(self.prev_action[envs]).to(self.device)
-        is_first = torch.from_numpy(self.is_first[envs]).to(self.device)
-        state = self.state[torch.from_numpy(envs).to(self.device)]
+        prev_action = from_numpy(self.prev_action[envs]).to(self.device)
+        is_first = from_numpy(self.is_first[envs]).to(self.device)
+        state = self.state[from_numpy(envs).to(self.device)]
         return PolicyInputs(observation, prev_action, is_first, state)
 
     def _values(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
         return self.actor.value(self._inputs(envs, arrays)).float().cpu().numpy()
 
     def _begin_episodes(self, envs: np.ndarray) -> None:
-        self.state[torch.from_numpy(envs).to(self.device)] = 0.0
+        self.state[from_numpy(envs).to(self.device)] = 0.0
         self.prev_action[envs] = 0
         self.is_first[envs] = True
         self.episode_id[envs] = self.pool.slots.episode_number[envs]
@@ -348,10 +380,14 @@ class Collector:
             while e in queue:
                 queue.remove(e)
 
-    def _finish(self, jobs: set[Future]) -> None:
+    def _finish(self, jobs: set[Future[None]]) -> None:
         for job in jobs:
             job.result()
         jobs.clear()
+
+
+def _never(num_steps: int, seconds: float) -> bool:
+    return False
 
 
 def _one_torch_thread() -> None:

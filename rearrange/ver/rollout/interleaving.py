@@ -69,8 +69,8 @@ def overlapped(
 
 def free_running(collector: Collector, storages: list[RolloutStorage]) -> Rollouts:
     """Collects while a storage is free; the caller refreshes weights at any time."""
-    free: queue.Queue = queue.Queue()
-    full: queue.Queue = queue.Queue()
+    free: queue.Queue[RolloutStorage] = queue.Queue()
+    full: queue.Queue[tuple[RolloutStorage, CollectReport] | BaseException] = queue.Queue()
     is_over = threading.Event()
 
     def collect() -> None:

@@ -35,7 +35,7 @@ class CollectReport:
 
     steps_per_env: np.ndarray  # [E]
     step_s: np.ndarray  # [E] mean time from one step to the next
-    episodes: list[EpisodeEnd] = field(default_factory=list)
+    episodes: list[EpisodeEnd] = field(default_factory=list[EpisodeEnd])
     wall_s: float = 0.0
     inference_s: float = 0.0  # the policy, summed over inference workers
     inference_env_s: float = 0.0  # the same, summed over the environments waiting for it

@@ -18,9 +18,10 @@ Legend: H horizon, K rollout steps, N environments, N_B groups, S steps between 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import iterate
 
@@ -172,7 +173,7 @@ class StaggeredResets(VectorWrapper):
     Raises UserError if autoreset is not disabled.
     """
 
-    def __init__(self, env: VectorEnv, cfg: StaggerCfg) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], cfg: StaggerCfg) -> None:
         super().__init__(env)
         mode = env.metadata.get("autoreset_mode")
         if mode != AutoresetMode.DISABLED:
@@ -186,9 +187,11 @@ class StaggeredResets(VectorWrapper):
         """Starts the clock at t = 0; with `advance`, after `timetable.lead` random steps."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self.tracker.restart()
-        self.env.action_space.seed(seed)
+        # gymnasium does not say what a space consists of
+        actions = cast("Space[Any]", self.env.action_space)  # pyright: ignore[reportUnknownMemberType]
+        actions.seed(seed)
         while self.tracker.time < 0:
-            observations, *_, infos = self.step(self.env.action_space.sample())
+            observations, *_, infos = self.step(actions.sample())
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -209,8 +212,10 @@ class StaggeredResets(VectorWrapper):
 
     def _finals(self, observations: Any, ended: np.ndarray) -> np.ndarray:
         finals = np.full(self.num_envs, None, dtype=object)
-        for i, one in enumerate(iterate(self.env.observation_space, observations)):
+        # as in `reset`
+        space = cast("Space[Any]", self.env.observation_space)  # pyright: ignore[reportUnknownMemberType]
+        for i, one in enumerate(iterate(space, observations)):
             if ended[i]:
-                is_named = isinstance(one, dict)
-                finals[i] = {k: np.copy(v) for k, v in one.items()} if is_named else np.copy(one)
+                is_named, named = isinstance(one, dict), cast("dict[str, Any]", one)
+                finals[i] = {k: np.copy(v) for k, v in named.items()} if is_named else np.copy(one)
         return finals

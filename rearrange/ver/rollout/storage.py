@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.preemption import newest_first
 from rearrange.ver.rollout.actor import Decision
 from rearrange.ver.rollout.rows import ARRAYS, RolloutRows
@@ -95,7 +96,7 @@ class RolloutStorage(RolloutRows):
             envs, episodes, steps: ids of each step, [E].
         """
         rows, step = self.allocate(len(envs)), decided.step
-        index = torch.from_numpy(rows).to(self.device)
+        index = from_numpy(rows).to(self.device)
         for name, array in self.observation.items():
             array[index] = inputs.observation[name]
         self.prev_action[index], self.is_first[index] = inputs.prev_action, inputs.is_first

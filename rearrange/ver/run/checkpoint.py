@@ -25,7 +25,7 @@ from typing import Any
 from torch import Tensor
 
 from rearrange.errors import UserError
-from rearrange.system.checked_json import strict_json
+from rearrange.system.checked_json import is_object, strict_json
 from rearrange.system.files import read_whole_file, remove_unfinished, write_whole_file
 
 FORMAT = "rearrange checkpoint"
@@ -227,7 +227,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise
     except ValueError as error:  # also of the decoding
         raise _unusable(path, f"its manifest is not JSON ({error})") from error
-    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+    if not is_object(fields) or fields.get("format") != FORMAT:
         raise _unusable(path, "its manifest is not one of a checkpoint")
     version = fields.get("format_version")
     if version != FORMAT_VERSION or type(version) is not int:
@@ -273,7 +273,7 @@ def _is_milestone(manifest_path: Path) -> bool:
 
 def _score(fields: dict[str, Any]) -> tuple[str, float] | None:
     score = fields.get("score")  # absent in checkpoints from before there were scores
-    if not isinstance(score, dict):
+    if not is_object(score):
         return None
     name, value = score.get("name"), score.get("value")
     if isinstance(name, str) and isinstance(value, int | float) and not isinstance(value, bool):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rearrange.errors import UserError
 from rearrange.renamed_settings import with_current_names
+from rearrange.system.checked_json import is_object
 from rearrange.ver.run.checkpoint import Checkpoint, shown
 
 
@@ -42,7 +43,7 @@ def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, list[int]]:
 
 def _first_difference(name: str, got: Any, expected: Any) -> str | None:
     """The first place, by its dotted name, in which two JSON values differ."""
-    if isinstance(got, dict) and isinstance(expected, dict):
+    if is_object(got) and is_object(expected):
         for key in [*expected, *(key for key in got if key not in expected)]:
             if key not in got:
                 return f"it has no {name}.{key}, here it is {shown(expected[key])}"

@@ -14,15 +14,15 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.system.checked_json import strict_json
+from rearrange.system.checked_json import is_object, strict_json
 from rearrange.system.files import read_whole_file, write_whole_file
 from rearrange.ver.run.episode_window import EpisodeWindow, finite_or_none
 from rearrange.ver.run.progress import Progress
@@ -145,7 +145,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         raise UserError(f"there is no {path}: choose the folder of a training run")
     content = read_whole_file(path, MAX_METRICS)
-    lines = []
+    lines: list[dict[str, Any]] = []
     for number, text in enumerate(content.split(b"\n")[:-1], start=1):
         try:
             lines.append(_parsed(text))
@@ -244,9 +244,10 @@ def write_summary(
 
 def _without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _without_nan(part) for name, part in value.items()}
+        members = cast("Mapping[Any, Any]", value)
+        return {name: _without_nan(part) for name, part in members.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(part) for part in value]
+        return [_without_nan(part) for part in cast("Sequence[Any]", value)]
     return finite_or_none(value) if isinstance(value, float) else value
 
 
@@ -255,7 +256,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
     if len(text) > MAX_LINE:
         raise ValueError(f"it has more than {MAX_LINE >> 10} kB")
     line = strict_json(text.decode())
-    if not isinstance(line, dict) or type(line.get("step")) is not int:
+    if not is_object(line) or type(line.get("step")) is not int:
         raise ValueError("it is not an object with a 'step'")
     if type(line.get("time_s")) not in (int, float):
         raise ValueError("it has no 'time_s'")
@@ -271,7 +272,8 @@ def _drop_lines_beyond(path: Path, step: int) -> float:
         content = path.read_bytes()
     except FileNotFoundError:
         return 0.0
-    kept, time_s, num_damaged = [], 0.0, 0
+    kept: list[bytes] = []
+    time_s, num_damaged = 0.0, 0
     for text in content.split(b"\n")[
         :-1
     ]:  # whatever follows the last newline is an unfinished line

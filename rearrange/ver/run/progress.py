@@ -7,7 +7,7 @@ does not end a training.
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -77,7 +77,7 @@ class Progress:
         self._bar = None
 
     @contextmanager
-    def _until_nobody_listens(self) -> Iterator[None]:
+    def _until_nobody_listens(self) -> Generator[None]:
         try:
             yield
         except OSError:
@@ -101,7 +101,7 @@ class Progress:
 
 def describe(metrics: Mapping[str, float | None]) -> str:
     """Return, success and phases of an update in a few words."""
-    parts = []
+    parts: list[str] = []
     if metrics.get("episode/return") is not None:
         parts.append(f"return {metrics['episode/return']:.4g}")
     if metrics.get("episode/success") is not None:

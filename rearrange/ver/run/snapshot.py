@@ -9,14 +9,15 @@ run they begin new episodes, with the next numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.distributed import Ranks
-from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.collector import Collector, Pool
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.run.checkpoint import below_prefix
 from rearrange.ver.run.training_state import (
@@ -25,6 +26,7 @@ from rearrange.ver.run.training_state import (
     restore_torch_random_states,
     torch_random_states,
 )
+from rearrange.ver.workers.environment_worker import WorkerCfg
 from rearrange.ver.workers.shared_memory import StepSlots
 
 LAYOUT = 4
@@ -37,8 +39,27 @@ _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_r
 class Snapshot:
     """Tensors and JSON values, as `save_checkpoint` takes them."""
 
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class PoolHere(Pool, Protocol):
+    """A pool in this process: SerialPool or BatchedPool."""
+
+    cfg: WorkerCfg
+
+    @property
+    def announced(self) -> list[int]:
+        """What `receive` will give."""
+        ...
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What `restore` needs beside the slots: JSON values, and arrays by name."""
+        ...
+
+    def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Starts in the states that were saved."""
+        ...
 
 
 def take_snapshot(
@@ -60,6 +81,7 @@ def take_snapshot(
     pool = collector.pool
     note_failed_resets(snapshot, pool)
     if hasattr(pool, "state"):  # a pool in this process, which is idle meanwhile
+        pool = cast("PoolHere", pool)
         state, arrays = pool.state()
         snapshot.values |= state
         snapshot.values["is_exact"] = True
@@ -69,15 +91,15 @@ def take_snapshot(
         snapshot.values["layout"] = LAYOUT
         tensors = snapshot.tensors
         for name in _COLLECTOR_ARRAYS:
-            tensors[f"collector/{name}"] = torch.from_numpy(getattr(collector, name).copy())
+            tensors[f"collector/{name}"] = from_numpy(getattr(collector, name).copy())
         tensors["collector/state"] = collector.state.clone()
         for name, array in _slot_arrays(slots).items():
-            tensors[f"collector/slots/{name}"] = torch.from_numpy(array.copy())
+            tensors[f"collector/slots/{name}"] = from_numpy(array.copy())
         open_rows = collector.open_row[collector.open_row >= 0]
         for name, value in storage.read(open_rows).items():
             tensors[f"open/{name}"] = value
         for name, array in arrays.items():
-            tensors[name] = torch.from_numpy(array)
+            tensors[name] = from_numpy(array)
     return snapshot
 
 
@@ -102,14 +124,14 @@ def note_failed_resets(snapshot: Snapshot, pool: Any) -> None:
 
     Other kinds of pools, in which nothing breaks, have none.
     """
-    counts = pool.failed_resets() if hasattr(pool, "failed_resets") else {}
+    counts: dict[int, int] = pool.failed_resets() if hasattr(pool, "failed_resets") else {}
     known = snapshot.values.setdefault("failed_resets", {})
     known.update({str(seed): count for seed, count in counts.items()})
 
 
 def failed_resets(snapshot: Snapshot | None) -> dict[int, int]:
     """The counts from `note_failed_resets`, of all ranks."""
-    counts = snapshot.values.get("failed_resets", {}) if snapshot is not None else {}
+    counts: dict[str, int] = {} if snapshot is None else snapshot.values.get("failed_resets", {})
     return {int(seed): int(count) for seed, count in counts.items()}
 
 
@@ -134,7 +156,7 @@ def restore_random(snapshot: Snapshot, rng: np.random.Generator, device: torch.d
 
 def restore_exactly(snapshot: Snapshot, collector: Collector, storage: RolloutStorage) -> None:
     """Restores an exact snapshot; call before the pool's environments are started."""
-    pool = collector.pool
+    pool = cast("PoolHere", collector.pool)
     tensors, values = snapshot.tensors, snapshot.values
     arrays = {
         name: tensor.numpy() for name, tensor in tensors.items() if name.startswith(POOL_PREFIXES)
@@ -159,7 +181,7 @@ def restore_exactly(snapshot: Snapshot, collector: Collector, storage: RolloutSt
 
 def _slot_arrays(slots: StepSlots) -> dict[str, np.ndarray]:
     """The environments' last answers and actions, by the names of the layout."""
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for name in slots.layout.arrays().keys() - {
         "step_seconds"
     }:  # measured times: never reproducible

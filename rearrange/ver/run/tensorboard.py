@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 RESULTS = ("episode/return", "episode/success", "validation/return", "validation/success")
 
@@ -57,10 +57,13 @@ class TensorBoard:
 
     def show_settings(self, settings: Mapping[str, Any]) -> None:
         """Writes them as hyper-parameters."""
-        from torch.utils.tensorboard.summary import hparams
+        from torch.utils.tensorboard.summary import (
+            hparams,  # pyright: ignore[reportUnknownVariableType]: it has no types
+        )
 
         def write(writer: Any) -> None:
-            for summary in hparams(flat(settings), dict.fromkeys(RESULTS, 0.0)):
+            numbers = dict.fromkeys(RESULTS, 0.0)
+            for summary in cast("tuple[Any, ...]", hparams(flat(settings), numbers)):
                 writer.file_writer.add_summary(summary)
 
         if settings:
@@ -99,7 +102,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str | float
     found: dict[str, str | float | bool] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
+            found |= flat(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
         else:
             is_plain = isinstance(value, str | int | float)
             found[prefix + name] = value if is_plain else str(value).lower()

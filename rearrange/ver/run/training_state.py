@@ -5,7 +5,7 @@ the same steps as one that was not.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from rearrange.errors import UserError
-from rearrange.system.checked_json import quoted
+from rearrange.system.checked_json import is_list, is_object, quoted
 
 MOST = 1e9  # of a learning rate and the like
 # How a step is computed, not its result: these follow the restoring process's device.
@@ -31,26 +31,24 @@ def flatten_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], list[dic
         ValueError: if a setting is neither a number, a truth value nor a tuple of numbers.
     """
     state = optimizer.state_dict()
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for number, values in state["state"].items():
         for name, value in values.items():
             if not isinstance(value, Tensor):
                 raise ValueError(f"optimiser state {name} must be a tensor, got {type(value)}")
             tensors[f"{number}/{name}"] = value
-    groups = []
+    groups: list[dict[str, Any]] = []
     for group in state["param_groups"]:
         settings = {name: value for name, value in group.items() if name not in OWN_SETTINGS}
         for name, value in settings.items():
-            parts = value if isinstance(value, tuple) else (value,)
+            parts = value if _is_tuple(value) else (value,)
             if not all(part is None or isinstance(part, bool | int | float) for part in parts):
                 raise ValueError(f"optimiser setting {name} must be a number, got {value!r}")
         groups.append(settings | {"num_parameters": len(group["params"])})
     return tensors, groups
 
 
-def restore_optimizer(
-    optimizer: Optimizer, tensors: Mapping[str, Tensor], groups: list[dict[str, Any]]
-) -> None:
+def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], groups: object) -> None:
     """Restores an optimiser from `flatten_optimizer`; groups may have been through JSON.
 
     Raises:
@@ -59,7 +57,7 @@ def restore_optimizer(
     """
     own = optimizer.state_dict()["param_groups"]
     counts = [len(group["params"]) for group in own]
-    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+    if not is_list(groups) or not all(is_object(group) for group in groups):
         raise UserError("the optimiser's groups in the checkpoint are damaged")
     stored = [group.get("num_parameters") for group in groups]
     if stored != counts:
@@ -77,9 +75,9 @@ def restore_optimizer(
                 f"the checkpoint's optimiser state '{key}' has shape {got}, not {shape}"
             )
         state.setdefault(int(number), {})[name] = value.clone()
-    restored = []
+    restored: list[dict[str, Any]] = []
     for group, mine in zip(groups, own, strict=True):
-        settings = {}
+        settings: dict[str, Any] = {}
         for name, value in mine.items():
             if name not in OWN_SETTINGS:
                 if name not in group:
@@ -100,8 +98,8 @@ def _is_like(value: Any, own: Any, least: float = -MOST, most: float = MOST) -> 
 
     Adam takes powers of its betas, a tuple, which must not diverge.
     """
-    if isinstance(own, tuple):
-        if not isinstance(value, list | tuple) or len(value) != len(own):
+    if _is_tuple(own):
+        if not (_is_tuple(value) or is_list(value)) or len(value) != len(own):
             return False
         return all(_is_like(*pair, 0.0, 1.0) for pair in zip(value, own, strict=True))
     if isinstance(own, bool):
@@ -110,6 +108,10 @@ def _is_like(value: Any, own: Any, least: float = -MOST, most: float = MOST) -> 
         return value is None or isinstance(value, bool)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and least <= value <= most
+
+
+def _is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
+    return isinstance(value, tuple)
 
 
 def torch_random_states(device: torch.device) -> dict[str, Tensor]:
@@ -139,9 +141,9 @@ def numpy_random_state(rng: np.random.Generator) -> dict[str, Any]:
     """State of a numpy generator as a JSON-able value; its integers may have 128 bits."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, dict):
+        if is_object(value):
             return {name: plain(part) for name, part in value.items()}
-        return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        return cast("Any", value.tolist()) if isinstance(value, np.ndarray | np.generic) else value
 
     return plain(rng.bit_generator.state)
 

@@ -101,6 +101,6 @@ class SAPG(PPO):
         storage: RolloutStorage,
         sequences: Sequences,
         context: UpdateContext,
-        stats: dict[str, list],
+        stats: dict[str, list[float]],
     ) -> Metrics:
         return super()._metrics(storage, sequences, context, stats) | self._told

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rearrange.torch_types import floats, from_numpy
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
@@ -79,7 +80,7 @@ class Learner(Algorithm):
     ) -> None:
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(
+        self.optimizer: Optimizer = torch.optim.Adam(
             self.parameters, lr=cfg.ppo.learning_rate, eps=cfg.ppo.adam_eps, fused=True
         )
         self.num_skipped = 0  # minibatches whose loss or gradient was not finite
@@ -103,7 +104,7 @@ class Learner(Algorithm):
                 stats[name].append(value)
             if step.is_last:
                 break
-        fresh = torch.from_numpy(fresh_sequences(storage, sequences).rows).to(self.device)
+        fresh = from_numpy(fresh_sequences(storage, sequences).rows).to(self.device)
         seen = {name: array[fresh] for name, array in storage.observation.items()}
         self.policy.observe(seen, self.ranks.gather_rows)
         metrics = {name: float(np.mean(values)) for name, values in stats.items()}
@@ -147,7 +148,7 @@ class Learner(Algorithm):
         storage: RolloutStorage,
         sequences: Sequences,
         context: UpdateContext,
-        stats: dict[str, list],
+        stats: dict[str, list[float]],
     ) -> Metrics:
         """Metrics of the whole rollout. `stats`: those of its minibatches."""
         order, lengths = sequences
@@ -175,13 +176,13 @@ class Learner(Algorithm):
         minibatch = storage.minibatch(*part)
         loss, stats, evaluation = self._loss(minibatch)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)  # Tensor.backward has no types
         learned = [*self.parameters, *self._after_backward(minibatch, evaluation)]
         # Including the loss, so that all ranks see one that is not finite.
         kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends updates
         self.ranks.average_gradients(learned, [loss.detach(), *kl], len(part.rows))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
-        values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
+        values = floats(torch.stack([loss.detach(), norm, *stats.values()]))
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
             self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
             return Step({})

@@ -108,7 +108,7 @@ def _cut(starts: np.ndarray, lengths: np.ndarray, max_length: int) -> tuple[np.n
     if max_length < 1:
         raise ValueError(f"max_length must be at least 1, got {max_length}")
     num_pieces = -(-lengths // max_length)
-    nth_piece = np.arange(num_pieces.sum()) - np.repeat(
+    nth_piece = np.arange(int(num_pieces.sum())) - np.repeat(
         np.cumsum(num_pieces) - num_pieces, num_pieces
     )
     offsets = nth_piece * max_length

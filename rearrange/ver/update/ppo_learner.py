@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
@@ -40,7 +41,7 @@ class PPO(Learner):
     ) -> None:
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self.entropy = EntropyCoefficient(cfg.entropy).to(device)
-        self.entropy_optimizer = torch.optim.Adam(
+        self.entropy_optimizer: Optimizer = torch.optim.Adam(
             self.entropy.parameters(), lr=cfg.entropy.learning_rate, eps=cfg.ppo.adam_eps
         )
         self._critic_only = False
@@ -95,7 +96,8 @@ class PPO(Learner):
                     parameter.grad = None
         elif self.cfg.entropy.learned:
             self.entropy_optimizer.zero_grad()
-            self.entropy.loss(self._entropy_to_keep(minibatch, evaluation)).backward()
+            loss = self.entropy.loss(self._entropy_to_keep(minibatch, evaluation))
+            torch.autograd.backward(loss)
             return list(self.entropy.parameters())
         return []
 
@@ -109,7 +111,7 @@ class PPO(Learner):
         storage: RolloutStorage,
         sequences: Sequences,
         context: UpdateContext,
-        stats: dict[str, list],
+        stats: dict[str, list[float]],
     ) -> Metrics:
         metrics = super()._metrics(storage, sequences, context, stats)
         if divergences := stats.get("ppo/approx_kl"):
@@ -135,7 +137,7 @@ class PPO(Learner):
             minibatch = storage.minibatch(*part)
             now = self.policy.evaluate(minibatch).log_prob
             log_rhos[part.rows] = (now - minibatch.log_prob).float().cpu().numpy()
-        return torch.from_numpy(log_rhos[sequences.rows])
+        return from_numpy(log_rhos[sequences.rows])
 
 
 ALGORITHMS.add(STANDARD, PPO)

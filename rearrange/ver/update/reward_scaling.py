@@ -9,10 +9,12 @@ The scaling of Engstrom et al. 2020, "Implementation matters in deep policy grad
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 
+from rearrange.torch_types import floats
 from rearrange.ver.rollout.types import Gather
 
 
@@ -38,7 +40,7 @@ class RewardScaler:
         Args:
             gather: returns the values of all ranks, so that all have the same scale.
         """
-        values = []
+        values: list[float] = []
         for e, reward, is_start in zip(
             env_ids.tolist(), rewards.tolist(), is_first.tolist(), strict=True
         ):
@@ -46,7 +48,7 @@ class RewardScaler:
             self.returns[e] = value
             values.append(value)
         for part in gather(torch.tensor(values, dtype=torch.float64)):
-            for value in part.tolist():
+            for value in floats(part):
                 self.count += 1.0
                 delta = value - self.mean
                 self.mean += delta / self.count
@@ -59,10 +61,10 @@ class RewardScaler:
             return 1.0
         return 1.0 / math.sqrt(self.square / self.count + 1e-8)
 
-    def state(self) -> dict:
+    def state(self) -> dict[str, Any]:
         return {"returns": self.returns.tolist(), "moments": [self.count, self.mean, self.square]}
 
-    def load(self, state: dict) -> None:
+    def load(self, state: dict[str, Any]) -> None:
         """Restores the result of `state`.
 
         If the number of environments has changed, all begin new episodes, with sums of 0.

@@ -25,7 +25,9 @@ import numpy as np
 import torch
 
 from rearrange.errors import UserError
+from rearrange.system.checked_json import is_list, is_object
 from rearrange.system.files import read_whole_file, remove_unfinished, write_whole_file
+from rearrange.torch_types import from_numpy
 from rearrange.ver.rollout.rows import RolloutRows
 
 _NAME = re.compile(r"([0-9a-f]{64})\.safetensors")
@@ -66,7 +68,7 @@ class RolloutMemory:
         Raises OSError if a file cannot be written; files already written stay.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        records = []
+        records: list[dict[str, Any]] = []
         for rollout in self._rollouts:
             record = rollout.record
             if record is None or not _has_size(folder / record["file"], record["size"]):
@@ -77,7 +79,7 @@ class RolloutMemory:
     def load(self, folder: Path, records: list[dict[str, Any]]) -> None:
         """Restores the result of `save`, as far as the files are there and intact."""
         self._rollouts.clear()
-        reasons = []
+        reasons: list[str] = []
         for record in records:
             try:
                 self._rollouts.append(_read(folder, record, self._device))
@@ -96,8 +98,8 @@ def prune_memory(folder: Path, named: Iterable[Any]) -> None:
     Args:
         named: results of `save` from several checkpoints, not yet checked.
     """
-    records = [record for part in named if isinstance(part, list) for record in part]
-    kept = {str(record.get("file")) for record in records if isinstance(record, dict)}
+    records = [record for part in named if is_list(part) for record in part]
+    kept = {str(record.get("file")) for record in records if is_object(record)}
     remove_unfinished(folder)
     with suppress(OSError):
         for path in list(folder.iterdir()):
@@ -110,7 +112,7 @@ def _write(folder: Path, rollout: StoredRollout) -> dict[str, Any]:
 
     columns = rollout.rows.read(np.arange(len(rollout.rows)))
     tensors = {name: column.cpu().contiguous() for name, column in columns.items()}
-    tensors[_LENGTHS] = torch.from_numpy(rollout.lengths.astype(np.int64))
+    tensors[_LENGTHS] = from_numpy(rollout.lengths.astype(np.int64))
     content = save(tensors)
     path = folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
     if not _has_size(path, len(content)):

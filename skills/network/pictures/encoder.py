@@ -185,16 +185,16 @@ class DepthEncoder(nn.Module):
         """
         self._inference = InferenceEncoder(self)
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_inference": None}  # a copy has its own weights
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._inference = None
-        super()._load_from_state_dict(*args, **kwargs)
+        super()._load_from_state_dict(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]: untyped
 
     def _apply(self, *args: Any, **kwargs: Any) -> DepthEncoder:
         self._inference = None
-        return super()._apply(*args, **kwargs)
+        return super()._apply(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]: untyped
 
     def sized(self, picture: Tensor) -> Tensor:
         """[B, H, W, C] -> [B, h, w, C] float, averaged down to the size the network works on."""
@@ -214,7 +214,7 @@ class DepthEncoder(nn.Module):
         if not is_large and not torch.compiler.is_compiling() and self._inference is not None:
             return self._inference(_padded(x, PATCH))
         if is_large:
-            x = torch.cat([self._fine_features(part) for part in x.split(CHUNK)])
+            x = torch.cat([self._fine_features(part) for part in torch.split(x, CHUNK)])
         else:
             x = self._fine_features(x)
         x = F.relu(self.compress_norm(self.compress(self.coarse(x))), inplace=True)

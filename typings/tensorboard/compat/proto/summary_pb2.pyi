@@ -1,0 +1,4 @@
+# Its classes are created on import.
+from typing import Any
+
+Summary: Any
