@@ -28,7 +28,7 @@ from rearrange.ver.workers.spaces import write_observation
 HOME_OPTIONS = {"split": "val", "seed": 0}
 """Default options of `make_env` for environments of the home."""
 BENCHMARK_RULES = {"success_scale": 1.0, "force_scale": 1.0, "starts": "task", "homes": "hab"}
-"""Homes, starts and success criterion of the benchmark's episodes, whatever a training varied."""
+"""Of the benchmark's episodes, whatever a training varied: homes, starts, success, force limits."""
 
 
 def load_skill(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from rearrange.skills.network.packed_lstm import packed_lstm_layer
 
@@ -60,21 +60,11 @@ class Memory(nn.Module):
             # own, and its one call for all steps leaves Python to the threads that act meanwhile.
             size = len(batch_sizes) * len(start_state)
             if self._dtype == torch.float32 and size <= MOST_PADDED * len(x):
-                return self._padded(x, batch_sizes, rows[0], rows[1])
+                full, lengths = pad_packed_sequence(PackedSequence(x, batch_sizes))
+                out = self.lstm(full, (rows[0], rows[1]))[0]
+                return pack_padded_sequence(out, lengths).data
             sizes = batch_sizes.tolist()
             for weights, h, c in zip(self.lstm.all_weights, rows[0], rows[1], strict=True):
                 x = packed_lstm_layer(x, sizes, h, c, weights, self._dtype)
             return x
         return self.lstm(PackedSequence(x, batch_sizes), (rows[0], rows[1]))[0].data
-
-    def _padded(self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor) -> Tensor:
-        """The same with zeros after the end of each sequence, which nothing before them sees."""
-        length, num_sequences = len(batch_sizes), h.shape[1]
-        if length * num_sequences == len(x):
-            return self.lstm(x.view(length, num_sequences, -1), (h, c))[0].view(len(x), -1)
-        first_rows = batch_sizes.cumsum(0) - batch_sizes
-        step = torch.repeat_interleave(batch_sizes)
-        place = step * num_sequences + torch.arange(len(x)) - first_rows[step]
-        full = x.new_zeros(length * num_sequences, x.shape[1]).index_copy(0, place, x)
-        out = self.lstm(full.view(length, num_sequences, -1), (h, c))[0]
-        return out.view(length * num_sequences, -1).index_select(0, place)
