@@ -84,11 +84,12 @@ async function watch() {
       const body = await (await fetch(`/next?after=${number}`)).arrayBuffer();
       if (body.byteLength < 4) continue;
       const length = new DataView(body).getUint32(0, true);
-      state = JSON.parse(new TextDecoder().decode(new Uint8Array(body, 4, length)));
-      number = state.number;
+      const newest = JSON.parse(new TextDecoder().decode(new Uint8Array(body, 4, length)));
+      number = newest.number;
       const picture = body.byteLength > 4 + length
         ? await createImageBitmap(new Blob([new Uint8Array(body, 4 + length)])) : null;
       if (picture) { pen.drawImage(picture, 0, 0, canvas.width, canvas.height); picture.close(); }
+      state = newest;  // with its picture, in one go: what a reader of the page sees belongs together
       show();
     } catch (error) {
       at("instruction").textContent = "The program has ended or cannot be reached.";
