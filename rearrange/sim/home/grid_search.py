@@ -105,8 +105,10 @@ def nearest_free(labels, island, fy, fx):
 
 
 @njit(cache=True, nogil=True)
-def dijkstra(free, multiplier, max_multiplier, from_y, from_x, to_y, to_x):
+def dijkstra(free, multiplier, max_multiplier, from_y, from_x, to_y, to_x, most):
     """Cost in cells from one cell to all (given `to`: at least to that one), and predecessors.
+
+    Costs above `most` need not be the least.
 
     Both are flat over a grid with a border of two blocked cells: (iy + 2) * (nx + 4) + ix + 2 is
     the index. A predecessor of -1 means none.
@@ -135,7 +137,7 @@ def dijkstra(free, multiplier, max_multiplier, from_y, from_x, to_y, to_x):
     cost[begin] = 0.0
     entry_cell[0], entry_next[0], head[0] = begin, -1, 0
     num_entries, waiting, level = 1, 1, 0
-    while waiting > 0:
+    while waiting > 0 and level <= most:
         slot = level & mask
         while head[slot] >= 0:
             entry = head[slot]
@@ -224,7 +226,7 @@ def plan_path(start, goal, free, clearance, radius, weight, x0, y0, cell):
     from_y, from_x = int((start[1] - y0) / cell), int((start[0] - x0) / cell)
     to_y, to_x = int((goal[1] - y0) / cell), int((goal[0] - x0) / cell)
     # From the goal backwards, so that following `before` runs from the start to the goal.
-    cost, before = dijkstra(free, multiplier, 1.0 + weight, to_y, to_x, from_y, from_x)
+    cost, before = dijkstra(free, multiplier, 1.0 + weight, to_y, to_x, from_y, from_x, np.inf)
     width = nx + 4
     cells = [(from_y + 2) * width + from_x + 2]
     while before[cells[-1]] >= 0:

@@ -248,11 +248,6 @@ def check_usable(
     return spots
 
 
-def all_spots(layout: Layout, plan: FloorPlan) -> dict[str, np.ndarray]:
-    """`reachable_spots` of every receptacle, by name."""
-    return {r.name: reachable_spots(layout, plan, r) for r in layout.receptacles}
-
-
 REACH_MIN, REACH_MAX = (
     0.42,
     0.72,
@@ -260,11 +255,26 @@ REACH_MIN, REACH_MAX = (
 EDGE_MARGIN = 0.09  # m, object centres stay this far inside the surface
 
 
-def reachable_spots(layout: Layout, plan: FloorPlan, receptacle: Receptacle) -> np.ndarray:
-    """Places for object centres on a receptacle that the arm reaches from free floor, [N, 2] world.
+def all_spots(layout: Layout, plan: FloorPlan) -> dict[str, np.ndarray]:
+    """Places for object centres that the arm reaches from free floor, [N, 2] world, by receptacle.
 
     A drawer's spots are given for the closed drawer; they are reached when it is open.
     """
+    spots = {r.name: _spots_on(r) for r in layout.receptacles}
+    # `check_usable` guarantees the room in front of the others.
+    names = [r.name for r in layout.receptacles if r.kind == "open"]
+    if not names:
+        return spots
+    ends = np.cumsum([len(spots[name]) for name in names])
+    points = np.concatenate([spots[name] for name in names])
+    is_reached = floor_cells_near(plan, points, REACH_MIN, REACH_MAX, enough=1) > 0
+    for name, reached in zip(names, np.split(is_reached, ends[:-1]), strict=True):
+        spots[name] = spots[name][reached]
+    return spots
+
+
+def _spots_on(receptacle: Receptacle) -> np.ndarray:
+    """A grid over a receptacle, [N, 2] world."""
     hx = max(receptacle.half[0] - EDGE_MARGIN, 0.0)
     hy = max(receptacle.half[1] - EDGE_MARGIN, 0.0)
     xs = np.linspace(-hx, hx, 2 * int(hx / 0.05) + 1)
@@ -272,10 +282,7 @@ def reachable_spots(layout: Layout, plan: FloorPlan, receptacle: Receptacle) -> 
     xs, ys = np.repeat(xs, len(ys)), np.tile(ys, len(xs))
     c, s = np.cos(receptacle.yaw), np.sin(receptacle.yaw)
     centre = receptacle.pos
-    spots = np.column_stack([centre[0] + c * xs - s * ys, centre[1] + s * xs + c * ys])
-    if receptacle.kind != "open":  # `check_usable` guarantees the room in front of them
-        return spots
-    return spots[floor_cells_near(plan, spots, REACH_MIN, REACH_MAX, enough=1) > 0]
+    return np.column_stack([centre[0] + c * xs - s * ys, centre[1] + s * xs + c * ys])
 
 
 def floor_cells_near(

@@ -142,14 +142,16 @@ class FloorPlan:
         self._require_floor()
         return self._centre(*nearest_free(self.labels, -1, *self._position(x, y)))
 
-    def geodesic_field(self, x: float, y: float) -> np.ndarray:
+    def geodesic_field(self, x: float, y: float, most: float = np.inf) -> np.ndarray:
         """Length (m) of the shortest path from every cell to a goal, [ny, nx]; inf: there is none.
 
-        A blocked goal counts as the nearest free cell.
+        A blocked goal counts as the nearest free cell. Beyond `most` m a length may be too long,
+        and never comes down to `most`.
         """
         self._require_floor()
         iy, ix = self.index(*self.snap(x, y))
-        distance, _ = dijkstra(self.free, np.ones(self.shape), 1.0, iy, ix, -1, -1)
+        free, alike = self.free, np.ones(self.shape)
+        distance, _ = dijkstra(free, alike, 1.0, iy, ix, -1, -1, most / self.cell + 1.0)
         ny, nx = self.shape
         return distance.reshape(ny + 4, nx + 4)[2:-2, 2:-2] * self.cell
 
@@ -166,7 +168,7 @@ class FloorPlan:
         if cost < np.inf:
             return float(np.hypot(*(a - b)))
         start, goal = self.index(*a), self.index(*b)
-        distance, _ = dijkstra(self.free, np.ones(self.shape), 1.0, *goal, *start)
+        distance, _ = dijkstra(self.free, np.ones(self.shape), 1.0, *goal, *start, np.inf)
         return float(distance[(start[0] + 2) * (self.shape[1] + 4) + start[1] + 2] * self.cell)
 
     def shortest_path(

@@ -103,6 +103,11 @@ def layout_ids(split: str, homes: str = HAB) -> tuple[str, ...]:
     check_homes(homes)
     if homes.endswith(SUFFIX):
         return (homes,)
+    return _listed(split, homes)
+
+
+@lru_cache(maxsize=len(SPLITS) * len(HOMES))
+def _listed(split: str, homes: str) -> tuple[str, ...]:
     staged = tuple(
         f"v3_sc{macro}_staging_{variation:02d}"
         for macro in SPLITS[split]
@@ -150,8 +155,7 @@ def make_layout(layout_id: str) -> Layout:
 
 
 def layout_spots(layout_id: str) -> Mapping[str, np.ndarray]:
-    """`reachable_spots` of every receptacle of an apartment, all doors and drawers closed, by
-    name."""
+    """`all_spots` of an apartment, all doors and drawers closed."""
     if layout_id.endswith(SUFFIX):
         return custom_home(layout_id).spots
     if is_home_id(layout_id):

@@ -173,7 +173,7 @@ def cells_within_way(
     if not len(stands):
         return stands
     stand = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]
-    field = plan.geodesic_field(float(stand[0]), float(stand[1]))
+    field = plan.geodesic_field(float(stand[0]), float(stand[1]), way)
     cells = plan.free_cells_near(point[0], point[1], nearest, radius)
     ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
     iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)

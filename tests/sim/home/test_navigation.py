@@ -119,7 +119,12 @@ def test_the_field_agrees_with_relaxation_until_nothing_changes():
                 cells = [(int(y), int(x)) for y, x in between] + [(jy, jx)]
                 if all(0 <= y < ny and 0 <= x < nx and plan.free[y, x] for y, x in cells):
                     slow[iy, ix] = min(slow[iy, ix], slow[jy, jx] + 0.1 * np.hypot(dy, dx))
-    assert np.allclose(plan.geodesic_field(0.4, 0.4), slow)
+    field = plan.geodesic_field(0.4, 0.4)
+    assert np.allclose(field, slow)
+    for most in (0.3, 0.95, 1.7):  # m: exact up to there, and nothing else comes that near
+        near = plan.geodesic_field(0.4, 0.4, most)
+        np.testing.assert_array_equal(near[field <= most], field[field <= most])
+        assert (near[field > most] > most).all()
 
 
 def test_a_path_keeps_clear_and_is_hardly_longer_than_the_shortest_way():
