@@ -23,6 +23,7 @@ from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, check_objects
 from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, new_model, object_body
+from rearrange.sim.resting import TOUCHDOWN, all_rest
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
 from rearrange.sim.substep import Substep
@@ -65,12 +66,9 @@ class Simulation:
         self._joint_range = {n: tuple(model.joint(n).range) for n in fur.ARTICULATED_JOINTS}
         self._marker_site = {m: model.site(f"{j}_marker").id for m, j in fur.MARKERS.items()}
         self._slot_body = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
-        self._slot_qpos = [
-            int(model.joint(object_body(slot)).qposadr[0]) for slot in range(NUM_SLOTS)
-        ]
-        self._slot_dof = [
-            int(model.joint(object_body(slot)).dofadr[0]) for slot in range(NUM_SLOTS)
-        ]
+        free = [model.joint(object_body(slot)) for slot in range(NUM_SLOTS)]
+        self._slot_qpos = [int(joint.qposadr[0]) for joint in free]
+        self._slot_dof = [int(joint.dofadr[0]) for joint in free]
         self._can_sleep = np.array([b != self._base_body for b in model.tree_bodyadr])
         self.scene: Scene | None = None
         self._layout: Layout | None = None
@@ -161,10 +159,12 @@ class Simulation:
         for address in self._slot_dof[: self._num_objects]:
             data.qvel[address : address + 6] = 1e-6  # wakes it
         data.qvel[list(self._joint_dof.values())] = 1e-6
-        for _ in range(num_steps * SUBSTEPS):
+        bodies = np.array(self._slot_body[: self._num_objects])
+        for step in range(num_steps * SUBSTEPS):
             mujoco.mj_step(model, data)
-            if (data.tree_asleep[self._can_sleep] >= 0).all():
-                break  # all asleep: the remaining steps would move nothing
+            is_still = step == TOUCHDOWN and all_rest(model, data, bodies)
+            if is_still or (data.tree_asleep[self._can_sleep] >= 0).all():
+                break  # the remaining steps would move nothing
         return float(np.abs(data.qpos[positions] - start).max())
 
     # --- step ----------------------------------------------------------------------------------
