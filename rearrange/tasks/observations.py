@@ -161,7 +161,8 @@ def _fill(
 ):
     """Writes all sensors into `out` (float32), in the order of `sensor_sizes`."""
     cos, sin = math.cos(base[2]), math.sin(base[2])
-    out[0:7] = arm
+    for i in range(7):  # one by one: `out[0:7] = arm` takes numba five seconds to compile
+        out[i] = arm[i]
     dx, dy = ee_pos[0] - base[0], ee_pos[1] - base[1]
     ee = (cos * dx + sin * dy, cos * dy - sin * dx, ee_pos[2])
     out[10] = 1.0 if is_holding else 0.0

@@ -33,6 +33,24 @@ def farthest_turn(q, other):
 
 
 @njit(cache=True, nogil=True)
+def write_row(posture, rows, row):
+    """rows[row] = posture. Element by element, here as elsewhere: whole arrays, and slices most of
+    all, take numba seconds to compile in each kernel.
+    """
+    for j in range(NUM_JOINTS):
+        rows[row, j] = posture[j]
+
+
+@njit(cache=True, nogil=True)
+def between(q, other, share):
+    """The posture on the straight way from one to another: at 0 the one, at 1 the other."""
+    found = np.empty(NUM_JOINTS)
+    for j in range(NUM_JOINTS):
+        found[j] = q[j] + share * (other[j] - q[j])
+    return found
+
+
+@njit(cache=True, nogil=True)
 def frames_of(q):
     position, rotation = np.empty((9, 3)), np.empty((9, 3, 3))
     here = np.zeros(3)
@@ -94,7 +112,8 @@ def _task(q, target, wanted, mode, error, task):
     position, rotation, jacobian = jacobian_of(q)
     for r in range(3):
         error[r] = target[r] - position[r]
-        task[r] = jacobian[r]
+        for j in range(NUM_JOINTS):
+            task[r, j] = jacobian[r, j]
     off = np.sqrt(error[0] ** 2 + error[1] ** 2 + error[2] ** 2)
     if mode == FREE:
         return 3, off, 0.0
@@ -109,16 +128,23 @@ def _task(q, target, wanted, mode, error, task):
     else:
         for c in range(3):
             _add_cross(rotation, wanted, c, 0.5, turn)
-        cos = 0.5 * (np.sum(rotation * wanted) - 1.0)
+        trace = 0.0
+        for r in range(3):
+            for c in range(3):
+                trace += rotation[r, c] * wanted[r, c]
+        cos = 0.5 * (trace - 1.0)
     sin = np.sqrt(turn[0] ** 2 + turn[1] ** 2 + turn[2] ** 2)
     angle = np.arctan2(sin, cos)
-    if sin > 1e-9:
-        turn *= angle / sin
-    elif cos < 0.0:  # exactly opposite: any axis across will do
-        turn[:] = rotation[:, 2] * np.pi
+    for r in range(3):
+        if sin > 1e-9:
+            turn[r] *= angle / sin
+        elif cos < 0.0:  # exactly opposite: any axis across will do
+            turn[r] = rotation[r, 2] * np.pi
     if mode == FULL:
-        error[3:6] = turn
-        task[3:6] = jacobian[3:6]
+        for r in range(3):
+            error[3 + r] = turn[r]
+            for j in range(NUM_JOINTS):
+                task[3 + r, j] = jacobian[3 + r, j]
         return 6, off, angle
     for k in range(2):  # two rows only, about the gripper's y and z: roll about its x is free
         error[3 + k] = 0.0
@@ -249,9 +275,11 @@ def descend_many(
             continue
         place = num_found
         while place > 0 and distances[place - 1] > distance:
-            found[place], distances[place] = found[place - 1], distances[place - 1]
+            write_row(found[place - 1], found, place)
+            distances[place] = distances[place - 1]
             place -= 1
-        found[place], distances[place] = q, distance
+        write_row(q, found, place)
+        distances[place] = distance
         num_found += 1
         if num_found == num_solutions:
             break
@@ -263,18 +291,19 @@ def postures_along(q_start, target, mode, tolerance, step):
     position, rotation = frames_of(q_start)
     start, wanted = position[8].copy(), rotation[8].copy()
     num = max(1, int(np.ceil(np.sqrt(np.sum((target - start) ** 2)) / step)))
-    path = np.empty((num + 1, NUM_JOINTS))
-    path[0] = q_start
+    path, goal = np.empty((num + 1, NUM_JOINTS)), np.empty(3)
+    write_row(q_start, path, 0)
     for i in range(1, num + 1):
         q = path[i - 1].copy()
-        goal = start + (target - start) * (i / num)
+        for r in range(3):
+            goal[r] = start[r] + (target[r] - start[r]) * (i / num)
         if not _descend(
             q, goal, wanted, mode, q_start, tolerance, 0.0, _NO_JOINT, _MAX_ITERATIONS[1]
         ):
             return path, False
         if farthest_turn(q, path[i - 1]) > 0.3:
             return path, False
-        path[i] = q
+        write_row(q, path, i)
     return path, True
 
 
@@ -282,9 +311,11 @@ def postures_along(q_start, target, mode, tolerance, step):
 def joint_step(q, wanted, limits, preferred, weights, gain, damping):
     position, _, jacobian = jacobian_of(q)
     task = np.empty((3, 9))
-    task[:, :7] = jacobian[:3]
-    task[:, 7] = np.array([1.0, 0.0, 0.0])
-    task[:, 8] = np.array([-position[1], position[0], 0.0])  # z x p
+    for r in range(3):
+        for j in range(NUM_JOINTS):
+            task[r, j] = jacobian[r, j]
+    task[0, 7], task[1, 7], task[2, 7] = 1.0, 0.0, 0.0
+    task[0, 8], task[1, 8], task[2, 8] = -position[1], position[0], 0.0  # z x p
     low, high, pull, step = -limits, limits.copy(), np.zeros(9), np.empty(9)
     for j in range(NUM_JOINTS):
         # A joint that noise put beyond its limit may stay or come back.

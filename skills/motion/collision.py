@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from rearrange.sim.robot import fetch
-from rearrange.skills.motion.arm_kernel import farthest_turn, frames_of
+from rearrange.skills.motion.arm_kernel import between, farthest_turn, frames_of
 
 BOX, CYLINDER, SPHERE, CAPSULE = 0, 1, 2, 3
 _KIND_OF_GEOM = {6: BOX, 5: CYLINDER, 2: SPHERE, 3: CAPSULE}  # mujoco.mjtGeom
@@ -372,7 +372,7 @@ def _segment_free(q0, q1, kind, pos, rot, size, held, margin):
     if clearance < margin:
         return False
     for look in (1.0, 0.5):
-        if _clearance(q0 + look * (q1 - q0), kind, pos, rot, size, held, margin) < margin:
+        if _clearance(between(q0, q1, look), kind, pos, rot, size, held, margin) < margin:
             return False
     if span < 1e-9:
         return True
@@ -380,7 +380,7 @@ def _segment_free(q0, q1, kind, pos, rot, size, held, margin):
     while t < 1.0:
         dt = min(dt, 1.0 - t)
         t += dt
-        spheres = _place_spheres(q0 + t * (q1 - q0), held)
+        spheres = _place_spheres(between(q0, q1, t), held)
         clearance = _placed_clearance(spheres, kind, pos, rot, size, margin)
         if clearance < margin:
             return False

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from rearrange.sim.robot import fetch
-from rearrange.skills.motion.arm_kernel import farthest_turn
+from rearrange.skills.motion.arm_kernel import between, farthest_turn, write_row
 from rearrange.skills.motion.collision import (
     NO_OBSTACLES,
     Obstacles,
@@ -178,8 +178,10 @@ def _plan(start, goal, kind, pos, rot, size, held, margin, max_iterations, seed)
     first = 1 if farthest_turn(begin, start) > 0.0 else 0
     last = 1 if farthest_turn(end, goal) > 0.0 else 0
     path = np.empty((first + len(middle) + last, 7))
-    path[0], path[-1] = start, goal
-    path[first : first + len(middle)] = middle
+    write_row(start, path, 0)
+    write_row(goal, path, len(path) - 1)
+    for i in range(len(middle)):
+        write_row(middle[i], path, first + i)
     return path, True
 
 
@@ -187,7 +189,8 @@ def _plan(start, goal, kind, pos, rot, size, held, margin, max_iterations, seed)
 def _straight(begin, end):
     """The path [2, 7] from one posture to another."""
     path = np.empty((2, 7))
-    path[0], path[1] = begin, end
+    write_row(begin, path, 0)
+    write_row(end, path, 1)
     return path
 
 
@@ -265,8 +268,9 @@ def _connect(begin, end, kind, pos, rot, size, held, margin, max_iterations):
     capacity = 4 * max_iterations + 2
     trees, parents = np.empty((2, capacity, 7)), np.empty((2, capacity), np.int64)
     counts = np.array([1, 1])
-    trees[0, 0], trees[1, 0] = begin, end
-    parents[:, 0] = -1
+    write_row(begin, trees[0], 0)
+    write_row(end, trees[1], 0)
+    parents[0, 0] = parents[1, 0] = -1
     sample = np.empty(7)
     for iteration in range(max_iterations):
         mine = iteration % 2
@@ -310,13 +314,11 @@ def _extend(tree, parent, counts, which, target, max_branches, kind, pos, rot, s
         if distance < 1e-12:
             return node
         ratio = min(1.0, _EXTEND / distance)
-        q = tree[node] + ratio * (target - tree[node])
-        if ratio == 1.0:
-            q = target.copy()
+        q = target.copy() if ratio == 1.0 else between(tree[node], target, ratio)
         if not _segment_free(tree[node], q, kind, pos, rot, size, held, margin):
             return last
         last = counts[which]
-        tree[last] = q
+        write_row(q, tree, last)
         parent[last] = node
         counts[which] += 1
         if ratio == 1.0:
@@ -338,9 +340,9 @@ def _join(trees, parents, from_begin, from_end):
         node = parents[1, node]
     path = np.empty((len(first) + len(second) - 1, 7))
     for i in range(len(first)):
-        path[i] = trees[0, first[len(first) - 1 - i]]
+        write_row(trees[0, first[len(first) - 1 - i]], path, i)
     for i in range(1, len(second)):
-        path[len(first) - 1 + i] = trees[1, second[i]]
+        write_row(trees[1, second[i]], path, len(first) - 1 + i)
     return path
 
 
@@ -377,19 +379,20 @@ def _shortcut(path, kind, pos, rot, size, held, margin):
         i, j = _stretch_at(lengths, a), _stretch_at(lengths, b)
         if i == j:
             continue
-        qa = path[i] + (path[i + 1] - path[i]) * (
-            (a - lengths[i]) / max(lengths[i + 1] - lengths[i], 1e-12)
-        )
-        qb = path[j] + (path[j + 1] - path[j]) * (
-            (b - lengths[j]) / max(lengths[j + 1] - lengths[j], 1e-12)
-        )
+        share_a = (a - lengths[i]) / max(lengths[i + 1] - lengths[i], 1e-12)
+        share_b = (b - lengths[j]) / max(lengths[j + 1] - lengths[j], 1e-12)
+        qa = between(path[i], path[i + 1], share_a)
+        qb = between(path[j], path[j + 1], share_b)
         if farthest_turn(qb, qa) > b - a - 1e-6:
             continue
         if not _segment_free(qa, qb, kind, pos, rot, size, held, margin):
             continue
         shorter = np.empty((i + 1 + 2 + n - 1 - j, 7))
-        shorter[: i + 1] = path[: i + 1]
-        shorter[i + 1], shorter[i + 2] = qa, qb
-        shorter[i + 3 :] = path[j + 1 :]
+        for k in range(i + 1):
+            write_row(path[k], shorter, k)
+        write_row(qa, shorter, i + 1)
+        write_row(qb, shorter, i + 2)
+        for k in range(j + 1, n):
+            write_row(path[k], shorter, i + 2 + k - j)
         path = shorter
     return path
