@@ -5,6 +5,7 @@ made once, and tests that look for processes and memory that stayed find their o
 """
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
+# Containers often turn bytecode off. Here each worker collects all tests, and tests start many
+# processes: each would compile what it imports, a training for more than a second.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent
 # A fresh checkout compiles kernels for a minute. One process does so in the first file while others
