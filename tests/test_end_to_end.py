@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from rearrange import cli
+
 STEPS = ["navigate", "pick", "navigate", "place"]
 
 
@@ -14,18 +16,23 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-def evaluate(folder, *arguments):
-    done = run("evaluate", "num_episodes=2", "split=val", f"output_dir={folder}", *arguments)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+def run_here(*arguments):
+    """The same in this process, which need not import all again."""
+    assert cli.main(list(arguments)) == 0
+
+
+def evaluation(folder, *arguments):
+    """The words of an evaluation of two episodes."""
+    return ("evaluate", "num_episodes=2", "split=val", f"output_dir={folder}", *arguments)
 
 
 @pytest.fixture(scope="module")
 def groceries(tmp_path_factory):
-    """An evaluation with one worker and one with two."""
-    folder = tmp_path_factory.mktemp("groceries")
-    for workers in (1, 2):
-        evaluate(folder / str(workers), "task=prepare_groceries_easy", f"num_workers={workers}")
+    """An evaluation with one worker, and one with two by a command of its own."""
+    folder, task = tmp_path_factory.mktemp("groceries"), "task=prepare_groceries_easy"
+    run_here(*evaluation(folder / "1", task, "num_workers=1"))
+    done = run(*evaluation(folder / "2", task, "num_workers=2"))
+    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -60,19 +67,19 @@ def test_a_report_and_a_figure_lie_beside_them(groceries):
 
 
 def test_chance_brings_nothing(tmp_path):
-    episodes = evaluate(
-        tmp_path / "out", "task=prepare_groceries_easy", "agent=random", "num_workers=1"
-    )
-    assert not any(e["success"] for e in episodes)
+    task = "task=prepare_groceries_easy"
+    run_here(*evaluation(tmp_path / "out", task, "agent=random", "num_workers=1"))
+    lines = (tmp_path / "out" / "episodes.jsonl").read_text().splitlines()
+    assert len(lines) == 2 and not any(json.loads(line)["success"] for line in lines)
 
 
 def test_generated_episodes_are_evaluated_from_their_file(tmp_path, groceries):
     """The file of the same episodes gives the same results as their indices."""
     file = tmp_path / "episodes.json.gz"
     arguments = ("task=prepare_groceries_easy", "split=val", "num_episodes=2", f"output={file}")
-    assert run("episodes", "generate", *arguments).returncode == 0
-    assert run("episodes", "check", f"file={file}").returncode == 0
-    evaluate(tmp_path / "out", arguments[0], "num_workers=1", f"episodes={file}")
+    run_here("episodes", "generate", *arguments)
+    run_here("episodes", "check", f"file={file}")
+    run_here(*evaluation(tmp_path / "out", arguments[0], "num_workers=1", f"episodes={file}"))
     from_file = (tmp_path / "out" / "episodes.jsonl").read_bytes()
     assert from_file == (groceries / "1" / "episodes.jsonl").read_bytes()
 
