@@ -185,22 +185,22 @@ class Steering:
         island = plan.island(*plan.snap(x, y))
         for low, high in rings:
             cells = plan.free_cells_near(point[0], point[1], low, high)
-            cells = np.array([cell for cell in cells if plan.island(*cell) == island])
+            iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
+            ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
+            is_here = plan.labels[iy, ix] == island
+            cells, iy, ix = cells[is_here], iy[is_here], ix[is_here]
             if len(cells):
                 break
         else:
             return np.empty((0, 2))
         field = plan.geodesic_field(x, y)
-        iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
-        ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
         away = np.hypot(*(cells - point[:2]).T)
         order = np.argsort(field[iy, ix] + np.abs(away - 0.62), kind="stable")
+        left = cells[order]
         chosen: list[np.ndarray] = []
-        for cell in cells[order]:
-            if all(np.hypot(*(cell - other)) > APART for other in chosen):
-                chosen.append(cell)
-            if len(chosen) >= MAX_PLACES:
-                break
+        while len(left) and len(chosen) < MAX_PLACES:
+            chosen.append(left[0])
+            left = left[np.hypot(*(left - left[0]).T) > APART]
         return np.array(chosen)
 
     def stance(self, point: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,14 +76,22 @@ class ActionSpec:
             return choices.reshape(shape)
         # In float64: the bounds of a float64 space are no float32 numbers.
         action = action.astype(np.float64)
-        is_bounded = np.isfinite(self.low) & np.isfinite(self.high)
-        low = np.where(is_bounded, self.low, -1.0)
-        high = np.where(is_bounded, self.high, 1.0)
-        scaled = low + 0.5 * (np.clip(action, -1.0, 1.0) + 1.0) * (high - low)
-        result = np.clip(np.where(is_bounded, scaled, action), self.low, self.high)
+        is_bounded, low, width = self._range
+        scaled = low + 0.5 * (action.clip(-1.0, 1.0) + 1.0) * width
+        result = np.where(is_bounded, scaled, action).clip(self.low, self.high)
         if self.env_dtype.kind in "iu":
             result = np.rint(result)
         return result.astype(self.env_dtype).reshape(shape)
+
+    @cached_property
+    def _range(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whether both bounds are finite, the lower one and the way to the upper, [A] each.
+
+        Computed once: every worker needs them at every step.
+        """
+        is_bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        low = np.where(is_bounded, self.low, -1.0)
+        return is_bounded, low, np.where(is_bounded, self.high, 1.0) - low
 
 
 def observation_spec(space: Space) -> ObservationSpec:
