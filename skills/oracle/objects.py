@@ -80,9 +80,7 @@ def navigate(
         return "no free floor near the goal"
     field = plan.geodesic_field(here[0], here[1])
     away = np.linalg.norm(cells - point[:2], axis=1)
-    iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
-    ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
-    order = np.argsort(field[iy, ix] + 0.3 * np.abs(away - 1.0), kind="stable")
+    order = np.argsort(plan.at(field, cells) + 0.3 * np.abs(away - 1.0), kind="stable")
     world = robot.world_obstacles()
     for choice in order[:200:8]:
         goal = cells[choice]

@@ -180,22 +180,17 @@ class Steering:
         """Where the base may stand to reach a point, [n, 2], the quickest to get to first."""
         plan = self.sim.floor_plan()
         x, y, yaw = self.sim.base_pose
-        if plan.largest < 0:
+        if plan.largest < 0 or plan.island(*plan.snap(x, y)) != plan.largest:
             return np.empty((0, 2))
-        island = plan.island(*plan.snap(x, y))
         for low, high in rings:
             cells = plan.free_cells_near(point[0], point[1], low, high)
-            iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
-            ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
-            is_here = plan.labels[iy, ix] == island
-            cells, iy, ix = cells[is_here], iy[is_here], ix[is_here]
             if len(cells):
                 break
         else:
             return np.empty((0, 2))
         field = plan.geodesic_field(x, y)
         away = np.hypot(*(cells - point[:2]).T)
-        order = np.argsort(field[iy, ix] + np.abs(away - 0.62), kind="stable")
+        order = np.argsort(plan.at(field, cells) + np.abs(away - 0.62), kind="stable")
         left = cells[order]
         chosen: list[np.ndarray] = []
         while len(left) and len(chosen) < MAX_PLACES:

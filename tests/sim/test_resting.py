@@ -53,10 +53,13 @@ def test_nothing_that_tips_over_the_edge_is_told_to_rest(settle, make_scene, bey
 
 def test_what_is_dropped_pushed_or_stacked_is_left_to_time(settle, make_scene, on_table):
     kind, (x, y, z) = on_table(BOX)
-    high = 2 * KINDS[BOX].half_height
-    for other in ((x, y, z + 0.05), (x + 0.01, y, z), (x, y, z + high)):
-        objects = [(kind, (x, y, z)), (kind, other)] if other[2] != z + 0.05 else [(kind, other)]
-        assert not settle(make_scene(*objects))[0]
+    above = z + 2 * KINDS[BOX].half_height
+    for places in (
+        [(x, y, z + 0.05)],
+        [(x, y, z), (x + 0.01, y, z)],
+        [(x, y, z), (x, y, above)],
+    ):
+        assert not settle(make_scene(*((kind, place) for place in places)))[0]
 
 
 def test_the_same_episodes_pass_as_in_time(settle):

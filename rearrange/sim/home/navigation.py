@@ -155,6 +155,11 @@ class FloorPlan:
         ny, nx = self.shape
         return distance.reshape(ny + 4, nx + 4)[2:-2, 2:-2] * self.cell
 
+    def at(self, field: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Values [N] of a field [ny, nx] in the cells that hold points [N, 2] of the grid."""
+        ix, iy = ((points - self.bounds[:2]) / self.cell).astype(int).T
+        return field[iy, ix]
+
     def geodesic_distance(self, a: np.ndarray, b: np.ndarray) -> float:
         """Length (m) of the shortest path between two points, both snapped; inf: there is none."""
         a, b = self.snap(float(a[0]), float(a[1])), self.snap(float(b[0]), float(b[1]))

@@ -54,7 +54,6 @@ class Home:
     attempt: int
 
 
-@lru_cache(maxsize=len(_SPLITS))
 def home_ids(split: str) -> tuple[str, ...]:
     """Names of a split's homes."""
     return tuple(f"procedural_{split}_{i:04d}" for i in range(NUM_HOMES[split]))

@@ -175,9 +175,7 @@ def cells_within_way(
     stand = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]
     field = plan.geodesic_field(float(stand[0]), float(stand[1]), way)
     cells = plan.free_cells_near(point[0], point[1], nearest, radius)
-    ix = ((cells[:, 0] - plan.bounds[0]) / plan.cell).astype(int)
-    iy = ((cells[:, 1] - plan.bounds[1]) / plan.cell).astype(int)
-    return cells[field[iy, ix] <= way]
+    return cells[plan.at(field, cells) <= way]
 
 
 def start_near(cells: np.ndarray, rng: np.random.Generator, point) -> tuple[float, float, float]:
