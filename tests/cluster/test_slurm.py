@@ -20,9 +20,11 @@ ARGUMENTS = ["train-skill", "pick", "run_dir=a folder/run", "total_steps=100"]
 # As srun: hands USR1 and TERM on to what it has started, and ends with its exit code.
 SRUN = """#!/bin/bash
 printf '%s\\n' "$@" >"$TALK/arguments"
-hand_on() { echo "$1" >>"$TALK/signals"; kill -"$1" "$child"; }
+child= asked=
+hand_on() { echo "$1" >>"$TALK/signals"; asked=$1; [ -z "$child" ] || kill -"$1" "$child"; }
 trap 'hand_on USR1' USR1; trap 'hand_on TERM' TERM
 bash "$TALK/task" & child=$!
+[ -z "$asked" ] || kill -"$asked" "$child"
 while :; do
     wait "$child"; code=$?
     kill -0 "$child" 2>/dev/null || break
@@ -33,6 +35,7 @@ exit "$code"
 """
 SCONTROL = """#!/bin/bash
 echo "$@" >>"$TALK/scontrol"
+while [ -e "$TALK/hold" ]; do sleep 0.05; done
 [ "$1" = show ] && printf '%s\\n' "${HEAD:-node7}" node9
 exit 0
 """
@@ -146,6 +149,18 @@ def test_nothing_else_goes_back_into_the_queue(tmp_path, task, signum, code):
     assert job.end()[0] == code
     assert len(job.lines("scontrol")) == 1
     assert (tmp_path / "saved").exists() == (task == SAVES)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR1, 75)])
+def test_a_signal_before_the_training_has_begun_is_heard(tmp_path, signum, code):
+    (tmp_path / "hold").touch()
+    job = Job(tmp_path, SAVES)
+    job.wait_for("scontrol")
+    job.tell(signum)
+    (tmp_path / "hold").unlink()
+    assert job.end()[0] == code
+    requeued = ["requeue 31234"] if signum == signal.SIGUSR1 else []
+    assert job.lines("scontrol")[1:] == requeued
 
 
 @pytest.mark.slow
