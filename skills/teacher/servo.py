@@ -10,6 +10,7 @@ state, however it was reached, and similar actions in similar states. A policy c
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,7 +41,8 @@ STUCK_STEPS, STALL_STEPS = 12, 40  # of standing still: in touch with something,
 BACK_WAY, MAX_BACK_STEPS = 0.16, 60  # m to back off, and control steps until it is given up
 LEAVE_STEPS = 90
 BACKING = 0.1  # m/s that count as backing off
-AWAY = (-1.0, 0.0)  # of backing away from the outside of an open door
+AWAY = (-1.0, 0.0)  # of backing away from a wall's outside
+FROM_DOOR = (-1.0, -0.6)  # from the outside of an open door, hinged on the robot's right
 STUCK = np.array([0.015] * 3 + [0.03] * 7)  # m and rad of the base, rad of the arm, in STUCK_STEPS
 # The arm before a shelf: the hand 0.70 m ahead at 1.15 m, pointing down and a little forward. One
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
@@ -146,6 +148,7 @@ class Servo(Steering):
         Args:
             tip, slope: see `over`.
         """
+        shelf = replace(shelf, angle=self.sim.joint_position(FRIDGE_DOOR))
         off = (self.hand_w if tip is None else tip) - point
         along = float(off @ shelf.outward)
         is_inside = along < 0.34 and float(np.linalg.norm(off - along * shelf.outward)) < 0.35
@@ -193,11 +196,18 @@ class Servo(Steering):
         return self._retreat > 0
 
     def past_door(self, shelf: Shelf, action: np.ndarray) -> np.ndarray:
-        """The action, or backing away from the outside of the open door while the hand is at it."""
-        share = shelf.behind_door(self.hand_w, self.sim.joint_position(FRIDGE_DOOR))
+        """The action, or backing away from the outside of the open door while the hand is at it.
+
+        The arm, which may reach around the door, stays as it is, and the turn takes it off. Before
+        the door's tip it is the action's turn: else the two would balance each other there.
+        """
+        share = shelf.before_tip(self.hand_w)
         if share == 0.0 or not self.has_room_behind():
             return action
-        return (1.0 - share) * action + share * self.rest(AWAY)
+        behind = shelf.behind_door(self.hand_w)
+        turn = behind * shelf.fridge.side * FROM_DOOR[1] + (1.0 - behind) * float(action[BASE][1])
+        away = self.robot.action(None, (FROM_DOOR[0], turn))
+        return (1.0 - share) * action + share * away
 
     def draw_out(self, outward: np.ndarray, lift: float) -> np.ndarray:
         """Out of a shelf, the base backing off; the hand rises by `lift` m a control step."""

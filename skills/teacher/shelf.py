@@ -12,6 +12,7 @@ from rearrange.skills.motion.robot import world_to_base_axes
 
 # All in the fridge's frame, x out of its front, m.
 LINE, LINE_SHARE = -0.12, 0.2  # to the side: the line it comes in on; and of the thing's own offset
+BESIDE_TIP, FREE = 0.15, -0.3  # past a door pushed partly shut: beside its tip, at most out there
 BESIDE_DOOR = 0.1  # where the open door's side begins
 BEFORE, AROUND_DOOR = (1.8, -0.35), (2.1, 0.35)  # where the base goes to from elsewhere, the
 # second number beside the line, which who stops late has still before it; from the door's side
@@ -28,7 +29,8 @@ EARLY, MILD, STEEP = (
 )  # slopes of the ways there: who faces elsewhere, backs off, comes
 AIM_AHEAD, FACING_FROM = 0.7, 0.5  # of the point on the line that it drives to; it faces the thing
 INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf holds
-BESIDE_PANEL, BEYOND_TIP = 0.45, 0.2  # a hand nearer to the open door's outside may push it shut
+BESIDE_PANEL = 0.45  # a hand nearer to the open door's outside may push it shut
+NEAR_TIP, BEYOND_TIP = 0.15, 0.2  # up to where, by a turn and by a step ahead
 GRADUAL = 0.1  # over which that comes and goes
 BESIDE_WALL = 0.3  # a hand nearer to a wall's outside is in the way of a turn
 READY_FROM, NEARER = 2.4, 0.35  # from where, and over what way, the arm is got ready
@@ -41,6 +43,7 @@ class Shelf:
 
     pose: tuple[float, float, float]  # x, y, yaw of the fridge: m, rad, world
     fridge: fur.Fridge = fur.FRIDGE
+    angle: float = np.pi / 2  # rad, of its door
 
     @property
     def outward(self) -> np.ndarray:
@@ -124,26 +127,39 @@ class Shelf:
         ahead, beside = AROUND_DOOR if side > BESIDE_DOOR else BEFORE
         return self._to_world(ahead, self._line(point) + beside)
 
-    def behind_door(self, hand_w: np.ndarray, angle: float) -> float:
-        """How much a hand is where a turn or a step ahead would push the open door shut, 0 to 1.
+    def behind_door(self, hand_w: np.ndarray) -> float:
+        """How much a hand at [3] m, world, is at the outside of the open door, 0 to 1.
 
-        Args:
-            hand_w: [3] m, world.
-            angle: of the door, rad.
+        A turn towards it would push it shut.
         """
+        return self._share_behind(hand_w, NEAR_TIP)
+
+    def before_tip(self, hand_w: np.ndarray) -> float:
+        """How much a hand is there, or so near to its tip that a step ahead would push it shut."""
+        beside = float(self._from_it(hand_w)[1]) - self._tip + GRADUAL
+        share = self._share_behind(hand_w, BEYOND_TIP)
+        return min(share, float(np.clip(beside / GRADUAL, 0.0, 1.0)))
+
+    def _share_behind(self, hand_w: np.ndarray, beyond_tip: float) -> float:
         hand = self._from_it(hand_w) - (self.fridge.hinge[0], abs(self.fridge.hinge[1]))
-        along = float(hand @ (np.sin(angle), -np.cos(angle)))
-        outside = float(hand @ (np.cos(angle), np.sin(angle)))
-        beyond = self.fridge.door_width + BEYOND_TIP - along
+        along = float(hand @ (np.sin(self.angle), -np.cos(self.angle)))
+        outside = float(hand @ (np.cos(self.angle), np.sin(self.angle)))
+        beyond = self.fridge.door_width + beyond_tip - along
         share = min(beyond, outside + GRADUAL, BESIDE_PANEL - outside) / GRADUAL
         return float(np.clip(share, 0.0, 1.0))
+
+    @property
+    def _tip(self) -> float:
+        """How far to the side the door's tip is, m."""
+        return abs(self.fridge.hinge[1]) - self.fridge.door_width * float(np.cos(self.angle))
 
     def _line(self, point: np.ndarray) -> float:
         """How far to the side the line is that leads in to a point, m.
 
-        It is away from the side that the open door is on.
+        It is away from the side that the open door is on, and from its tip.
         """
-        return LINE + LINE_SHARE * float(self._from_it(point)[1])
+        line = LINE + LINE_SHARE * float(self._from_it(point)[1])
+        return min(line, max(self._tip - BESIDE_TIP, FREE))
 
     def _from_it(self, point) -> np.ndarray:
         """Where a point of the world lies in the fridge's frame, [2] m; heights are left out.

@@ -5,14 +5,13 @@ robot starts as in HAB's skill tasks (hab-spec 4.3 to 4.6). Every episode is che
 rest, targets and goals within reach from free floor, robot clear of everything.
 
 `starts="chain"` is for training only. It distributes a skill's episodes as the benchmark's tasks
-need them: half of those of Navigate and of the skills for doors and drawers begin where the
-preceding skill of a plan ends, half of Navigate's with an object in hand (VER paper, section 6:
-skills have to take over from each other), and half of Pick's and Place's reach into the fridge,
-whose door may have been pushed partly shut by the preceding skill; in a few of those of opening the
-fridge it is ajar. `starts="varied"` is the same, in the train split also in more apartments with
-more varied furniture. `starts="reach"` is for training from scratch: in half of Pick's and Place's
-episodes the robot already stands where it only needs its arm (a start-state curriculum, as in
-Florensa et al. 2017).
+need them: half of them begin where the preceding skill of a plan ends, half of Navigate's with an
+object in hand (VER paper, section 6: skills have to take over from each other), and half of Pick's
+and Place's reach into the fridge, whose door may have been pushed partly shut by the preceding
+skill; in a few of those of opening the fridge it is ajar. `starts="varied"` is the same, in the
+train split also in more apartments with more varied furniture. `starts="reach"` is for training
+from scratch: in half of Pick's and Place's episodes the robot already stands where it only needs
+its arm (a start-state curriculum, as in Florensa et al. 2017).
 """
 
 from __future__ import annotations
@@ -27,13 +26,7 @@ from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
-from rearrange.sim.homes.layout import (
-    HAB,
-    MIXED,
-    PROCEDURAL,
-    layout_ids,
-    varied_layout_ids,
-)
+from rearrange.sim.homes.layout import HAB, MIXED, PROCEDURAL, layout_ids, varied_layout_ids
 from rearrange.system.registry import resolved
 from rearrange.tasks.episodes.draft import (
     FRIDGE_DOOR,
@@ -52,6 +45,7 @@ from rearrange.tasks.episodes.placing import (
     start_anywhere,
     start_at,
     start_near,
+    within,
 )
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -252,6 +246,7 @@ def _object_skill(
     Args:
         is_far: the robot has to drive to the target, or with it to its goal; else it is near.
         holding_share: of the episodes start with the object in hand.
+        chain_share: of the episodes start where the skill before ends.
         carry_share: of these, the share that starts where Pick would have ended.
     """
     draft = _easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
@@ -275,8 +270,7 @@ def _object_skill(
             raise DraftRejected
     cells = cells_within_way(plan, walls, point, 2.0, MAX_WAY)
     if reach_share and rng.random() < reach_share:
-        away = np.hypot(*(cells - np.asarray(point)[:2]).T)
-        cells = cells[(away > WORKING[0]) & (away < WORKING[1])]
+        cells = within(WORKING, cells, point)
     if not len(cells):
         raise DraftRejected
 
@@ -292,10 +286,15 @@ def _object_skill(
             return None
         return start_at(plan, rng, other, WORKING)
 
+    def arrived() -> tuple[float, float, float] | None:
+        """A start where Navigate ends."""
+        ends = within(STOPS, cells, point)
+        return start_near(ends, rng, point, SUCCESS_ANGLE) if len(ends) else None
+
     held = target.object if holding else None
-    sample = near
-    if is_far:
-        sample = leaving if chain_share and rng.random() < chain_share else far
+    is_chained = bool(chain_share) and rng.random() < chain_share
+    usual, chained = (far, leaving) if is_far else (near, arrived)
+    sample = chained if is_chained else usual
     scene = draft.scene(sample, held, tries=100)
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
 
@@ -382,11 +381,13 @@ NAVIGATE = _with_chain(
     ),
 )  # fmt: skip
 PICK = _with_chain(
-    _object_skill, partial(_object_skill, from_fridge=CHAIN_SHARE),
+    _object_skill, partial(_object_skill, from_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE),
     reach=partial(_object_skill, reach_share=REACH_SHARE),
 )  # fmt: skip
 PLACE = _with_chain(
-    _place, partial(_place, into_fridge=CHAIN_SHARE), reach=partial(_place, reach_share=REACH_SHARE)
+    _place,
+    partial(_place, into_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE),
+    reach=partial(_place, reach_share=REACH_SHARE),
 )
 OPEN_DRAWER = _with_chain(_open_drawer, partial(_open_drawer, chain_share=CHAIN_SHARE))
 OPEN_FRIDGE = _with_chain(_open_fridge, partial(_open_fridge, chain_share=CHAIN_SHARE))

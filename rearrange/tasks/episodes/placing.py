@@ -178,11 +178,23 @@ def cells_within_way(
     return cells[plan.at(field, cells) <= way]
 
 
-def start_near(cells: np.ndarray, rng: np.random.Generator, point) -> tuple[float, float, float]:
-    """One of `cells` [N, 2] around `point` (seen from above), facing it but for YAW_NOISE."""
+def within(ring: tuple[float, float], cells: np.ndarray, point) -> np.ndarray:
+    """Those of `cells` [N, 2] at a distance within `ring` (m) from a point, seen from above."""
+    away = np.hypot(*(cells - np.asarray(point)[:2]).T)
+    return cells[(away > ring[0]) & (away < ring[1])]
+
+
+def start_near(
+    cells: np.ndarray, rng: np.random.Generator, point, spread: float | None = None
+) -> tuple[float, float, float]:
+    """One of `cells` [N, 2] around `point` (seen from above), facing it.
+
+    Args:
+        spread: rad, largest error of the heading; None: YAW_NOISE, normally distributed.
+    """
     x, y = cells[rng.integers(len(cells))]
-    yaw = np.arctan2(point[1] - y, point[0] - x) + rng.normal(0.0, YAW_NOISE)
-    return float(x), float(y), float(yaw)
+    error = rng.normal(0.0, YAW_NOISE) if spread is None else rng.uniform(-spread, spread)
+    return float(x), float(y), float(np.arctan2(point[1] - y, point[0] - x) + error)
 
 
 def start_at(
@@ -191,16 +203,10 @@ def start_at(
 ) -> tuple[float, float, float] | None:  # fmt: skip
     """Free floor at a distance from `point` within `ring` (m), facing it; None: there is none.
 
-    Args:
-        spread: rad, largest error of the heading; None: YAW_NOISE, normally distributed.
+    `spread` is that of `start_near`.
     """
     cells = plan.free_cells_near(point[0], point[1], *ring)
-    if not len(cells):
-        return None
-    x, y, yaw = start_near(cells, rng, point)
-    if spread is not None:
-        yaw = float(np.arctan2(point[1] - y, point[0] - x) + rng.uniform(-spread, spread))
-    return x, y, yaw
+    return start_near(cells, rng, point, spread) if len(cells) else None
 
 
 def find_start(

@@ -70,12 +70,15 @@ def test_straight_back_leads_to_where_it_can_turn_in(pose):
     assert num > 100
 
 
+def at(pose, place):
+    """A hand [3] m, world, ahead of the fridge and to its side."""
+    return np.array([*piece_to_world(pose, *place), 1.0])
+
+
 @pytest.mark.parametrize("pose", POSES)
 def test_a_hand_at_the_outside_of_the_open_door_may_push_it_shut(pose):
-    shelf = Shelf(pose)
-
     def share(hand, angle=np.pi / 2):
-        return shelf.behind_door(np.array([*piece_to_world(pose, *hand), 1.0]), angle)
+        return Shelf(pose, angle=angle).behind_door(at(pose, hand))
 
     assert share((0.9, 0.5)) == share((0.5, 0.6)) == 1.0  # at the panel, from outside
     assert share((0.8, 0.0)) == 0.0  # it reaches in past the inside
@@ -90,6 +93,32 @@ def test_a_hand_at_the_outside_of_the_open_door_may_push_it_shut(pose):
     ):
         shares = [share(hand) for hand in line]
         assert max(shares) == 1.0 and np.abs(np.diff(shares)).max() < 0.06  # in steps of 5 mm
+
+
+@pytest.mark.parametrize("pose", POSES)
+def test_before_the_doors_tip_only_a_step_ahead_does(pose):
+    shelf = Shelf(pose)
+    before, beside = at(pose, (1.18, 0.4)), at(pose, (1.18, 0.2))
+    assert shelf.behind_door(before) == 0.0 < shelf.before_tip(before)
+    assert shelf.before_tip(beside) == shelf.before_tip(at(pose, (1.3, 0.4))) == 0.0
+    behind = at(pose, (0.9, 0.5))
+    assert shelf.before_tip(behind) == shelf.behind_door(behind) == 1.0
+    shares = [shelf.before_tip(at(pose, (1.0, y))) for y in np.linspace(0.0, 1.0, 201)]
+    assert max(shares) == 1.0 and np.abs(np.diff(shares)).max() < 0.06
+
+
+@pytest.mark.parametrize("pose", POSES)
+def test_it_leads_in_past_the_tip_of_a_door_pushed_partly_shut(pose):
+    thing, base = at(pose, (0.0, 0.1)), (*piece_to_world(pose, 2.2, 0.0), 0.0)
+
+    def side(angle):
+        shelf = Shelf(pose, angle=angle)
+        ahead = np.subtract(shelf.aim(base, thing), pose[:2])
+        return float(ahead @ (-np.sin(pose[2]), np.cos(pose[2])))
+
+    assert side(np.pi / 2) == side(1.3) == pytest.approx(-0.1)
+    assert side(0.9) == pytest.approx(0.34 - 0.68 * np.cos(0.9) - 0.15)  # hinge, width, beside it
+    assert side(0.1) == pytest.approx(-0.3)  # the fridge's other side is not far
 
 
 @pytest.mark.parametrize("pose", POSES)
