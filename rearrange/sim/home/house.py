@@ -275,14 +275,21 @@ def all_spots(layout: Layout, plan: FloorPlan) -> dict[str, np.ndarray]:
 
 def _spots_on(receptacle: Receptacle) -> np.ndarray:
     """A grid over a receptacle, [N, 2] world."""
-    hx = max(receptacle.half[0] - EDGE_MARGIN, 0.0)
-    hy = max(receptacle.half[1] - EDGE_MARGIN, 0.0)
+    xs, ys = _spot_grid(*receptacle.half[:2])
+    c, s = np.cos(receptacle.yaw), np.sin(receptacle.yaw)
+    spots = np.empty((len(xs), 2))
+    spots[:, 0] = receptacle.pos[0] + c * xs - s * ys
+    spots[:, 1] = receptacle.pos[1] + s * xs + c * ys
+    return spots
+
+
+@lru_cache(maxsize=256)  # some 2 KB each: sizes are in steps of a centimetre
+def _spot_grid(half_x: float, half_y: float) -> tuple[np.ndarray, np.ndarray]:
+    """A grid over a surface in its own frame: x and y, [N] each."""
+    hx, hy = max(half_x - EDGE_MARGIN, 0.0), max(half_y - EDGE_MARGIN, 0.0)
     xs = np.linspace(-hx, hx, 2 * int(hx / 0.05) + 1)
     ys = np.linspace(-hy, hy, 2 * int(hy / 0.05) + 1)
-    xs, ys = np.repeat(xs, len(ys)), np.tile(ys, len(xs))
-    c, s = np.cos(receptacle.yaw), np.sin(receptacle.yaw)
-    centre = receptacle.pos
-    return np.column_stack([centre[0] + c * xs - s * ys, centre[1] + s * xs + c * ys])
+    return np.repeat(xs, len(ys)), np.tile(ys, len(xs))
 
 
 def floor_cells_near(
@@ -302,20 +309,32 @@ def is_cut_off(points: np.ndarray, target, walls: np.ndarray) -> np.ndarray:
 
     An arm does not reach through it, however near the point is. `walls` are those of a `Layout`.
     """
-    if not len(walls):
-        return np.zeros(len(points), dtype=bool)
     cos, sin = np.cos(walls[:, 4]), np.sin(walls[:, 4])
-    # In each wall's own frame the part of the segment within its two pairs of sides, from 0 to 1.
-    first, last = np.zeros((len(points), len(walls))), np.ones((len(points), len(walls)))
-    offsets = (np.asarray(points)[:, None] - walls[:, :2], np.asarray(target)[:2] - walls[:, :2])
-    for along, half in (((cos, sin), walls[:, 2]), ((-sin, cos), walls[:, 3])):
-        begin, end = (offset[..., 0] * along[0] + offset[..., 1] * along[1] for offset in offsets)
-        way = end - begin
-        way = np.where(np.abs(way) < 1e-9, 1e-9, way)
-        enters, leaves = (-half - begin) / way, (half - begin) / way
-        first = np.maximum(first, np.minimum(enters, leaves))
-        last = np.minimum(last, np.maximum(enters, leaves))
-    return np.any(first < last, axis=1)
+    return _any_between(np.asarray(points), float(target[0]), float(target[1]), walls, cos, sin)
+
+
+@njit(cache=True, nogil=True)
+def _any_between(points, x, y, walls, cos, sin):
+    is_cut = np.zeros(len(points), dtype=np.bool_)
+    for i in range(len(points)):
+        for j in range(len(walls)):
+            # In the wall's own frame the part of the segment within its two pairs of sides, 0 to 1.
+            first, last = 0.0, 1.0
+            px, py = points[i, 0] - walls[j, 0], points[i, 1] - walls[j, 1]
+            tx, ty = x - walls[j, 0], y - walls[j, 1]
+            for side in range(2):
+                along_x, along_y = (cos[j], sin[j]) if side == 0 else (-sin[j], cos[j])
+                begin = px * along_x + py * along_y
+                way = tx * along_x + ty * along_y - begin
+                if abs(way) < 1e-9:
+                    way = 1e-9
+                half = walls[j, 2 + side]
+                enters, leaves = (-half - begin) / way, (half - begin) / way
+                first, last = max(first, min(enters, leaves)), min(last, max(enters, leaves))
+            if first < last:
+                is_cut[i] = True
+                break
+    return is_cut
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,6 @@ use a thing) is a rectangle too; nothing is put there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from rearrange.sim.home.furniture import Counter, Fridge, Piece
 from rearrange.sim.homes import kinds, kitchens
 from rearrange.sim.homes.kinds import NUM_EXTRAS
+from rearrange.sim.homes.rectangles import hits, holds, moved, placed, turned
 from rearrange.sim.homes.rooms import HALF_WALL, Plan, PlanRejected, Rect
 
 GAP = 30  # mm between pieces
@@ -40,36 +40,6 @@ class Furnished:
     counter: Counter | None = None
     fridge: Fridge | None = None
     kitchen: str = ""
-
-
-def turned(rect: Rect, quarter: int) -> Rect:
-    """A rectangle rotated by multiples of 90 degrees about the origin."""
-    for _ in range(quarter % 4):
-        x0, y0, x1, y1 = rect
-        rect = (-y1, x0, -y0, x1)
-    return rect
-
-
-def placed(rect: Rect, pose: tuple[int, int, int]) -> Rect:
-    """A rectangle of a piece's frame in the home; for a slanted piece, its bounding rectangle."""
-    x, y, yaw = pose
-    quarter, slant = divmod(yaw + 45, 90)
-    slant -= 45
-    x0, y0, x1, y1 = turned(rect, quarter)
-    if slant:  # chairs only, which are centred: the sine of up to 15 degrees is below 0.26
-        more = max(x1, y1) * 26 // 100
-        x0, y0, x1, y1 = x0 - more, y0 - more, x1 + more, y1 + more
-    return (x + x0, y + y0, x + x1, y + y1)
-
-
-def hits(rect: Rect, others: Iterable[Rect], gap: int = 0) -> bool:
-    """Whether a rectangle comes closer than `gap` to any of the others."""
-    x0, y0, x1, y1 = rect[0] - gap, rect[1] - gap, rect[2] + gap, rect[3] + gap
-    # A plain loop: most of the time for a home is spent here.
-    for a, b, c, d in others:  # noqa: SIM110
-        if x0 < c and a < x1 and y0 < d and b < y1:
-            return True
-    return False
 
 
 def body(piece: Piece) -> Rect:
@@ -116,50 +86,50 @@ class Furnisher:
         Args:
             ignored: a piece whose kept floor it may stand on.
         """
-        inside, own = self.inner(room), placed(body(piece), pose)
-        if own[0] < inside[0] or own[1] < inside[1] or own[2] > inside[2] or own[3] > inside[3]:
+        own = placed(body(piece), pose)
+        zone = None if front is None else placed(front, pose)
+        if not self._has_room(self.inner(room), own, zone, ignored):
             return False
-        if hits(own, self._taken, GAP):
-            return False
-        if hits(own, (other for owner, other in self._kept if owner != ignored)):
-            return False
-        if front is not None:
-            zone = placed(front, pose)
-            if (
-                zone[0] < inside[0] or zone[1] < inside[1]
-                or zone[2] > inside[2] or zone[3] > inside[3]
-            ):  # fmt: skip
-                return False
-            if hits(zone, self._taken):
-                return False
+        if zone is not None:
             self._kept.append((slot, zone))
         self._taken.append(own)
         self.done.poses[slot], self.done.shapes[slot] = pose, piece
         self.done.kinds[slot] = kind
         return True
 
+    def _has_room(self, inside: Rect, own: Rect, zone: Rect | None, ignored: str = "-") -> bool:
+        """Whether a piece and the floor that it keeps free have room."""
+        if not holds(inside, own) or hits(own, self._taken, GAP):
+            return False
+        if hits(own, [other for owner, other in self._kept if owner != ignored]):
+            return False
+        return zone is None or (holds(inside, zone) and not hits(zone, self._taken))
+
     def at_wall(
         self, slot: str, kind: str, piece: Piece, room: int, quarter: int | None = None
     ) -> bool:
         """Somewhere in a room with the back to a wall; now and then in a corner."""
-        rng = self.rng
+        draw = self.rng.integers
         hx, hy = (round(1000 * v) for v in piece.half)
         depth = FRONTS.get(kind, 0)
         front = (hx, -hy, hx + depth, hy) if depth else None
+        inside = x0, y0, x1, y1 = self.inner(room)
+        bodies = [turned(body(piece), q) for q in range(4)]
+        fronts = [turned(front, q) if front else None for q in range(4)]
         for _ in range(TRIES):
-            q = int(rng.integers(4)) if quarter is None else quarter
-            x0, y0, x1, y1 = self.inner(room)
-            off = hx + kinds.drawn(rng, *WALL_GAP)
-            low, high = ((y0, y1) if q % 2 == 0 else (x0, x1))  # fmt: skip
+            q = int(draw(4)) if quarter is None else quarter
+            off = hx + kinds.drawn(self.rng, *WALL_GAP)
+            low, high = (y0, y1) if q % 2 == 0 else (x0, x1)
             low, high = low + hy + 20, high - hy - 20
             if high < low:
                 continue
-            along = kinds.drawn(rng, low, high)
-            if rng.integers(100) < 35:
-                along = (low, high)[int(rng.integers(2))]
+            along = kinds.drawn(self.rng, low, high)
+            if draw(100) < 35:
+                along = (low, high)[int(draw(2))]
             x, y = ((x0 + off, along), (along, y0 + off), (x1 - off, along), (along, y1 - off))[q]
-            if self.put(slot, kind, piece, room, (x, y, 90 * q), front):
-                return True
+            zone = fronts[q]
+            if self._has_room(inside, moved(bodies[q], x, y), zone and moved(zone, x, y)):
+                return self.put(slot, kind, piece, room, (x, y, 90 * q), front)
         return False
 
     def extra(self, kind: str, room: int) -> bool:
