@@ -175,13 +175,18 @@ class Painter:
         """The world as it is now, for this thread alone."""
         sim = moment.env.sim
         if moment.scene != self._scene:
-            self._mirror = copy.copy(sim)
-            self._mirror.data = mujoco.MjData(sim.model)
+            # Data for each episode anew would leave gaps in memory that nothing else fills.
+            known, self._mirror = self._mirror, copy.copy(sim)
+            if known is not None and known.model is sim.model:
+                self._mirror.data = known.data
+            else:
+                self._mirror.data = mujoco.MjData(sim.model)
         for name in SEEN:
             getattr(self._mirror.data, name)[:] = getattr(sim.data, name)
 
     def _set_up(self, moment: Moment) -> None:
         self._scene = moment.scene
+        self._outside = self._see_through = None  # not two of them in memory
         self._outside = ThirdPerson(self._mirror, moment.env.episode, self._renderer, self._size)
         self._see_through = SeeThrough(self._mirror, self._outside.home_visuals)
         self.camera.jump(self._mirror)
