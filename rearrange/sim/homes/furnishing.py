@@ -90,12 +90,24 @@ class Furnisher:
         zone = None if front is None else placed(front, pose)
         if not self._has_room(self.inner(room), own, zone, ignored):
             return False
+        self._take(slot, kind, piece, pose, own, zone)
+        return True
+
+    def _take(
+        self,
+        slot: str,
+        kind: str,
+        piece: Piece,
+        pose: tuple[int, int, int],
+        own: Rect,
+        zone: Rect | None,
+    ) -> None:
+        """Puts a piece where it has room: what it covers and the floor that it keeps free."""
         if zone is not None:
             self._kept.append((slot, zone))
         self._taken.append(own)
         self.done.poses[slot], self.done.shapes[slot] = pose, piece
         self.done.kinds[slot] = kind
-        return True
 
     def _has_room(self, inside: Rect, own: Rect, zone: Rect | None, ignored: str = "-") -> bool:
         """Whether a piece and the floor that it keeps free have room."""
@@ -127,9 +139,11 @@ class Furnisher:
             if draw(100) < 35:
                 along = (low, high)[int(draw(2))]
             x, y = ((x0 + off, along), (along, y0 + off), (x1 - off, along), (along, y1 - off))[q]
-            zone = fronts[q]
-            if self._has_room(inside, moved(bodies[q], x, y), zone and moved(zone, x, y)):
-                return self.put(slot, kind, piece, room, (x, y, 90 * q), front)
+            own, zone = moved(bodies[q], x, y), fronts[q]
+            zone = zone and moved(zone, x, y)
+            if self._has_room(inside, own, zone):
+                self._take(slot, kind, piece, (x, y, 90 * q), own, zone)
+                return True
         return False
 
     def extra(self, kind: str, room: int) -> bool:

@@ -2,7 +2,6 @@
 
 import io
 import threading
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +10,7 @@ from PIL import Image
 
 from rearrange.eval.view.painting import SIZE, Moment, OrbitCamera, Painter
 from rearrange.tasks.registry import make_env
+from tests.waits import wait_until
 
 
 class World:
@@ -41,10 +41,8 @@ class World:
 
     def picture(self):
         """The next one that begins from now on."""
-        wanted, until = len(self.pictures) + 2, time.monotonic() + 60.0
-        while len(self.pictures) < wanted and self.painter.error is None:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wanted = len(self.pictures) + 2
+        wait_until(lambda: len(self.pictures) >= wanted or self.painter.error is not None)
         assert self.painter.error is None
         return np.asarray(Image.open(io.BytesIO(self.pictures[-1])))
 
