@@ -19,11 +19,13 @@ from rearrange.commands.skills.plan import plan
 from rearrange.commands.training.final_report import what_next
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.training_env import training_env_of
+from rearrange.errors import UserError
 from rearrange.eval.trained_env import home_evaluation
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.registry import make_agent
 from rearrange.planner.agents.skill_set import load_skill_set
 from rearrange.skills.definition import SKILLS
+from rearrange.skills.deployed.trained_skills import skill_path
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.definition import TASKS
 
@@ -189,3 +191,12 @@ def test_the_trained_skill_takes_its_turn_in_a_plan(run):
     agent = make_agent("tp_srl", env, skills=skills, chain=cfg)
     attempts, _ = attempts_until(env, agent, lambda agent: len(agent.attempts) == 2)
     assert attempts == [("navigate", True), ("press_button", False)]
+
+
+def test_the_command_that_trains_a_missing_one_names_its_module(in_path, tmp_path):
+    TASKS.find(TASK)
+    with pytest.raises(UserError, match=rf"`rearrange train-skill {TASK} run_dir=runs/press_butt"):
+        skill_path("press_button")
+    with pytest.raises(UserError, match="`rearrange train-skill pick run_dir=") as missing:
+        skill_path("pick", tmp_path)
+    assert "press_button" not in str(missing.value)

@@ -161,7 +161,7 @@ class ChainProgram:
             yield from self._skills.prepare(call)
             program = self._skills.program(call, following)
             failure = yield from limited(program, self._skills.limit(call.skill))
-            self._source.end(call, failure, step.add_effects)
+            self._source.end(step, call, failure)
             noticed = failure
             if failure is None:
                 has_done = has_worked(self._truth, self._episode, step, call)

@@ -140,7 +140,7 @@ class TpSrlAgent(ProgramAgent):
         if self._cfg.looks == "privileged":
             self._beliefs = Beliefs(sim, episode)
         else:
-            memory = self._beliefs = Memory(sim, episode, read_facts(sim, episode))
+            memory = self._beliefs = Memory(sim, episode, read_facts(sim, episode, self._env.task))
             if self._cfg.looks == "own":
                 source = SensedFacts(memory, episode)
         maker = LearnedSkills(

@@ -15,11 +15,16 @@ from rearrange.planner.home.calls import Call, place_of
 from rearrange.planner.home.domain import problem_text, task_domain
 from rearrange.planner.home.facts import HomeFacts, goal_name, read_facts
 from rearrange.planner.home.problems import home_domain
-from rearrange.planner.strips.pddl import GroundAction, Problem, State, parse_problem
+from rearrange.planner.strips.pddl import GroundAction, Problem, parse_problem
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.predicates import object_at, robot_at
 from rearrange.tasks.rules.task import Task
+
+STATE_OF_PREDICATE = {  # of the home's domain -> the state of the handle in `HomeFacts.states`
+    "opened_cab": "open", "opened_fridge": "open",
+    "closed_cab": "closed", "closed_fridge": "closed",
+}  # fmt: skip
 
 
 class FactSource(Protocol):
@@ -37,8 +42,8 @@ class FactSource(Protocol):
         """Whether every target is at its goal."""
         ...
 
-    def end(self, call: Call, failure: str | None, effects: State) -> None:
-        """Call when a skill has ended, by itself or with `failure`; `effects`: the planned ones."""
+    def end(self, step: GroundAction, call: Call, failure: str | None) -> None:
+        """Call when the skill of a step has ended, by itself or with `failure`."""
         ...
 
 
@@ -60,7 +65,7 @@ class PrivilegedFacts:
         """Each object within HAB's distance of its goal."""
         return all(object_at(self._sim, target) for target in self._episode.targets)
 
-    def end(self, call: Call, failure: str | None, effects: State) -> None:
+    def end(self, step: GroundAction, call: Call, failure: str | None) -> None:
         """Does nothing: the state needs no memory."""
 
 
@@ -83,12 +88,23 @@ class SensedFacts:
         placed = self._memory.facts.placed
         return all(placed.get(t.name) == goal_name(t.name) for t in self._episode.targets)
 
-    def end(self, call: Call, failure: str | None, effects: State) -> None:
+    def end(self, step: GroundAction, call: Call, failure: str | None) -> None:
         """Updates the memory. For predicates outside the home's domain the skill is believed."""
-        self._memory.end(call, failure)
+        self._memory.end(call, failure, handle_state(step))
         if failure is None:
-            known = home_domain().predicates
-            self._memory.facts.more |= {fact for fact in effects if fact[0] not in known}
+            facts, known = self._memory.facts, home_domain().predicates
+            facts.more -= {fact for fact in step.del_effects if fact[0] not in known}
+            facts.more |= {fact for fact in step.add_effects if fact[0] not in known}
+
+
+def handle_state(step: GroundAction) -> str | None:
+    """The state in which a step leaves the handle that it acts on, by its effects: open, closed or,
+    for one that moves none, None."""
+    for predicate, *_ in step.add_effects:
+        state = STATE_OF_PREDICATE.get(predicate)
+        if state is not None:
+            return state
+    return None
 
 
 def has_worked(source: FactSource, episode: EpisodeSpec, step: GroundAction, call: Call) -> bool:

@@ -5,8 +5,8 @@
     the hand closes in Pick          the target is held, and in no container
     the hand opens in Place          the target lies at the goal, if the hand was near it
     the hand opens anywhere else     the target lies below, on the floor
-    a skill on a handle calls stop   the drawer or door is open, or shut
-    ... or is cut off                it is neither, if the hand has moved with the handle
+    a skill that opens or shuts      the drawer or door is open, or shut
+    ... is cut off, or another ends  it is neither, if the hand has moved with the handle
 
 Sensors are the suction and the hand's position, from the joints and the localisation behind HAB's
 start, goal and compass sensors. An object that rolled away, was knocked over or is the wrong one is
@@ -68,21 +68,26 @@ class Memory(Beliefs):
             self.facts.placed.pop(self._call.target, None)
             self.facts.containers[self._call.target] = None
 
-    def end(self, call: Call, failure: str | None) -> None:
-        """Call when a skill has ended, by itself or with `failure`."""
-        if call.entity not in fur.MARKERS or call.skill == "navigate":
+    def end(self, call: Call, failure: str | None, state: str | None = None) -> None:
+        """Call when a skill has ended, by itself or with `failure`.
+
+        Args:
+            state: what the skill makes of the handle that it acts on, "open" or "closed"; None: it
+                is not there to move it.
+        """
+        handle = call.entity
+        if handle not in fur.MARKERS or call.skill == "navigate":
             return
-        joint = fur.MARKERS[call.entity]
-        if failure is not None:
-            if self.moved(call.entity) > CLOSED:
-                self.facts.states[call.entity] = "between"
-        elif call.skill.startswith("close"):
-            self.facts.states[call.entity] = "closed"
-            self._ways.pop(call.entity, None)
-        else:
-            self.facts.states[call.entity] = "open"
-            if joint in fur.DRAWERS and self.moved(call.entity) < OPENED["drawer"]:
-                self._ways[call.entity] = [np.zeros(3), self._opened_unfelt(joint)]
+        if failure is not None or state is None:
+            if self.moved(handle) > CLOSED:
+                self.facts.states[handle] = "between"
+            return
+        self.facts.states[handle] = state
+        joint = fur.MARKERS[handle]
+        if state == "closed":
+            self._ways.pop(handle, None)
+        elif joint in fur.DRAWERS and self.moved(handle) < OPENED["drawer"]:
+            self._ways[handle] = [np.zeros(3), self._opened_unfelt(joint)]
 
     def moved(self, marker: str) -> float:
         """Distance that a handle has moved in the hand since it was first held, m."""

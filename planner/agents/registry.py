@@ -113,7 +113,9 @@ def check_teacher(task: str) -> None:
     """Raises UserError for a task whose skill has no teacher."""
     taught = [skill.task for skill in SKILLS.values() if skill.teacher is not None]
     if task not in taught:
-        raise UserError(f"agent=teacher is for task={', '.join(taught)}; got task={task}")
+        raise UserError(
+            f"task {task} has no teacher; agent=teacher is for task={', '.join(taught)}"
+        )
 
 
 def make_agent(

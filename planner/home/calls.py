@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rearrange.errors import UserError
 from rearrange.planner.home.facts import goal_name
-from rearrange.planner.home.problems import skill_call, skill_of
+from rearrange.planner.home.problems import entities_of, skill_call, skill_of
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.simulation import Simulation
@@ -57,17 +56,11 @@ class Call(NamedTuple):
 def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
     """The call of a step; `entities`: PDDL name -> HAB's name, as of `facts.entities`.
 
-    Raises UserError if a skill's `operators` choose an argument that is none of these.
+    Raises UserError as `skill_of` and `entities_of`.
     """
     shown, arguments = skill_call(step)
     skill = skill_of(step).name
-    for argument in arguments:
-        if argument not in entities:
-            raise UserError(
-                f"{skill} acts on {argument}, which is no object, goal or handle: "
-                f"known are {', '.join(entities)}"
-            )
-    names = [entities[argument] for argument in arguments]
+    names = entities_of(skill, arguments, entities)
     line = f"{shown}({', '.join(names)})"
     goal = names[1].removeprefix(_GOAL) if skill == "place" else ""
     return Call(skill, names[0], line, goal)

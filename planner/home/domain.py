@@ -61,12 +61,28 @@ def task_domain(task: str) -> Domain:
     Raises UserError as `domain_of`, and for invalid PDDL.
     """
     path = domain_of(task).pddl
+    home = path.read_text(encoding="utf-8")
     skills = [SKILLS[name] for name in TASKS[task].skills]
     predicates = " ".join(skill.predicates for skill in skills)
-    actions = " ".join(skill.actions for skill in skills)
-    text = path.read_text(encoding="utf-8").rstrip().removesuffix(")")
-    text = text.replace("(:predicates", f"(:predicates {predicates}", 1)
-    return _parsed(f"{text} {actions})", path.name)
+    try:
+        actions = " ".join(skill.actions for skill in skills)
+        return _parsed(_extended(home, predicates, actions), path.name)
+    except UserError:
+        # In one line what comes before: the lines of an error are then those of the skill's text.
+        home = " ".join(line.partition(";")[0] for line in home.splitlines())
+        _parsed(home, path.name)
+        for skill in skills:
+            _parsed(_extended(home, skill.predicates, ""), f"the predicates of skill {skill.name}")
+        for skill in skills:
+            text = _extended(home, predicates.replace("\n", " "), skill.actions)
+            _parsed(text, f"the actions of skill {skill.name}")
+        raise
+
+
+def _extended(domain: str, predicates: str, actions: str) -> str:
+    """A domain's PDDL with further predicates and actions."""
+    text = domain.rstrip().removesuffix(")")
+    return f"{text.replace('(:predicates', f'(:predicates {predicates}', 1)} {actions})"
 
 
 @cache

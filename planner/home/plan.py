@@ -11,7 +11,7 @@ from stat import S_ISREG
 
 from rearrange.errors import UserError
 from rearrange.planner.home.domain import task_domain
-from rearrange.planner.home.problems import home_domain, skill_call
+from rearrange.planner.home.problems import entities_of, home_domain, skill_call
 from rearrange.planner.strips.budget import Plan
 from rearrange.planner.strips.grounding import ground
 from rearrange.planner.strips.pddl import Domain, GroundAction, parse_domain, parse_problem
@@ -71,11 +71,12 @@ def numbered(steps: Sequence[str]) -> str:
 
 def home_steps(plan: Sequence[GroundAction], names: Mapping[str, str] | None = None) -> list[str]:
     """The steps of a plan of the home: `navigate(apple)`. `names` as in `format_plan`."""
-    names = names or {}
     steps: list[str] = []
     for action in plan:
         skill, arguments = skill_call(action)
-        steps.append(f"{skill}({', '.join(names.get(name, name) for name in arguments)})")
+        if names is not None:
+            arguments = entities_of(skill, arguments, names)
+        steps.append(f"{skill}({', '.join(arguments)})")
     return steps
 
 

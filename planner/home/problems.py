@@ -47,6 +47,24 @@ def skill_call(action: GroundAction) -> tuple[str, tuple[str, ...]]:
     return operator.shown or skill.name, arguments
 
 
+def entities_of(
+    skill: str, arguments: Iterable[str], entities: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The entities that a skill acts on; `entities`: PDDL name -> entity.
+
+    Raises UserError if a skill's `operators` choose an argument that is none.
+    """
+    found: list[str] = []
+    for argument in arguments:
+        if argument not in entities:
+            raise UserError(
+                f"{skill} acts on {argument}, which is no object, goal or handle: "
+                f"known are {', '.join(entities)}"
+            )
+        found.append(entities[argument])
+    return tuple(found)
+
+
 def pddl_name(entity: str) -> str:
     """An entity's name in PDDL: `TARGET_any_targets|0` -> `target_any_targets_0`."""
     name = re.sub(r"[^a-z0-9_-]", "_", entity.lower())

@@ -60,6 +60,9 @@ class Registry(Mapping[str, T]):
         """
         module, colon, name = word.rpartition(":")
         if not colon:
+            if word not in self._entries and word.isidentifier():
+                known = f"unknown {self.kind} '{word}': {nearest(word, list(self))}"
+                raise UserError(f"{known} (one of a module of your own: MODULE:{word})")
             return self[word]
         imported = import_module(module, f"{self.kind} '{word}'")
         if name in self._entries:

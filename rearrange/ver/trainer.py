@@ -83,8 +83,8 @@ class Trainer:
         identity: JSON-able values that a checkpoint must share to be resumed from, such as the
             environment's id and the policy's settings.
         preload: modules that environment workers need, imported once for all of them.
-        make_algorithm: called with the arguments of `Algorithm`; None: PPO, or SAPG if `cfg.sapg`
-            has several blocks.
+        make_algorithm: called with the arguments of `Algorithm`; None: `SAPG`, which is PPO unless
+            `cfg.sapg` has several blocks.
         pool_factory: called with WorkerPool's arguments; modes serial and batched have their own
             pools.
         make_envs: for mode batched: num_envs -> a vector environment with autoreset disabled; None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rearrange.errors import UserError
+from rearrange.skills.definition import SKILLS
 
 FOLDER = Path(__file__).with_name("trained")
 FIXED_BASE = "_fixed_base"
@@ -38,9 +39,9 @@ def skill_path(name: str, folder: str | Path | None = None) -> Path:
         return path
     if folder is not None and not Path(folder).is_dir():
         raise UserError(f"there is no folder {folder} to take trained skills from")
-    words = name
+    words = _typed(name.removesuffix(FIXED_BASE))
     if name.endswith(FIXED_BASE):
-        words = f"{name.removesuffix(FIXED_BASE)} action_space=stationary"
+        words = f"{words} action_space=stationary"
     if folder is None:
         raise UserError(
             f"skill {name} does not come with the package (there is no {FOLDER / name}{SUFFIX}); "
@@ -50,3 +51,10 @@ def skill_path(name: str, folder: str | Path | None = None) -> Path:
         f"skill {name} is missing in {folder}, which has neither {name}{SUFFIX} nor a run's folder "
         f"{name}; `rearrange train-skill {words} run_dir={Path(folder) / name}` trains it"
     )
+
+
+def _typed(name: str) -> str:
+    """A skill as it is typed: one of a user's own with its module."""
+    program = SKILLS[name].program if name in SKILLS else ""
+    module = program.partition(":")[0] if isinstance(program, str) else program.__module__
+    return name if module.partition(".")[0] in ("", "rearrange") else f"{module}:{name}"

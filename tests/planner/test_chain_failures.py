@@ -188,7 +188,7 @@ class StoredRollout:
     def are_goals_met(self):
         return set(self.known.placed) == set(self.goals)
 
-    def end(self, call, failure, effects):
+    def end(self, step, call, failure):
         self.ended.append((call.skill, failure))
         if failure is None and call.skill == "pick":
             self.known.held = call.target

@@ -44,6 +44,11 @@ def test_a_name_of_a_file_imports_nothing(module):
     assert f"{module}:own_task" not in TASKS and module not in sys.modules
 
 
+def test_a_name_without_its_module_is_told_how_to_write_one(module):
+    with pytest.raises(UserError, match=r"'own_task': choose .* of your own: MODULE:own_task\)$"):
+        TASKS.find("own_task")
+
+
 def test_a_name_of_the_user_imports_its_module(module):
     assert TASKS.find(f"{module}:own_task").title == "Own"
     assert TASKS["own_task"].env_id in gymnasium.registry

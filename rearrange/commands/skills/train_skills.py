@@ -62,6 +62,7 @@ def run(cfg: TrainSkillsCfg) -> int:
 def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
     """A line for each skill."""
     lines: list[str] = []
+    width = max(map(len, [*skills, "report"])) + 2
     for skill, steps in skills.items():
         seconds = sum(step.standing()[1] for step in steps)
         num_done = sum(step.summary() is not None for step in steps)
@@ -74,8 +75,8 @@ def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
                     f"{success['mean']:.1%} ({success['low']:.1%} to {success['high']:.1%}) of "
                     f"{cfg.evaluate_episodes} validation episodes"
                 )
-        lines.append(f"{skill:<14}{', '.join(parts)}")
-    lines.append(f"report        {output_folder(cfg) / REPORT_FILE}")
+        lines.append(f"{skill:<{width}}{', '.join(parts)}")
+    lines.append(f"{'report':<{width}}{output_folder(cfg) / REPORT_FILE}")
     done = [own for own in skills.values() if all(step.summary() is not None for step in own)]
     return "\n".join([*lines, *what_next(cfg, done)])
 

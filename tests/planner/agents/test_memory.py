@@ -43,7 +43,7 @@ def test_what_the_robot_opens_is_open(env, memory, skill, marker, joint):
     handle = env.sim.marker_pos_w(marker)
     memory.begin(call)
     carry_out(env, memory, open_container(Robot(env.sim), marker))
-    memory.end(call, None)
+    memory.end(call, None, "open")
     assert before == "closed" and env.sim.joint_position(joint) > 0.3
     assert memory.facts == read_facts(env.sim, env.episode)
     way = np.linalg.norm((env.sim.marker_pos_w(marker) - handle)[:2])
@@ -60,7 +60,7 @@ def test_a_drawer_that_opened_without_suction_is_as_far_out_as_the_skill_pulls(e
     memory = Memory(sim, env.episode, memory.facts)
     assert memory.facts.states["cab_push_point_5"] == "closed"
     memory.begin(call)
-    memory.end(call, None)
+    memory.end(call, None, "open")
     assert memory.facts.states["cab_push_point_5"] == "open"
     moved = sim.object_pos_w(env.episode.targets[0].object) - env.episode.targets[0].start
     np.testing.assert_allclose(
@@ -157,7 +157,7 @@ def test_a_handle_let_go_and_taken_again_goes_on_from_where_it_was_left(felt):
     for x in (0.5, 0.6, 0.7):  # a grasp elsewhere on it
         hand.ee_pos_w = np.array([x, 0.0, 0.7])
         memory.feel(True)
-    memory.end(call, None)
+    memory.end(call, None, "open")
     assert memory.moved("cab_push_point_5") == pytest.approx(0.4)
     np.testing.assert_allclose(memory.offset(0), [0.4, 0.0, 0.0], atol=1e-9)
     assert memory.facts.states["cab_push_point_5"] == "open"

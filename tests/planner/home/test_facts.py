@@ -277,6 +277,8 @@ def test_a_skill_cannot_act_on_the_robot(table):
     step = GroundAction("nav", ("somewhere", ROBOT, ROBOT), *4 * (frozenset(),))
     with pytest.raises(UserError, match="^navigate acts on robot_0, .*: known are bowl_target_0"):
         call_of(step, entities(table))
+    with pytest.raises(UserError, match="^navigate acts on robot_0"):
+        format_plan([step], entities(table), is_home=True)
 
 
 def test_plans_for_people_are_numbered_and_have_habs_names():
