@@ -110,9 +110,8 @@ class Stage:
             try:
                 self._take(made)
                 if self.env is not before:
-                    self.env.set_state(state)
-                    self.env.sim.motor_lead = self.env.init_kwargs["motor_lead"]  # each its own
-                    self.observation = self.env.observe()
+                    self.env.set_state(state, looks_anew=True)  # each its own sensors
+                    self.observation = self.env.current_observation
                 self.agent.reset(self.observation, self.info)
             except BaseException:
                 self._take(kept)

@@ -26,6 +26,16 @@ from rearrange.sim.world_state import WorldState
 from rearrange.system.checked_json import quoted
 from rearrange.tasks.actions import ActionReader, action_slots
 from rearrange.tasks.cameras import ColourSensors, VisualsCache, Window, panoptic_names
+from rearrange.tasks.env_options import (
+    MAX_CAMERA_SIZE,
+    check_choice,
+    check_equal,
+    check_flag,
+    checked_reset_options,
+    lead,
+    of_states,
+    whole,
+)
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
@@ -35,17 +45,13 @@ from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
 from rearrange.tasks.rules.task import Outcome
 
-MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
 # Paths between many rooms are longer: up to 20 m, where HAB's home is crossed in 10 m.
 LONGER_WAYS = 1.5  # factor on the time limits of HAB's tasks of several skills
-# rad: between one step's command and the largest lead of any joint.
-MIN_LEAD, MAX_LEAD = 0.0125, 6.3
-MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
-_OPTIONS = ("index", "episode")
 _NOT_GIVEN = ("self", "__class__")
 _STATE = (  # what an episode changes, beside the world
     "seed", "episode", "is_success", "_next_index", "_num_steps", "_current",
 )  # fmt: skip
+_IN_STATES = {*_STATE, "task", "np_random", "world", "options"}
 
 
 class RearrangeEnv(gymnasium.Env):
@@ -113,35 +119,33 @@ class RearrangeEnv(gymnasium.Env):
         given = {name: value for name, value in locals().items() if name not in _NOT_GIVEN}
         self.init_kwargs: dict[str, Any] = given
         self.task = make_task(task)
-        if split not in SPLITS:
-            raise UserError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
+        check_choice("split", split, SPLITS)
+        check_choice("starts", starts, STARTS)
+        check_flag("depth", depth)
+        check_flag("handle_sensors", handle_sensors)
         if observation_delay not in (0, 1):
             raise UserError(f"observation_delay must be 0 or 1, got {observation_delay!r}")
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
         if ranges not in (False, True, CAMERA_ONLY):
             raise UserError(f"ranges must be false, true or {CAMERA_ONLY!r}, got {ranges!r}")
-        if not isinstance(handle_sensors, bool):
-            raise UserError(f"handle_sensors must be true or false, got {quoted(handle_sensors)}")
         self.split, self.observation_delay = split, observation_delay
-        if starts not in STARTS:
-            raise UserError(f"starts must be one of {', '.join(STARTS)}; got {starts!r}")
         self.task.set_scales(success_scale, force_scale)
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         check_homes(homes)
-        self.seed, self._starts, self.homes = _whole("seed", seed, 0), starts, homes
-        self._offset = _whole("index_offset", index_offset, 0)
-        self._stride = _whole("index_stride", index_stride, 1)
+        self.seed, self._starts, self.homes = whole("seed", seed, 0), starts, homes
+        self._offset = whole("index_offset", index_offset, 0)
+        self._stride = whole("index_stride", index_stride, 1)
         self._max_steps = self.task.rules.max_episode_steps
         if homes != HAB and task in HOME_TASKS:
             self._max_steps = round(LONGER_WAYS * self._max_steps)
         if max_episode_steps is not None:
-            self._max_steps = _whole("max_episode_steps", max_episode_steps, 1)
-        camera_size = _whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
+            self._max_steps = whole("max_episode_steps", max_episode_steps, 1)
+        camera_size = whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
         self._actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task, handle_sensors)
-        self._motor_lead = _lead(motor_lead)
+        self._motor_lead = lead(motor_lead)
         self.sim = Simulation(self._motor_lead)
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self._actions.space
@@ -191,19 +195,20 @@ class RearrangeEnv(gymnasium.Env):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """`reset` without its observation: returns the info. Call `observe` next."""
-        super().reset(seed=seed)
+        seed = None if seed is None else whole("seed", seed, 0)
+        given = checked_reset_options(options)
+        if "episode" in given:
+            self.task.check_episode(given["episode"])
+        first = self._next_index if seed is None else self._offset
+        index = whole("index", given.get("index", first), 0)
+        super().reset(seed=seed)  # from here on nothing the caller gave is wrong
         if seed is not None:
-            self.seed, self._next_index = _whole("seed", seed, 0), self._offset
-        options = options or {}
-        if unknown := set(options) - set(_OPTIONS):
-            raise UserError(f"reset options must be {' or '.join(_OPTIONS)}, got {sorted(unknown)}")
-        if "episode" in options:
-            episode = options["episode"]
+            self.seed, self._next_index = seed, first
+        if "episode" in given:
+            episode = given["episode"]
         else:
-            index = _whole("index", options.get("index", self._next_index), 0)
             episode = self._episode(self.seed, index)
             self._next_index = index + self._stride
-        self._check(episode)
         sim = self.sim
         sim.reset(episode.scene)
         sim.motor_lead = self._motor_lead
@@ -283,24 +288,36 @@ class RearrangeEnv(gymnasium.Env):
         It can be pickled. Raises RuntimeError before the first reset.
         """
         state = {name: getattr(self, name) for name in _STATE}
+        state["options"] = of_states(self.init_kwargs)
         state |= {"task": vars(self.task), "np_random": self.np_random}
         return copy.deepcopy(state) | {"world": WorldState.of(self.sim)}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: dict[str, Any], *, looks_anew: bool = False) -> None:
         """Continues from a `get_state`, bit for bit, any number of times.
 
-        Raises ValueError for the state of another task.
+        Args:
+            looks_anew: the state may be of an environment with other sensors and another
+                motor_lead: the observation and the lead are this one's.
+
+        Raises UserError for the state of another task, and of one with other options.
         """
+        if not isinstance(state, dict) or not state.keys() >= _IN_STATES:
+            raise UserError(f"a state must be what get_state returned, got {quoted(state)}")
         if state["task"]["name"] != self.task.name:
-            raise ValueError(f"a state of {self.task.name} is needed, got {state['task']['name']}")
+            raise UserError(f"a state of {self.task.name} is needed, got {state['task']['name']}")
+        check_equal(of_states(self.init_kwargs), state["options"], looks_anew)
         state["world"].put_into(self.sim)
-        state = copy.deepcopy({name: value for name, value in state.items() if name != "world"})
+        state = {name: value for name, value in state.items() if name not in ("world", "options")}
+        state = copy.deepcopy(state)
         vars(self.task).update(state.pop("task"))
         self.np_random = state.pop("np_random")
         vars(self).update(state)
         assert self.episode is not None  # there is no state before the first reset
         self._sensors.start(self.episode)
         self._visuals.start()
+        if looks_anew:
+            self.sim.motor_lead = self._motor_lead
+            self.observe()
 
     def __reduce__(self):
         """Copies and pickles are independent environments in the same state."""
@@ -330,21 +347,6 @@ class RearrangeEnv(gymnasium.Env):
             "episode_index": episode.index,
             "scene": episode.scene.layout_id,
         }
-
-    def _check(self, episode: EpisodeSpec) -> None:
-        """Raises UserError for an episode of another task."""
-        if not isinstance(episode, EpisodeSpec):
-            raise UserError(f"options['episode'] must be an EpisodeSpec, got {type(episode)}")
-        task = self.task
-        if episode.task != task.name:
-            raise UserError(f"episode must be one of task {task.name}, got {episode.task!r}")
-        num_targets = len(episode.targets)
-        if task.num_targets > 1 and num_targets != task.num_targets:
-            raise UserError(f"{task.name} has {task.num_targets} targets, got {num_targets}")
-        if not 0 <= episode.target_index < num_targets:
-            raise UserError(f"target_index must be below {num_targets}, got {episode.target_index}")
-        if task.num_markers == 1 and episode.marker is None:
-            raise UserError(f"an episode of {task.name} must name its marker, got none")
 
     def _check_finite(self, outcome: Outcome) -> None:
         """Raises for a broken world instead of repairing it silently.
@@ -378,23 +380,3 @@ def _restored(
     if state is not None:
         env.set_state(state)
     return env
-
-
-def _lead(value: Any) -> float | None:
-    """`motor_lead` as a float or None; UserError otherwise."""
-    if value is None:
-        return None
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not MIN_LEAD <= value <= MAX_LEAD:
-        line = f"motor_lead must be null or from {MIN_LEAD} to {MAX_LEAD} rad, got {quoted(value)}"
-        raise UserError(line)
-    return float(value)
-
-
-def _whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:
-    """`value` as an int from `low` to `high`; UserError otherwise."""
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not is_whole or not low <= value <= high:
-        room = f"of {low} or more" if high == MAX_WHOLE else f"from {low} to {high}"
-        raise UserError(f"{name} must be a whole number {room}, got {quoted(value)}")
-    return int(value)

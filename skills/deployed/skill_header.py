@@ -21,8 +21,8 @@ from rearrange.skills.network.pictures.encoder import EncoderCfg
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
 from rearrange.system.checked_json import Node, quoted
+from rearrange.tasks.env_options import recorded_options, to_record
 from rearrange.tasks.gym_factory import read_spaces, registered_id
-from rearrange.tasks.recorded_options import recorded_options, to_record
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import (
     ActionSpec,

@@ -171,6 +171,13 @@ def test_a_broken_world_says_where():
         ({"observation_delay": 2}, "observation_delay must be 0 or 1, got 2"),
         ({"action_space": "tiny"}, "action_space must be one of full, skill, stationary"),
         ({"max_episode_steps": 1.5}, "max_episode_steps must be a whole number"),
+        ({"task": ["pick"]}, r"the name of a task must be a text, got \['pick'\]"),
+        ({"task": None}, "the name of a task must be a text, got None"),
+        ({"split": ["test"]}, "split must be one of train, val, test; got a list of 1"),
+        ({"starts": 5}, "starts must be one of task, chain, varied, reach; got 5"),
+        ({"depth": "no"}, "depth must be true or false, got 'no'"),
+        ({"depth": None}, "depth must be true or false, got None"),
+        ({"index_offset": 2**60}, f"index_offset must be a whole number from 0 to {2**53}, got"),
         ({"index_stride": 0}, "index_stride must be a whole number of 1 or more"),
     ],
 )
@@ -180,11 +187,26 @@ def test_mistakes_are_named(options, message):
 
 
 @pytest.mark.parametrize(
-    "options", [{"index": -1}, {"index": "x"}, {"indx": 1}, {"episode": {"task": "pick"}}]
-)
+    "options",
+    [
+        {"index": -1}, {"index": "x"}, {"index": 2**60}, {"indx": 1}, {1: 2, "a": 3}, 5, ["index"],
+        {"episode": {"task": "pick"}},
+    ],
+)  # fmt: skip
 def test_wrong_reset_options_are_named(pick, options):
     with pytest.raises(UserError, match="got"):
         pick.reset(options=options)
+
+
+@pytest.mark.parametrize("seed", ["a", 1.5, -1, True, 2**70, [1]])
+def test_a_wrong_seed_is_named_and_changes_nothing(pick, seed):
+    pick.reset(seed=3)
+    with pytest.raises(UserError, match="seed must be a whole number"):
+        pick.reset(seed=seed)
+    with pytest.raises(UserError, match="index must be a whole number"):
+        pick.reset(seed=5, options={"index": -1})
+    assert (pick.seed, pick.reset()[1]["episode_index"]) == (3, 1)
+    assert pick.reset(seed=np.int64(3))[1]["episode_index"] == 0
 
 
 def test_an_episode_of_another_task_is_refused(pick):

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rearrange.errors import UserError
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.registry import make_env
 
@@ -92,6 +93,67 @@ def test_a_state_of_another_task_is_refused():
     pick.reset(), place.reset()
     with pytest.raises(ValueError, match="a state of place is needed, got pick"):
         place.set_state(pick.get_state())
+
+
+@pytest.mark.parametrize(
+    ("options", "difference"),
+    [
+        ({"depth": False}, "depth False, here it is True"),
+        ({"camera_size": 32}, "camera_size 32, here it is 16"),
+        ({"ranges": False}, "ranges False, here it is True"),
+        ({"rgb": "plain"}, "rgb 'plain', here it is False"),
+        ({"panoptic": True}, "panoptic True, here it is False"),
+        ({"handle_sensors": True}, "handle_sensors True, here it is False"),
+        ({"motor_lead": 0.15}, "motor_lead 0.15, here it is None"),
+        ({"success_scale": 0.5}, "success_scale 0.5, here it is 1.0"),
+        ({"force_scale": 0.5}, "force_scale 0.5, here it is 1.0"),
+    ],
+)
+def test_a_state_with_other_sensors_or_scales_is_refused_and_changes_nothing(options, difference):
+    env, same, other = (make_env("open_drawer", **OPTIONS | more) for more in ({}, {}, options))
+    for one in (env, same, other):
+        one.reset()
+    other.step(np.zeros(11))
+    with pytest.raises(UserError, match=f"equal environment, got one with {difference}"):
+        env.set_state(other.get_state())
+    assert_equal(run(env, actions(3)), run(same, actions(3)))
+
+
+def test_a_state_may_differ_in_what_its_episode_does_not_have():
+    env = make_env("pick", "val", depth=False, camera_size=64, max_episode_steps=5, seed=1)
+    other = make_env("pick", "train", depth=False, seed=8, render_mode="rgb_array")
+    other.reset()
+    other.step(np.zeros(11))
+    env.set_state(other.get_state())
+    assert_equal(env.step(np.zeros(11)), other.step(np.zeros(11)))
+
+
+def test_a_state_can_be_looked_at_with_other_sensors():
+    env, other = (make_env("pick", **OPTIONS | {"depth": depth}) for depth in (True, False))
+    for one in (env, other):
+        one.reset(options={"index": 1})
+    for action in actions(5):
+        before, _, _, _, _ = env.step(action)
+        other.step(action)
+    other.set_state(env.get_state(), looks_anew=True)
+    mine = {name: value for name, value in env.current_observation.items() if name != "head_depth"}
+    assert_equal(other.current_observation, mine)
+    assert_equal(other.step(actions(1)[0])[0], mine)
+    env.set_state(other.get_state(), looks_anew=True)
+    assert env.step(actions(1)[0])[0].keys() == before.keys()
+    scaled = make_env("pick", **OPTIONS, success_scale=0.5)
+    with pytest.raises(UserError, match="success_scale 1.0, here it is 0.5"):
+        scaled.set_state(env.get_state(), looks_anew=True)
+
+
+def test_what_is_no_state_is_one_line():
+    env = make_env("pick", **OPTIONS)
+    env.reset()
+    whole = env.get_state()
+    for state in (None, 5, [], {}, *({n: v for n, v in whole.items() if n != k} for k in whole)):
+        with pytest.raises(UserError, match="a state must be what get_state returned, got"):
+            env.set_state(state)
+    env.set_state(whole)
 
 
 def test_environments_of_a_vector_made_without_a_seed_differ():

@@ -44,8 +44,8 @@ from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import print_error, print_line
 from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.stop_signals import EXIT_CODES
+from rearrange.tasks.env_options import to_record
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec, registered_id
-from rearrange.tasks.recorded_options import to_record
 from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.batched.start_cfg import BatchedCfg

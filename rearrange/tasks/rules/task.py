@@ -113,6 +113,20 @@ class Task:
         self.success_scale = _scale("success_scale", success_scale, MIN_SUCCESS_SCALE)
         self.force_scale = _scale("force_scale", force_scale, MIN_FORCE_SCALE)
 
+    def check_episode(self, episode: Any) -> None:
+        """Raises UserError for an episode of another task, and for what is none."""
+        if not isinstance(episode, EpisodeSpec):
+            raise UserError(f"options['episode'] must be an EpisodeSpec, got {type(episode)}")
+        if episode.task != self.name:
+            raise UserError(f"episode must be one of task {self.name}, got {episode.task!r}")
+        num_targets = len(episode.targets)
+        if self.num_targets > 1 and num_targets != self.num_targets:
+            raise UserError(f"{self.name} has {self.num_targets} targets, got {num_targets}")
+        if not 0 <= episode.target_index < num_targets:
+            raise UserError(f"target_index must be below {num_targets}, got {episode.target_index}")
+        if self.num_markers == 1 and episode.marker is None:
+            raise UserError(f"an episode of {self.name} must name its marker, got none")
+
     # --- to be filled in -----------------------------------------------------------------------
 
     def start(self, sim: Simulation, episode: EpisodeSpec) -> None:

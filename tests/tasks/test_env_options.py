@@ -3,7 +3,7 @@
 import pytest
 
 from rearrange.errors import UserError
-from rearrange.tasks.recorded_options import recorded_options, to_record
+from rearrange.tasks.env_options import recorded_options, to_record
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import SKILL_TASKS
 

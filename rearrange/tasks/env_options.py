@@ -1,0 +1,167 @@
+"""The options of an environment: which values they take, from Python and recorded in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from rearrange.errors import UserError
+from rearrange.sim.homes.layout import HOMES, SPLITS
+from rearrange.system.checked_json import Node, quoted
+from rearrange.tasks.actions import ACTION_SPACES
+from rearrange.tasks.cameras import PLAIN
+from rearrange.tasks.episodes.generate import STARTS
+from rearrange.tasks.ranges import CAMERA_ONLY
+from rearrange.tasks.rules.names import TASK_OF_ID
+from rearrange.tasks.rules.rulebook import make_task
+from rearrange.tasks.rules.task import MIN_FORCE_SCALE, MIN_SUCCESS_SCALE
+
+MAX_CAMERA_SIZE = 1024  # pixels a side; the paper's is 128
+# rad: between one step's command and the largest lead of any joint.
+MIN_LEAD, MAX_LEAD = 0.0125, 6.3
+MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
+RESET_OPTIONS = ("index", "episode")
+_PICTURES = ("depth", "rgb", "panoptic")
+_OF_STATES = (  # what a state continues with: sensors, motors, thresholds
+    *_PICTURES, "ranges", "handle_sensors", "motor_lead", "success_scale", "force_scale",
+)  # fmt: skip
+_OWN = ("success_scale", "force_scale")  # ... and of these what no sensor or motor is
+
+BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
+"""Values of options before they existed: older files lack them."""
+NOT_LEARNED = ("render_mode", "render_size", "render_camera")
+"""Options that do not affect learning."""
+
+
+def whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:
+    """`value` as an int from `low` to `high`; UserError otherwise."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or not low <= value <= high:
+        is_small = high == MAX_WHOLE and not (is_whole and value > high)
+        room = f"of {low} or more" if is_small else f"from {low} to {high}"
+        raise UserError(f"{name} must be a whole number {room}, got {quoted(value)}")
+    return int(value)
+
+
+def lead(value: Any) -> float | None:
+    """`motor_lead` as a float or None; UserError otherwise."""
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not MIN_LEAD <= value <= MAX_LEAD:
+        line = f"motor_lead must be null or from {MIN_LEAD} to {MAX_LEAD} rad, got {quoted(value)}"
+        raise UserError(line)
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raises UserError for anything but true and false."""
+    if not isinstance(value, bool | np.bool_):
+        raise UserError(f"{name} must be true or false, got {quoted(value)}")
+
+
+def check_choice(name: str, value: Any, known: Collection[str]) -> None:
+    """Raises UserError for anything but a text that is one of `known`."""
+    if not isinstance(value, str) or value not in known:
+        raise UserError(f"{name} must be one of {', '.join(known)}; got {quoted(value)}")
+
+
+def checked_reset_options(
+    options: Any, known: Collection[str] = RESET_OPTIONS
+) -> Mapping[str, Any]:
+    """The options of a reset, none for None. Raises UserError for unknown ones."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        line = f"reset options must be a dict with {' or '.join(known)}, got {quoted(options)}"
+        raise UserError(line)
+    if unknown := sorted(str(name) for name in options if name not in known):
+        raise UserError(f"reset options must be {' or '.join(known)}, got {unknown}")
+    return options
+
+
+def of_states(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that environments which exchange states must have in common."""
+    size = options["camera_size"] if any(options[name] for name in _PICTURES) else None
+    return {name: options[name] for name in _OF_STATES} | {"camera_size": size}
+
+
+def check_equal(here: Mapping[str, Any], there: Mapping[str, Any], looks_anew: bool) -> None:
+    """Checks `of_states` of an environment and of where a state comes from.
+
+    Args:
+        looks_anew: sensors and motors may differ.
+
+    Raises UserError, which names the first difference.
+    """
+    for name in _OWN if looks_anew else here:
+        if here[name] != there[name]:
+            came = f"{name} {quoted(there[name])}, here it is {quoted(here[name])}"
+            raise UserError(f"a state must be of an equal environment, got one with {came}")
+
+
+def to_record(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an environment for checkpoints, the counterpart of `recorded_options`.
+
+    Values as in `BEFORE` are left out, so that older runs can be resumed.
+    """
+    options = dict(kwargs)
+    if env_id not in TASK_OF_ID:
+        return options
+    now = {"motor_lead": None, "handle_sensors": False}
+    options = {name: now[name] for name in _before(env_id)} | options
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in NOT_LEARNED and (name not in BEFORE or BEFORE[name] != value)
+    }
+
+
+def _before(env_id: str) -> dict[str, Any]:
+    """`BEFORE`, for the options that the environment has."""
+    if make_task(TASK_OF_ID[env_id]).handle_sensors:
+        return dict(BEFORE)
+    return {name: value for name, value in BEFORE.items() if name != "handle_sensors"}
+
+
+def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
+    """The options, each as `RearrangeEnv` takes it.
+
+    Args:
+        env_id: one of the home.
+        value: decoded JSON.
+        where: prefix of error messages.
+
+    Raises UserError for anything else, including index_offset and the like: those are not part of
+    the training.
+    """
+    readers: dict[str, Callable[[Node], Any]] = {
+        "split": lambda node: node.text(SPLITS),
+        "seed": lambda node: node.integer(0, MAX_WHOLE),
+        "camera_size": lambda node: node.integer(1, MAX_CAMERA_SIZE),
+        "depth": Node.boolean,
+        "ranges": lambda node: (
+            node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
+        ),
+        "rgb": lambda node: node.text((PLAIN,)) if isinstance(node.value, str) else node.boolean(),
+        "panoptic": Node.boolean,
+        "handle_sensors": Node.boolean,
+        "observation_delay": lambda node: node.integer(0, 1),
+        "motor_lead": lambda node: None if node.value is None else node.number(MIN_LEAD, MAX_LEAD),
+        "action_space": lambda node: node.text(ACTION_SPACES),
+        "max_episode_steps": lambda node: (
+            None if node.value is None else node.integer(1, MAX_WHOLE)
+        ),
+        "starts": lambda node: node.text(STARTS),
+        "success_scale": lambda node: node.number(MIN_SUCCESS_SCALE, 1.0),
+        "force_scale": lambda node: node.number(MIN_FORCE_SCALE, 1.0),
+        "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
+    }
+    options = _before(env_id)
+    for name, node in Node(value, where, "env_kwargs").items():
+        if name not in readers:
+            node.fail(f"be one of {', '.join(readers)}", quoted(name))
+        options[name] = readers[name](node)
+    return options
