@@ -13,7 +13,7 @@ m away, so not all of them can be solved.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -30,6 +30,7 @@ ARM_GRIP_STOP = (*ARM_GRIP, STOP)
 BASE_STOP = (8, 9, 10)
 NO_STOP = tuple(range(10))
 ACTION_SPACES: tuple[str, ...] = ("full", "skill", "stationary")
+_NUMBERS = "fiub"  # numpy's kinds of numbers, without complex ones
 
 
 def action_slots(task: str, action_space: str) -> tuple[int, ...]:
@@ -41,6 +42,21 @@ def action_slots(task: str, action_space: str) -> tuple[int, ...]:
         known = ", ".join(ACTION_SPACES)
         raise UserError(f"action_space must be one of {known}; got {action_space!r}")
     return TASKS[task].action_slots.get(action_space, _ALL)
+
+
+def action_array(action: Any, shape: tuple[int, ...], what: str = "action") -> np.ndarray:
+    """An action, or several, as float64. Raises UserError for another shape and for no numbers."""
+    values = np.asarray(action)
+    if values.shape != shape:
+        raise UserError(f"{what} must have shape {shape}, got {values.shape}")
+    try:
+        if values.dtype.kind == "O":
+            values = values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"{what} must be finite numbers: {error}") from error
+    if values.dtype.kind not in _NUMBERS:
+        raise UserError(f"{what} must be finite numbers, got {values.dtype}")
+    return values.astype(np.float64, copy=False)
 
 
 class Command(NamedTuple):
@@ -65,15 +81,13 @@ class ActionReader:
     def read(self, action) -> Command:
         """The command.
 
-        Raises ValueError for a wrong shape and for numbers that are not finite.
+        Raises UserError for a wrong shape and for numbers that are not finite.
         """
-        values = np.asarray(action, dtype=np.float64)
-        if values.shape != self._shape:
-            raise ValueError(f"action must have shape {self._shape}, got {values.shape}")
+        values = action_array(action, self._shape)
         full = self._full
         for slot, value in zip(self.slots, values.tolist(), strict=True):
             if not math.isfinite(value):
-                raise ValueError(f"action must be finite numbers, got {value} in slot {slot}")
+                raise UserError(f"action must be finite numbers, got {value} in slot {slot}")
             full[slot] = -1.0 if value < -1.0 else 1.0 if value > 1.0 else value
         grip = full[GRIP] if self._has_grip else None
         return Command(full[ARM], grip, full[BASE], full[STOP] > 0.0)

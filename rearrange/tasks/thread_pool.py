@@ -48,6 +48,10 @@ class ThreadPool:
         if errors:
             raise errors[min(errors)]
 
+    def __reduce__(self) -> tuple[type[ThreadPool], tuple[int]]:
+        """Copies and pickles have threads of their own."""
+        return ThreadPool, (self.num_threads,)
+
     def close(self) -> None:
         """Ends the threads. May be called again."""
         if self._helpers is not None:

@@ -28,7 +28,15 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rearrange.errors import UserError
 from rearrange.system.checked_json import quoted
 from rearrange.system.machine import num_cores
+from rearrange.tasks.actions import action_array
 from rearrange.tasks.env import RearrangeEnv
+from rearrange.tasks.env_options import (
+    RESET_OPTIONS,
+    check_choice,
+    check_flag,
+    checked_reset_options,
+    whole,
+)
 from rearrange.tasks.thread_pool import ThreadPool
 
 HOMES_AHEAD = 32  # of so many homes one has its next episode drawn after each step
@@ -64,12 +72,12 @@ class HomeVectorEnv(SyncVectorEnv):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         **options: Any,
     ) -> None:
-        given = {"num_envs": (num_envs, 1), "threads": (threads, 0)}
-        given |= {} if seed is None else {"seed": (seed, 0)}
-        for name, (value, low) in given.items():
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
-                line = f"{name} must be a whole number of {low} or more, got {quoted(value)}"
-                raise UserError(line)
+        num_envs, threads = whole("num_envs", num_envs, 1), whole("threads", threads, 0)
+        seed = None if seed is None else whole("seed", seed, 0)
+        check_flag("copy", copy)
+        modes = [mode.value for mode in AutoresetMode]
+        if not isinstance(autoreset_mode, AutoresetMode):
+            check_choice("autoreset_mode", autoreset_mode, modes)
         seeds = [None if seed is None else seed + i for i in range(num_envs)]
         make = partial(RearrangeEnv, task, **options)
         makers: list[Callable[[], gymnasium.Env]] = [partial(make, seed=one) for one in seeds]
@@ -92,6 +100,7 @@ class HomeVectorEnv(SyncVectorEnv):
         self._to_draw: dict[int, None] = {}  # homes, the longest waiting first
         self._expected: dict[int, int] = {}  # home -> seed of its next reset, if it is known
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
+        self._has_begun = False  # all of them
         self._thread_pool = ThreadPool(min(threads or num_cores(), num_envs))
 
     def reset(
@@ -104,15 +113,11 @@ class HomeVectorEnv(SyncVectorEnv):
 
         Home i gets the seed + i. Other options are those of a single home, for each.
         """
-        options = dict(options or {})
+        options = dict(checked_reset_options(options, (*RESET_OPTIONS, "reset_mask")))
         mask = options.pop("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
             raise UserError(f"reset_mask must be a bool array of shape ({self.num_envs},)")
-        if isinstance(seed, int | np.integer):
-            seed = [int(seed) + i for i in range(self.num_envs)]
-        seeds = [None] * self.num_envs if seed is None else seed
-        if len(seeds) != self.num_envs:
-            raise UserError(f"there must be {self.num_envs} seeds, got {len(seeds)}")
+        seeds = self._seeds(seed)
         chosen = np.flatnonzero(mask).tolist()
 
         def begin(number: int) -> None:
@@ -127,6 +132,18 @@ class HomeVectorEnv(SyncVectorEnv):
             self._add_info(infos, self._infos[home], home)
         return self._handed_out(), infos
 
+    def _seeds(self, seed: Any) -> list[int | None]:
+        """A seed for each home. Raises UserError for any that is wrong, before a home begins."""
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+            seed = [int(seed) + i for i in range(self.num_envs)]
+        if not isinstance(seed, list | tuple | np.ndarray):
+            raise UserError(f"seed must be a whole number or a list of them, got {quoted(seed)}")
+        if len(seed) != self.num_envs:
+            raise UserError(f"there must be {self.num_envs} seeds, got {len(seed)}")
+        return [None if one is None else whole("seed", one, 0) for one in seed]
+
     def expect(self, seeds: dict[int, int]) -> None:
         """Announces the seeds of the next resets: those episodes are drawn ahead."""
         self._expected |= seeds
@@ -136,12 +153,11 @@ class HomeVectorEnv(SyncVectorEnv):
     ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One control step of all homes.
 
-        Raises as `RearrangeEnv.step`, after the other homes have done their step.
+        Raises UserError for actions of a wrong shape or that are not finite, and RuntimeError
+        before the first reset of all homes: none has moved then. Raises RuntimeError for a world
+        that is no longer finite, after the other homes have done their step.
         """
-        actions = np.asarray(actions)
-        if actions.shape != self.action_space.shape:
-            shape = self.action_space.shape
-            raise ValueError(f"actions must have shape {shape}, got {actions.shape}")
+        actions = self._checked(actions)
         self._finals.clear()
         self._now ^= 1
         self._thread_pool.run(lambda home: self._step_home(home, actions[home]), self.num_envs)
@@ -150,6 +166,33 @@ class HomeVectorEnv(SyncVectorEnv):
         infos = self._all_infos()
         flags = self._terminations.copy(), self._truncations.copy()
         return self._handed_out(), self._rewards.copy(), *flags, infos
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        """The actions, [N, A] float64; homes that do not move may have any numbers."""
+        if not self._has_begun:
+            self._has_begun = all(home.episode is not None for home in self.homes)
+            if not self._has_begun:
+                raise RuntimeError("reset must be called before step")
+        shape = self.action_space.shape
+        assert shape is not None
+        values = action_array(actions, shape, "actions")
+        if np.isfinite(values).all():
+            return values
+        wrong = ~np.isfinite(values)
+        if self.autoreset_mode != AutoresetMode.SAME_STEP:
+            wrong[self._autoreset_envs] = False
+        for home, slot in np.argwhere(wrong)[:1].tolist():
+            got = f"{values[home, slot]} in row {home}, column {slot}"
+            raise UserError(f"actions must be finite numbers, got {got}: no home has moved")
+        return values
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles are independent environments in the same state."""
+        return {name: value for name, value in vars(self).items() if name != "_rows"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._rows = [self._rows_of(arrays) for arrays in self._sensors]
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the threads and closes the homes. May be called again."""

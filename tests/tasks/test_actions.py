@@ -40,6 +40,15 @@ def test_an_action_must_be_finite(bad):
         ActionReader(action_slots("pick", "full")).read(action)
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [["1"] * 11, np.zeros(11, complex), [None] * 10 + [{}], np.zeros(11, "M8[s]"), [10**400] * 11],
+)
+def test_an_action_must_be_numbers(bad):
+    with pytest.raises(UserError, match="action must be finite numbers"):
+        ActionReader(action_slots("pick", "full")).read(bad)
+
+
 @pytest.mark.parametrize("bad", [np.zeros(10), np.zeros((1, 11)), 0.0])
 def test_an_action_must_have_its_shape(bad):
     with pytest.raises(ValueError, match="shape"):

@@ -1,5 +1,7 @@
 """Homes on threads against as many single ones, by Gymnasium's own serial vector environment."""
 
+import copy
+import pickle
 import threading
 
 import gymnasium
@@ -166,10 +168,111 @@ def test_a_home_that_breaks_says_where_and_the_others_have_done_their_step():
     homes.close()
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_a_wrong_action_of_one_home_changes_nothing_in_any(mode):
+    options = {"depth": False, "autoreset_mode": mode, "max_episode_steps": 9}
+    homes, same = (make(3, "navigate", **options) for _ in "ab")
+    equal(homes.reset(seed=4), same.reset(seed=4))
+    rng = np.random.default_rng(0)
+    for number in range(14):
+        actions = rng.uniform(-1.0, 1.0, (3, 11))
+        actions[:, -1] = [-1.0, 1.0 if number == 5 else -1.0, -1.0]  # home 1 ends in the sixth
+        for slot, wrong in ((0, np.nan), (9, np.inf), (10, -np.inf)):
+            spoilt = actions.copy()
+            spoilt[0, slot] = wrong
+            if mode == "SameStep" or not homes._autoreset_envs[0]:
+                with pytest.raises(
+                    UserError, match=f"got {wrong} in row 0, column {slot}: no home"
+                ):
+                    homes.step(spoilt)
+        equal(homes.step(actions), same.step(actions))
+    for one in (homes, same):
+        one.close()
+
+
+def test_a_home_that_is_over_may_be_given_any_numbers():
+    for mode in ("NextStep", "Disabled"):
+        homes = make(2, "navigate", depth=False, autoreset_mode=mode)
+        homes.reset(seed=4)
+        stop = np.zeros((2, 11))
+        stop[1, -1] = 1.0
+        assert homes.step(stop)[2].tolist() == [False, True]
+        stop[1] = np.nan
+        assert homes.step(stop)[1][1] == 0.0
+        homes.close()
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ([["a"] * 11] * 2, "must be finite numbers, got <U1"),
+        ([[None] * 10 + ["x"]] * 2, "must be finite numbers: "),
+        (np.full((2, 11), 1j), "must be finite numbers, got complex128"),
+        ({"a": 1}, r"must have shape \(2, 11\), got \(\)"),
+        (np.zeros((3, 11)), r"must have shape \(2, 11\), got \(3, 11\)"),
+    ],
+)
+def test_actions_that_are_none_are_named_before_a_home_moves(actions, message):
+    homes = make(2, depth=False)
+    with pytest.raises(RuntimeError, match="reset must be called before step"):
+        homes.step(np.zeros((2, 11)))
+    homes.reset(options={"reset_mask": np.array([True, False])}, seed=0)
+    with pytest.raises(RuntimeError, match="reset must be called before step"):
+        homes.step(np.zeros((2, 11)))
+    homes.reset(seed=0)
+    with pytest.raises(UserError, match=message):
+        homes.step(actions)
+    assert [home._num_steps for home in homes.homes] == [0, 0]
+    homes.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"seed": [5, 6, -1]}, "seed must be a whole number of 0 or more, got -1"),
+        ({"seed": "abc"}, "seed must be a whole number or a list of them, got 'abc'"),
+        ({"seed": 2**53}, f"seed must be a whole number from 0 to {2**53}, got {2**53 + 1}"),
+        ({"options": {"index": -1}}, "index must be a whole number"),
+        ({"options": 5}, "reset options must be a dict with index or episode or reset_mask, got 5"),
+        ({"options": {1: 2, "a": 3}}, r"reset_mask, got \['1', 'a'\]"),
+    ],
+)
+def test_a_reset_that_cannot_be_changes_nothing_in_any_home(given, message):
+    homes, same = (make(3, depth=False) for _ in "ab")
+    equal(homes.reset(seed=4), same.reset(seed=4))
+    with pytest.raises(UserError, match=message):
+        homes.reset(**given)
+    for _ in range(2):
+        equal(homes.step(np.zeros((3, 11))), same.step(np.zeros((3, 11))))
+    equal(homes.reset(), same.reset())
+    equal(homes.reset(seed=np.array([7, 8, 9])), same.reset(seed=[7, 8, 9]))
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda homes: pickle.loads(pickle.dumps(homes))])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_a_copied_and_a_pickled_vector_go_on_bit_for_bit(mode, twin):
+    homes = make(3, autoreset_mode=mode, max_episode_steps=7, threads=2)
+    unborn = twin(homes)
+    equal(homes.reset(seed=4), unborn.reset(seed=4))
+    rng = np.random.default_rng(0)
+    draws = [rng.uniform(-1.0, 0.9, homes.action_space.shape) for _ in range(20)]
+    for actions in draws[:8]:
+        homes.step(actions)
+    other = twin(homes)
+    expected = [homes.step(actions) for actions in draws[8:]]
+    for actions, result in zip(draws[8:], expected, strict=True):
+        equal(other.step(actions), result)
+    equal(homes.reset(), other.reset())
+    for one in (homes, other, unborn):
+        one.close()
+
+
 def test_mistakes_are_named():
     for settings, message in (
         ({"num_envs": 0}, "num_envs must be a whole number of 1 or more, got 0"),
         ({"num_envs": 2, "threads": -1}, "threads must be a whole number of 0 or more, got -1"),
+        ({"num_envs": 2, "autoreset_mode": "x"}, "autoreset_mode must be one of NextStep, Same"),
+        ({"num_envs": 2, "copy": "no"}, "copy must be true or false, got 'no'"),
         ({"num_envs": 2, "split": "holiday"}, "split must be one of train, val, test"),
     ):
         with pytest.raises(UserError, match=message):
