@@ -3,7 +3,8 @@
     settings.json     settings that determine the results, and the acting skills; written first
     episodes.jsonl    a line for each episode as it ends; finally in order of the index
 
-An unfinished last line of a killed process is dropped, and its episode run again.
+An unfinished last line of a killed process is dropped, and its episode run again. So is a damaged
+line before it, but not without a word.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import rearrange
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg, sources_of_skills
 from rearrange.planner.home.descriptions import Names
-from rearrange.system.checked_json import quoted, strict_json
+from rearrange.system.checked_json import is_object, quoted, strict_json
 from rearrange.system.files import read_whole_file
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, write_error
 
@@ -78,6 +79,8 @@ class EpisodeStore:
         self.acting: list[dict[str, Any]] = []
         """What trained skills acted with in these episodes, see `rearrange.system.machine`."""
         self._folder, self._settings, self._parse = folder, settings, parse or _record
+        self.damaged: list[int] = []
+        """Numbers of the whole lines that were no records, and are dropped."""
         self._file: BinaryIO | None = None
         self._read(num_episodes)
         self.num_before = len(self.records)
@@ -114,13 +117,15 @@ class EpisodeStore:
             self._file = None
 
     def _read(self, num_episodes: int) -> None:
-        records = stored_records(self._folder, self._parse)
+        records, damaged = _stored(self._folder, self._parse)
         if not records and not (self._folder / "summary.json").exists():
             return  # nothing to mix up or lose
         settings, acting = _settings_and_acting(self._folder)
         if difference := _difference(settings, self._settings):
             raise _refused(self._folder, f"results of other settings ({difference})")
-        self.acting, self.records = acting, records
+        if not all(map(_is_acting, acting)):
+            raise _refused(self._folder, f"a damaged {SETTINGS_FILE}")
+        self.acting, self.records, self.damaged = acting, records, damaged
         if self.records and max(self.records) >= num_episodes:
             most = max(self.records) + 1
             raise _refused(self._folder, f"results of {most} episodes, more than {num_episodes=}")
@@ -135,14 +140,35 @@ def stored_settings(folder: Path) -> dict[str, Any]:
     return _settings_and_acting(folder)[0]
 
 
-def stored_records(
-    folder: Path, parse: Callable[[str], Any | None] | None = None
-) -> dict[int, Any]:
-    """Index -> record of a folder's complete lines; empty without a file."""
+def stored_records(folder: Path) -> dict[int, EpisodeRecord]:
+    """Index -> record of a folder of the home's episodes. Raises UserError for a damaged line."""
+    records, damaged = _stored(folder, _record)
+    if damaged:
+        raise UserError(
+            f"{folder / EPISODES_FILE}, line {damaged[0]} must be the record of an episode, but it "
+            "is damaged: the command that wrote it runs such episodes again"
+        )
+    return records
+
+
+def _stored(folder: Path, parse: Callable[[str], Any | None]) -> tuple[dict[int, Any], list[int]]:
+    """Index -> record, and the numbers of lines that are none, except an unfinished last one."""
     path = folder / EPISODES_FILE
     content = read_whole_file(path, EPISODES_LIMIT) if path.exists() else b""
-    found = [(parse or _record)(line) for line in content.decode(errors="replace").split("\n")]
-    return {record.index: record for record in found if record is not None}
+    lines = content.decode(errors="replace").split("\n")
+    found = [parse(line) for line in lines]
+    damaged = [
+        number
+        for number, (line, record) in enumerate(zip(lines[:-1], found, strict=False), start=1)
+        if record is None and line.strip()
+    ]
+    return {record.index: record for record in found if record is not None}, damaged
+
+
+def _is_acting(facts: Any) -> bool:
+    """Whether this is what `acting_facts` says."""
+    kinds = {"cpu_capability": str, "onednn_bfloat16": bool, "threads": int}
+    return is_object(facts) and all(type(facts.get(name)) is kinds[name] for name in kinds)
 
 
 def _settings_and_acting(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

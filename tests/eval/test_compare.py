@@ -78,6 +78,27 @@ def test_the_command_prints_and_writes_what_it_found(tmp_path, capsys):
     assert row["only_b"] == [2, 3, 5] and row["a"] == str(a)
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["garbage", "null", "{}", '{"index": 1}', "\0\0", '{"force": NaN}', '{"steps": "9"}', None],
+)
+def test_a_damaged_line_is_named_and_an_unfinished_last_one_left_out(tmp_path, capsys, line):
+    a, b = result(tmp_path / "a", "+-+"), result(tmp_path / "b", "+-+")
+    lines = (b / "episodes.jsonl").read_text().splitlines()
+    if line is None:
+        line = json.dumps(json.loads(lines[1]) | {"more": 1})
+    for place in (1, 2):
+        spoilt = [*lines[:place], line, *lines[place + 1 :]]
+        (b / "episodes.jsonl").write_text("\n".join(spoilt) + "\n")
+        assert cli.main(["compare", str(a), str(b)]) == 2
+        error = capsys.readouterr().err
+        assert f"{b}/episodes.jsonl, line {place + 1} must be the record" in error
+        assert error.count("\n") == 1
+    (b / "episodes.jsonl").write_text("\n".join([*lines[:2], line]))
+    assert cli.main(["compare", str(a), str(b)]) == 0
+    assert "2 episodes that both have" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("spoil", ["settings.json", "episodes.jsonl"])
 def test_a_folder_that_is_none_is_named_in_one_line(tmp_path, capsys, spoil):
     a, b = result(tmp_path / "a", "+-"), result(tmp_path / "b", "+-")

@@ -74,8 +74,28 @@ def test_what_is_no_whole_line_is_run_again(tmp_path, whole, capsys):
     content = lines[5] + b"\xff\x00{]\n" + wrong + lines[0] + b"[1]\n{}\n" + lines[1][:-20]
     folder = begun(tmp_path / "out", whole, content)
     evaluate(settings(folder), fake_world.make_env_and_agent)
-    assert "kept 2 of 7 episodes" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "kept 2 of 7 episodes" in out
+    assert "episodes.jsonl: 4 (lines 2, 3, 5, 6); their episodes run again" in out
     assert results(folder) == results(whole)
+
+
+def test_an_unfinished_last_line_is_run_again_without_a_word(tmp_path, whole, capsys):
+    lines = (whole / "episodes.jsonl").read_bytes().splitlines(keepends=True)
+    folder = begun(tmp_path / "out", whole, lines[0] + lines[2][:-5])
+    evaluate(settings(folder), fake_world.make_env_and_agent)
+    out = capsys.readouterr().out
+    assert "kept 1 of 7 episodes" in out and "damaged" not in out
+    assert results(folder) == results(whole)
+
+
+@pytest.mark.parametrize("acting", [[5], [{}], [{"threads": 1}], [None], ["avx2"]])
+def test_settings_with_wrong_facts_of_the_processor_are_damaged(tmp_path, whole, acting):
+    folder = begun(tmp_path / "out", whole, (whole / "episodes.jsonl").read_bytes())
+    content = json.loads((folder / "settings.json").read_text())
+    (folder / "settings.json").write_text(json.dumps(content | {"acting": acting}))
+    with pytest.raises(UserError, match="holds a damaged settings.json"):
+        evaluate(settings(folder), fake_world.make_env_and_agent)
 
 
 def test_more_episodes_are_added_and_all_of_them_are_not_run_again(tmp_path, whole, capsys):
@@ -147,10 +167,11 @@ def test_a_folder_is_written_by_one_evaluation_at_a_time(tmp_path, monkeypatch):
 
 def test_what_skills_acted_with_is_kept_each_kind_once(tmp_path):
     seen = []
+    processor = {"cpu_capability": "AVX2", "onednn_bfloat16": False}
     for threads in (1, 1, 2):
-        note_acting({"record": {}, "acting": {"threads": threads}}, seen)
+        note_acting({"record": {}, "acting": processor | {"threads": threads}}, seen)
     note_acting({"record": {}, "acting": None}, seen)
-    assert seen == [{"threads": 1}, {"threads": 2}]
+    assert seen == [processor | {"threads": 1}, processor | {"threads": 2}]
     store = EpisodeStore(tmp_path, {}, 1)
     store.acts_with(seen[:1])
     store.add(RECORD)
