@@ -18,7 +18,9 @@ from rearrange.errors import UserError
 from rearrange.eval.demonstrations.demonstration import DEPTH, Demonstration
 from rearrange.eval.demonstrations.formats import EPISODES, FORMATS, check_packages, read_summary
 from rearrange.eval.demonstrations.recorder import RecordingEnv
+from rearrange.system.checked_json import Node
 from rearrange.tasks.episodes.files import read_episodes
+from rearrange.tasks.env_options import recorded_environment
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.episode import EpisodeSpec
 
@@ -44,8 +46,11 @@ def replay(folder: Path, on_step: Callable[[], object] = lambda: None) -> Iterat
     stored, env, init_kwargs = FORMATS[name].read(folder), None, None
     for number, episode in enumerate(episodes):
         demonstration = _next(stored, folder, number)
-        if env is None or demonstration.facts["environment"] != init_kwargs:
-            init_kwargs = demonstration.facts["environment"]
+        where = f"episode {number} of {folder} is damaged: "
+        environment = Node(demonstration.facts, where)["environment"].value
+        options = recorded_environment(episode.task, environment, where)
+        if env is None or options != init_kwargs:
+            init_kwargs = options
             env = RecordingEnv(make_env(**init_kwargs))
         again = carry_out(env, episode, demonstration, on_step)
         yield ReplayedEpisode(number, len(again), first_difference(demonstration, again))

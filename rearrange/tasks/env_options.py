@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -11,9 +12,10 @@ from rearrange.errors import UserError
 from rearrange.sim.homes.layout import HOMES, SPLITS
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
-from rearrange.tasks.cameras import PLAIN
+from rearrange.tasks.cameras import MAX_RENDER, MIN_RENDER, PLAIN, RENDER_CAMERAS
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.ranges import CAMERA_ONLY
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
 from rearrange.tasks.rules.task import MIN_FORCE_SCALE, MIN_SUCCESS_SCALE
@@ -33,6 +35,35 @@ BEFORE: dict[str, Any] = {"handle_sensors": True, "motor_lead": 0.15}
 """Values of options before they existed: older files lack them."""
 NOT_LEARNED = ("render_mode", "render_size", "render_camera")
 """Options that do not affect learning."""
+
+_READERS: dict[str, Callable[[Node], Any]] = {
+    "split": lambda node: node.text(SPLITS),
+    "seed": lambda node: node.integer(0, MAX_WHOLE),
+    "camera_size": lambda node: node.integer(1, MAX_CAMERA_SIZE),
+    "depth": Node.boolean,
+    "ranges": lambda node: (
+        node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
+    ),
+    "rgb": lambda node: node.text((PLAIN,)) if isinstance(node.value, str) else node.boolean(),
+    "panoptic": Node.boolean,
+    "handle_sensors": Node.boolean,
+    "observation_delay": lambda node: node.integer(0, 1),
+    "motor_lead": lambda node: None if node.value is None else node.number(MIN_LEAD, MAX_LEAD),
+    "action_space": lambda node: node.text(ACTION_SPACES),
+    "max_episode_steps": lambda node: None if node.value is None else node.integer(1, MAX_WHOLE),
+    "starts": lambda node: node.text(STARTS),
+    "success_scale": lambda node: node.number(MIN_SUCCESS_SCALE, 1.0),
+    "force_scale": lambda node: node.number(MIN_FORCE_SCALE, 1.0),
+    "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
+}
+_MORE_READERS: dict[str, Callable[[Node], Any]] = {  # not part of a training
+    "seed": lambda node: None if node.value is None else node.integer(0, MAX_WHOLE),
+    "index_offset": lambda node: node.integer(0, MAX_WHOLE),
+    "index_stride": lambda node: node.integer(1, MAX_WHOLE),
+    "render_mode": lambda node: node.text_or_null(("rgb_array",)),
+    "render_size": lambda node: [side.integer(MIN_RENDER, MAX_RENDER) for side in node.list(2, 2)],
+    "render_camera": lambda node: node.text(RENDER_CAMERAS),
+}
 
 
 def whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:
@@ -137,31 +168,40 @@ def recorded_options(env_id: str, value: Any, where: str) -> dict[str, Any]:
     Raises UserError for anything else, including index_offset and the like: those are not part of
     the training.
     """
-    readers: dict[str, Callable[[Node], Any]] = {
-        "split": lambda node: node.text(SPLITS),
-        "seed": lambda node: node.integer(0, MAX_WHOLE),
-        "camera_size": lambda node: node.integer(1, MAX_CAMERA_SIZE),
-        "depth": Node.boolean,
-        "ranges": lambda node: (
-            node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
-        ),
-        "rgb": lambda node: node.text((PLAIN,)) if isinstance(node.value, str) else node.boolean(),
-        "panoptic": Node.boolean,
-        "handle_sensors": Node.boolean,
-        "observation_delay": lambda node: node.integer(0, 1),
-        "motor_lead": lambda node: None if node.value is None else node.number(MIN_LEAD, MAX_LEAD),
-        "action_space": lambda node: node.text(ACTION_SPACES),
-        "max_episode_steps": lambda node: (
-            None if node.value is None else node.integer(1, MAX_WHOLE)
-        ),
-        "starts": lambda node: node.text(STARTS),
-        "success_scale": lambda node: node.number(MIN_SUCCESS_SCALE, 1.0),
-        "force_scale": lambda node: node.number(MIN_FORCE_SCALE, 1.0),
-        "homes": lambda node: node.text(None if node.text().endswith(".json") else HOMES),
-    }
-    options = _before(env_id)
-    for name, node in Node(value, where, "env_kwargs").items():
+    return _before(env_id) | _read(Node(value, where, "env_kwargs"), _READERS)
+
+
+def recorded_environment(task: str, value: Any, where: str) -> dict[str, Any]:
+    """All arguments of a `RearrangeEnv`, as a data set records them.
+
+    Args:
+        task: the name of the task that it must be for, a registered one. It may be recorded as
+            `package.module:Name` too, of a module that is imported already: none is here.
+        value: decoded JSON.
+        where: prefix of error messages.
+
+    Raises UserError for anything else.
+    """
+    readers = _READERS | _MORE_READERS | {"task": lambda node: _task(node, task)}
+    node = Node(value, where, "environment")
+    _ = node["task"]  # raises if it is missing
+    return _read(node, readers)
+
+
+def _read(node: Node, readers: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:
+    options = {}
+    for name, member in node.items():
         if name not in readers:
-            node.fail(f"be one of {', '.join(readers)}", quoted(name))
-        options[name] = readers[name](node)
+            member.fail(f"be one of {', '.join(readers)}", quoted(name))
+        options[name] = readers[name](member)
     return options
+
+
+def _task(node: Node, task: str) -> str:
+    word = node.text()
+    module, _, name = word.rpartition(":")
+    loaded = getattr(sys.modules.get(module), "__dict__", None)
+    is_own = loaded is not None and (name == task or loaded.get(name) is TASKS[task])
+    if word != task and not is_own:
+        node.fail(f"be {task}, as the episode's")
+    return task

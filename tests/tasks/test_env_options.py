@@ -1,11 +1,17 @@
 """What files say of the environment: as it is now, and as it was before it had an option."""
 
+import json
+import sys
+
 import pytest
 
 from rearrange.errors import UserError
-from rearrange.tasks.env_options import recorded_options, to_record
+from rearrange.tasks.env_options import recorded_environment, recorded_options, to_record
 from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import SKILL_TASKS
+
+PICK = TASKS["pick"]
 
 
 @pytest.mark.parametrize("task", SKILL_TASKS)
@@ -53,3 +59,45 @@ def test_a_run_as_before_is_recorded_as_one_of_before():
     options = {"depth": False, "handle_sensors": True, "motor_lead": 0.15}
     assert to_record("rearrange/OpenDrawer-v0", options) == {"depth": False}
     assert to_record("Foreign-v0", options) == options  # whatever it means there
+
+
+def test_all_of_an_environment_is_read_again_from_its_record():
+    for given in ({}, {"render_mode": "rgb_array", "index_offset": 3, "motor_lead": 0.2}):
+        made = make_env("pick", depth=False, **given).init_kwargs
+        read = recorded_environment("pick", json.loads(json.dumps(made)), "it: ")
+        assert read | {"render_size": (640, 480)} == made
+
+
+@pytest.mark.parametrize("word", ["a_module_of_the_file:X", "a_module_of_the_file:pick"])
+def test_no_module_is_imported_that_a_record_names(word, tmp_path, monkeypatch):
+    (tmp_path / "a_module_of_the_file.py").write_text("open('ran', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=r"it: environment\['task'\] must be pick, as the episode"):
+        recorded_environment("pick", {"task": word}, "it: ")
+    assert "a_module_of_the_file" not in sys.modules and not (tmp_path / "ran").exists()
+
+
+def test_a_task_of_a_module_that_is_there_may_be_recorded_with_it():
+    for word in ("pick", f"{__name__}:pick", f"{__name__}:PICK"):
+        assert recorded_environment("pick", {"task": word}, "it: ") == {"task": "pick"}
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        ([], "environment must be an object"),
+        (None, "environment must be an object"),
+        ({}, "environment.task is missing"),
+        ({"task": None}, "must be a string"),
+        ({"task": "place"}, "must be pick"),
+        ({"task": "pick", "foo": 1}, "must be one of split, "),
+        ({"task": "pick", "split": "x"}, "must be one of train, val, test"),
+        ({"task": "pick", "depth": 1}, "must be true or false"),
+        ({"task": "pick", "camera_size": 10**9}, "must lie in"),
+        ({"task": "pick", "render_size": [640, -1]}, "must lie in"),
+    ],
+)
+def test_any_other_record_of_an_environment_is_one_line(record, line):
+    with pytest.raises(UserError, match=line):
+        recorded_environment("pick", record, "it: ")
