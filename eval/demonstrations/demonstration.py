@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.sim.robot.fetch import ARM_JOINTS
+from rearrange.system.checked_json import quoted
 
 FPS = 30  # control steps a second
 MOST_CODE = 4095
@@ -60,6 +61,56 @@ class Demonstration:
     def __len__(self) -> int:
         """Control steps."""
         return len(self.actions)
+
+
+def checked(one: Demonstration, *, in_frames: bool = False) -> Demonstration:
+    """The same one, after a look at what was read from a file.
+
+    Args:
+        in_frames: T observations are stored instead of T + 1, and rewards in single precision.
+
+    Raises ValueError for arrays and texts as no episode has them.
+    """
+    steps = len(one.actions) if np.ndim(one.actions) else 0
+    seen = steps if in_frames else steps + 1
+    arrays: dict[str, tuple[Any, int, str, int]] = {
+        "actions": (one.actions, steps, "float32", 2),
+        "rewards": (one.rewards, steps, "float32" if in_frames else "float64", 1),
+        "terminated": (one.terminated, steps, "bool", 1),
+        "truncated": (one.truncated, steps, "bool", 1),
+        "success": (one.success, steps, "bool", 1),
+        "motor_lead": (one.motor_leads, steps, "float64", 1),
+        "the world's digests": (one.worlds, seen, "int64", 1),
+    }
+    if one.depth is not None:
+        arrays[DEPTH] = one.depth, seen, "uint16", 3
+    for name, values in one.observations.items():
+        arrays[name] = values, seen, str(values.dtype), max(2, np.ndim(values))
+        _check(values.dtype.kind in "biuf", f"{name} must be numbers, got {values.dtype}")
+    _check(steps > 0, "actions must have a row for each step, got none")
+    for name, (values, rows, dtype, dimensions) in arrays.items():
+        shape = ", ".join([str(rows), *"n" * (dimensions - 1)])
+        _check(
+            np.ndim(values) == dimensions and len(values) == rows and values.dtype == dtype,
+            f"{name} must be {dtype} of shape [{shape}], got "
+            f"{np.asarray(values).dtype} of shape {[*np.shape(values)]}",
+        )
+    _check(bool((np.abs(one.actions) <= 1.0).all()), "actions must lie in [-1, 1]")
+    is_lead = (one.motor_leads >= 0.0) & np.isfinite(one.motor_leads)
+    _check(bool(is_lead.all()), "motor_lead must be finite and not below 0")
+    for name, texts in (("skill", one.skills), ("step", one.steps)):
+        _check(len(texts) == steps, f"{name} must have {steps} texts, got {len(texts)}")
+    return one
+
+
+def check_count(name: str, told: Any, found: int) -> None:
+    """Raises ValueError if a file tells another number than is in it."""
+    _check(type(told) is int and told == found, f"{name} must be {found}, got {quoted(told)}")
+
+
+def _check(is_right: bool, line: str) -> None:
+    if not is_right:
+        raise ValueError(line)
 
 
 def to_codes(depth: np.ndarray) -> np.ndarray:

@@ -15,11 +15,12 @@ from rearrange.eval.demonstrations.demonstration import Demonstration
 from rearrange.eval.demonstrations.hdf5 import Hdf5Format, MinariFormat
 from rearrange.eval.demonstrations.lerobot import LeRobotFormat
 from rearrange.eval.demonstrations.lerobot_v21 import LeRobot21Format
-from rearrange.system.checked_json import quoted, strict_json
+from rearrange.system.checked_json import Node, strict_json
 from rearrange.system.files import read_whole_file
 
 EPISODES, SUMMARY = "episodes.json.gz", "summary.json"
 SUMMARY_LIMIT = 2**20  # bytes; ours have 2 kB
+MOST = 2**53  # of episodes and steps
 
 
 class Format(Protocol):
@@ -62,8 +63,11 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise UserError(f"{folder} must be a finished dataset of `rearrange collect`: no {SUMMARY}")
     try:
         summary = strict_json(read_whole_file(path, SUMMARY_LIMIT).decode())
-        if summary["format"] not in FORMATS:
-            raise ValueError(summary["format"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged: {quoted(str(error))}") from error
+        node = Node(summary, "")
+        node["format"].text(FORMATS)
+        count = node["num_episodes"].integer(1, MOST)
+        node["num_successes"].integer(0, count)
+        node["num_steps"].integer(count, MOST)
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: {error}") from error
     return summary

@@ -21,21 +21,28 @@ from __future__ import annotations
 
 import copy
 import json
+import operator
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rearrange.eval.demonstrations.demonstration import (
     DEPTH,
+    MOST_CODE,
     Demonstration,
+    check_count,
+    checked,
     to_codes,
     to_depth,
 )
+from rearrange.system.checked_json import strict_json
 from rearrange.system.outputs import atomic_path
 
 FILE = "demonstrations.hdf5"
-MINARI_FILE = "data/main_data.hdf5"
+MINARI_FILE, MINARI_ABOUT = "data/main_data.hdf5", "data/metadata.json"
 PIECE = "episode"  # the group in a piece's file
 NEEDS = {"h5py": "h5py"}
 NEEDS_OF_MINARI = {"h5py": "h5py", "minari": "minari"}
@@ -63,7 +70,7 @@ class Hdf5Format:
         join_pieces(pieces, folder / FILE)
 
     def read(self, folder: Path) -> Iterator[Demonstration]:
-        """The episodes in their order. Raises OSError and KeyError for a damaged file."""
+        """The episodes in their order. Raises ValueError and others for a damaged file."""
         return read_file(folder / FILE)
 
 
@@ -99,7 +106,13 @@ class MinariFormat(Hdf5Format):
         storage.update_metadata({"dataset_size": float(storage.get_size())})
 
     def read(self, folder: Path) -> Iterator[Demonstration]:
-        return read_file(folder / MINARI_FILE)
+        about = strict_json((folder / MINARI_ABOUT).read_text(encoding="utf-8"))
+        count = steps = 0
+        for one in read_file(folder / MINARI_FILE):
+            count, steps = count + 1, steps + len(one)
+            yield one
+        check_count(f"total_episodes of {MINARI_ABOUT}", about["total_episodes"], count)
+        check_count(f"total_steps of {MINARI_ABOUT}", about["total_steps"], steps)
 
 
 def minari_id(name: str, facts: dict[str, Any]) -> str:
@@ -127,12 +140,26 @@ def join_pieces(pieces: Sequence[Path], path: Path) -> int:
 
 
 def read_file(path: Path) -> Iterator[Demonstration]:
-    """Every episode of a file of ours. Raises OSError and KeyError if it is none."""
+    """Every episode of a file of ours. Raises ValueError, OSError and others if it is none."""
     import h5py
 
     with h5py.File(path, "r") as file:
-        for index in range(int(file.attrs["total_episodes"])):
-            yield read_group(file[f"episode_{index}"])
+        count, steps = _count(file, "total_episodes"), 0
+        if {*file} != {f"episode_{index}" for index in range(count)}:
+            raise ValueError(f"total_episodes is {count}, and there are {len(file)}")
+        for index in range(count):
+            one = read_group(file[f"episode_{index}"])
+            steps += len(one)
+            yield one
+        check_count("total_steps", _count(file, "total_steps"), steps)
+
+
+def _count(thing: Any, name: str) -> int:
+    value = thing.attrs[name]
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ValueError(f"{name} must be a whole number, got {value!r}") from error
 
 
 def read_facts(piece: Path) -> dict[str, Any]:
@@ -171,24 +198,54 @@ def write_group(group: Any, demonstration: Demonstration) -> None:
 
 
 def read_group(group: Any) -> Demonstration:
-    """The counterpart of `write_group`."""
+    """The counterpart of `write_group`. Raises ValueError and others for what is damaged."""
     infos = group["infos"]
-    observations = {name: values[()] for name, values in group["observations"].items()}
+    observations = {name: _array(group["observations"], name) for name in group["observations"]}
     pictures = observations.pop(DEPTH, None)
-    return Demonstration(
-        facts=json.loads(group.attrs["facts"]),
-        observations=observations,
-        depth=None if pictures is None else to_codes(pictures[..., 0]),
-        actions=group["actions"][()],
-        rewards=group["rewards"][()],
-        terminated=group["terminations"][()],
-        truncated=group["truncations"][()],
-        success=infos["success"][()],
-        motor_leads=infos["motor_lead"][()],
-        worlds=infos["world"][()],
-        skills=[text.decode() for text in infos["skill"][()]],
-        steps=[text.decode() for text in infos["step"][()]],
+    one = checked(
+        Demonstration(
+            facts=strict_json(group.attrs["facts"]),
+            observations=observations,
+            depth=None if pictures is None else _codes(pictures),
+            actions=_array(group, "actions"),
+            rewards=_array(group, "rewards"),
+            terminated=_array(group, "terminations"),
+            truncated=_array(group, "truncations"),
+            success=_array(infos, "success"),
+            motor_leads=_array(infos, "motor_lead"),
+            worlds=_array(infos, "world"),
+            skills=_texts(infos, "skill"),
+            steps=_texts(infos, "step"),
+        )
     )
+    check_count("total_steps", _count(group, "total_steps"), len(one))
+    return one
+
+
+def _array(group: Any, name: str) -> np.ndarray:
+    import h5py
+
+    if not isinstance(group[name], h5py.Dataset):
+        raise ValueError(f"{name} must be an array")
+    return np.asarray(group[name][()])
+
+
+def _texts(group: Any, name: str) -> list[str]:
+    texts = _array(group, name)
+    if texts.ndim != 1 or not all(isinstance(text, bytes) for text in texts):
+        raise ValueError(f"{name} must be a list of texts")
+    return [text.decode() for text in texts]
+
+
+def _codes(pictures: np.ndarray) -> np.ndarray:
+    """Of pictures [T, H, W, 1] as they are stored."""
+    is_depth = pictures.dtype == np.float32 and pictures.ndim == 4 and pictures.shape[3] == 1
+    if not is_depth or not ((pictures >= 0.0) & (pictures <= 1.0)).all():
+        raise ValueError(f"{DEPTH} must be float32 in [0, 1] of shape [T + 1, H, W, 1]")
+    codes = to_codes(pictures[..., 0])
+    if not np.array_equal(to_depth(codes), pictures[..., 0]):
+        raise ValueError(f"{DEPTH} must be multiples of 1 / {MOST_CODE}")
+    return codes
 
 
 def _env_spec(facts: dict[str, Any]) -> Any:

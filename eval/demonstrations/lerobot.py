@@ -4,7 +4,7 @@ what is in them say `lerobot_assembly` and `lerobot_frames`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.eval.demonstrations import lerobot_frames as frames
-from rearrange.eval.demonstrations.demonstration import Demonstration
+from rearrange.eval.demonstrations.demonstration import Demonstration, check_count
 from rearrange.eval.demonstrations.depth_video import read_video, write_video
 from rearrange.eval.demonstrations.lerobot_assembly import (
     DATA,
@@ -25,6 +25,7 @@ from rearrange.eval.demonstrations.lerobot_assembly import (
     video_of,
 )
 from rearrange.eval.demonstrations.lerobot_stats import Stats, depth_stats, listed, vector_stats
+from rearrange.system.checked_json import strict_json
 from rearrange.system.outputs import atomic_path
 
 
@@ -44,37 +45,91 @@ class LeRobotFormat:
         Assembly(folder, pieces).run()
 
     def read(self, folder: Path) -> Iterator[Demonstration]:
-        """The episodes in their order. Raises OSError, ValueError and KeyError for what is damaged.
+        """The episodes in their order. Raises ValueError and others for what is damaged.
 
         Observations have a row less than the environment gave: the last one is in no frame.
         """
         import pyarrow.parquet as pq
 
-        features = json.loads((folder / "meta/info.json").read_text())["features"]
-        names = {key: feature["names"] for key, feature in features.items()}
-        sentences = pq.read_table(folder / TASKS).column("task").to_pylist()
-        pictures: tuple[Path, Iterator[np.ndarray]] | None = None
-        for row in pq.read_table(folder / EPISODES).to_pylist():
+        info = read_info(folder)
+        tasks = pq.read_table(folder / TASKS).to_pydict()
+        sentences = dict(zip(tasks["task_index"], tasks["task"], strict=True))
+        has_camera = frames.CAMERA in info["features"]
+        pictures = _Pictures()
+        rows, num_frames = pq.read_table(folder / EPISODES).to_pylist(), 0
+        check_count("total_episodes", info["total_episodes"], len(rows))
+        for number, row in enumerate(rows):
+            length = row["length"]
+            check_count("episode_index", row["episode_index"], number)
             path = folder / DATA.format(
                 chunk_index=row["data/chunk_index"], file_index=row["data/file_index"]
             )
-            table = pq.read_table(path, filters=[("episode_index", "=", row["episode_index"])])
-            columns = {key: values(table, key) for key in table.column_names}
+            table = pq.read_table(path, filters=[("episode_index", "=", number)])
             depth = None
-            if frames.CAMERA in features:
+            if has_camera:
                 path = folder / VIDEO.format(
                     video_key=frames.CAMERA,
                     chunk_index=row[f"videos/{frames.CAMERA}/chunk_index"],
                     file_index=row[f"videos/{frames.CAMERA}/file_index"],
                 )
-                if pictures is None or pictures[0] != path:
-                    pictures = path, read_video(path)
-                shown = [*islice(pictures[1], row["length"])]
-                if len(shown) < row["length"]:
-                    raise ValueError(f"{path} is too short")
-                depth = np.stack(shown)
-            steps = [sentences[index] for index in columns["task_index"]]
-            yield frames.demonstration_of(columns, names, steps, depth, json.loads(row["facts"]))
+                depth = pictures.take(path, length)
+            yield demonstration_of(table, info, sentences, depth, strict_json(row["facts"]), length)
+            num_frames += length
+        pictures.end()
+        check_count("total_frames", info["total_frames"], num_frames)
+
+
+class _Pictures:
+    """Those of one video after another, each to its end."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._rest: Iterator[np.ndarray] = iter(())
+
+    def take(self, path: Path, count: int) -> np.ndarray:
+        """The next ones. Raises ValueError if a video has more or less."""
+        if self._path != path:
+            self.end()
+            self._path, self._rest = path, read_video(path)
+        shown = [*islice(self._rest, count)]
+        if len(shown) < count:
+            raise ValueError(f"{path} is too short")
+        return np.stack(shown)
+
+    def end(self) -> None:
+        """Raises ValueError for a picture that is in no episode."""
+        if next(self._rest, None) is not None:
+            raise ValueError(f"{self._path} is too long")
+
+
+def read_info(folder: Path) -> dict[str, Any]:
+    """What a data set says of itself. Raises ValueError if it is no JSON."""
+    return strict_json((folder / "meta/info.json").read_text(encoding="utf-8"))
+
+
+def demonstration_of(
+    table: Any,
+    info: dict[str, Any],
+    sentences: Mapping[int, str],
+    depth: np.ndarray | None,
+    facts: dict[str, Any],
+    length: int,
+) -> Demonstration:
+    """An episode of its table, checked.
+
+    Args:
+        sentences: of the data set, by number.
+        length: the steps that the data set tells.
+
+    Raises ValueError and others for what is damaged.
+    """
+    check_count("length", length, len(table))
+    columns = {key: values(table, key) for key in table.column_names}
+    if not np.array_equal(columns["frame_index"], np.arange(len(table))):
+        raise ValueError("frame_index must count from 0")
+    names = {key: feature["names"] for key, feature in info["features"].items()}
+    steps = [sentences[index] for index in columns["task_index"].tolist()]
+    return frames.demonstration_of(columns, names, steps, depth, facts)
 
 
 def write_piece(

@@ -24,6 +24,7 @@ from rearrange.eval.demonstrations.demonstration import (
     FELT,
     FPS,
     Demonstration,
+    checked,
 )
 from rearrange.eval.demonstrations.depth_video import GOP, PIXELS
 
@@ -97,14 +98,24 @@ def demonstration_of(
     depth: np.ndarray | None,
     facts: dict[str, Any],
 ) -> Demonstration:
-    """The counterpart of `columns_of`; observations have T rows, and rewards single precision."""
+    """The counterpart of `columns_of`; observations have T rows, and rewards single precision.
+
+    Raises ValueError and others for what is damaged.
+    """
     observations: dict[str, np.ndarray] = {}
     for key in (STATE, PLACES):
         sensors = [name.rpartition(".")[0] for name in names.get(key) or []]
+        if key in columns and columns[key].shape[1:] != (len(sensors),):
+            raise ValueError(f"{key} must have {len(sensors)} numbers a row, as many as names")
         for sensor in dict.fromkeys(sensors):
             places = [i for i, name in enumerate(sensors) if name == sensor]
             observations[sensor] = columns[key][:, places]
-    return Demonstration(
+    skills = columns[SKILL].tolist()
+    if not all(isinstance(text, str) for text in [*skills, *steps]):
+        raise ValueError(f"{SKILL} and the tasks must be texts")
+    if (columns[TRUNCATED] & ~columns[DONE]).any():
+        raise ValueError(f"{DONE} must be true where {TRUNCATED} is")
+    one = Demonstration(
         facts=facts,
         observations=observations,
         depth=depth,
@@ -115,6 +126,7 @@ def demonstration_of(
         success=columns[SUCCESS],
         motor_leads=columns[LEAD],
         worlds=columns[WORLD],
-        skills=[str(skill) for skill in columns[SKILL]],
+        skills=skills,
         steps=steps,
     )
+    return checked(one, in_frames=True)

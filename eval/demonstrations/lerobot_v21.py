@@ -18,17 +18,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rearrange.eval.demonstrations import lerobot_frames as frames
-from rearrange.eval.demonstrations.demonstration import FPS, Demonstration
+from rearrange.eval.demonstrations.demonstration import FPS, Demonstration, check_count
 from rearrange.eval.demonstrations.depth_video import PIXELS, read_video
-from rearrange.eval.demonstrations.lerobot import values, write_piece
+from rearrange.eval.demonstrations.lerobot import demonstration_of, read_info, write_piece
 from rearrange.eval.demonstrations.lerobot_assembly import numbered, video_of
 from rearrange.eval.demonstrations.lerobot_stats import grey_stats
+from rearrange.system.checked_json import strict_json
 
 CHUNK_EPISODES = 1000
 DATA = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
@@ -81,27 +83,28 @@ class LeRobot21Format:
         (folder / INFO).write_text(json.dumps(info, indent=4) + "\n", encoding="utf-8")
 
     def read(self, folder: Path) -> Iterator[Demonstration]:
-        """The episodes in their order. Raises OSError, ValueError and KeyError for what is damaged.
+        """The episodes in their order. Raises ValueError and others for what is damaged.
 
         Observations have a row less than the environment gave: the last one is in no frame.
         """
         import pyarrow.parquet as pq
 
-        features = json.loads((folder / INFO).read_text())["features"]
-        names = {key: feature["names"] for key, feature in features.items()}
+        info, rows, num_frames = read_info(folder), _lines(folder / EPISODES), 0
         sentences = {row["task_index"]: row["task"] for row in _lines(folder / TASKS)}
-        for row in _lines(folder / EPISODES):
-            number, length = row["episode_index"], row["length"]
+        check_count("total_episodes", info["total_episodes"], len(rows))
+        for number, row in enumerate(rows):
+            length = row["length"]
+            check_count("episode_index", row["episode_index"], number)
             table = pq.read_table(folder / _name(DATA, number))
-            columns = {key: values(table, key) for key in table.column_names}
             depth = None
-            if frames.CAMERA in features:
+            if frames.CAMERA in info["features"]:
                 path = folder / _name(VIDEO, number)
-                depth = np.stack([*read_video(path)])
+                depth = np.stack([*islice(read_video(path), length + 1)])
                 if len(depth) != length:
-                    raise ValueError(f"{path} must have {length} pictures, got {len(depth)}")
-            steps = [sentences[index] for index in columns["task_index"]]
-            yield frames.demonstration_of(columns, names, steps, depth, row["facts"])
+                    raise ValueError(f"{path} must have {length} pictures, it has others")
+            yield demonstration_of(table, info, sentences, depth, row["facts"], length)
+            num_frames += length
+        check_count("total_frames", info["total_frames"], num_frames)
 
 
 def _camera_feature(height: int, width: int) -> dict[str, Any]:
@@ -150,4 +153,4 @@ def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [strict_json(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from rearrange.configs.collecting import CollectCfg, VerifyCfg
 from rearrange.eval.demonstrations.collecting import collect
 from rearrange.eval.demonstrations.formats import read_summary
-from rearrange.eval.demonstrations.replay import replay
+from rearrange.eval.demonstrations.replay import ReplayedEpisode, replay
 from rearrange.eval.missing_episodes import print_line
 from rearrange.eval.runner import check_names, runner_cfg
 
@@ -42,17 +42,18 @@ def output_folder(cfg: CollectCfg) -> Path:
 
 def _verify(folder: Path) -> int:
     summary = read_summary(folder)
-    different = []
-    steps = 0
+    different: list[ReplayedEpisode] = []
+    count = steps = 0
     bar = tqdm(total=summary["num_steps"], unit=" steps", disable=None, file=sys.stderr)
-    with bar:
-        for played in replay(folder, bar.update):
-            steps += played.steps
-            if played.difference is not None:
-                different.append(played)
-    for played in different:
-        print(f"episode {played.number}: {played.difference}")
-    count = summary["num_episodes"]
+    try:
+        with bar:
+            for played in replay(folder, bar.update):
+                count, steps = count + 1, steps + played.steps
+                if played.difference is not None:
+                    different.append(played)
+    finally:  # also of what came before an episode that is damaged
+        for played in different:
+            print(f"episode {played.number}: {played.difference}")
     same = count - len(different)
     print(f"{same} of {count} episodes came again bit for bit, {steps:,} steps: {folder}")
     return 1 if different else 0
