@@ -26,8 +26,8 @@ from rearrange.eval.demonstrations.formats import (
 )
 from rearrange.eval.demonstrations.recorder import RecordingEnv
 from rearrange.system.checked_json import Node, quoted
-from rearrange.tasks.episodes.files import read_episodes
 from rearrange.tasks.env_options import recorded_environment
+from rearrange.tasks.episodes.files import read_episodes
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.episode import EpisodeSpec
 
