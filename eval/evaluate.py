@@ -29,6 +29,7 @@ from rearrange.eval.runner import (
 )
 from rearrange.eval.trained_env import evaluate_run, home_evaluation, run_output_folder
 from rearrange.eval.workers import MakeEnvAndAgent
+from rearrange.system.files import user_path
 from rearrange.system.folder_lock import lock_folder
 from rearrange.system.outputs import (
     atomic_write_bytes,
@@ -81,7 +82,7 @@ def evaluate(
 def output_folder(cfg: EvaluateCfg) -> Path:
     """Folder of the results: a different one for each task, agent, split and set of homes."""
     if cfg.output_dir is not None:
-        return Path(cfg.output_dir).expanduser()
+        return user_path(cfg.output_dir)
     homes = "" if cfg.homes == "hab" else f"-{Path(cfg.homes).stem}"
     there = "" if cfg.backend == "mujoco" else f"-{cfg.backend}"
     return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{cfg.split}{homes}{there}"

@@ -22,6 +22,7 @@ from rearrange.eval.intervals import mean_over_seeds, wilson
 from rearrange.eval.missing_episodes import Notify, run_missing, versions
 from rearrange.eval.runner import film_of
 from rearrange.system.checked_json import strict_json
+from rearrange.system.files import user_path
 from rearrange.system.folder_lock import lock_folder
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 
@@ -118,7 +119,7 @@ def home_evaluation(cfg: Any) -> Any:
 
     if cfg.env is not None:
         find_id(cfg.env)
-    cfg = replace(cfg, run=str(Path(cfg.run).expanduser()))
+    cfg = replace(cfg, run=str(user_path(cfg.run)))
     env_id = find_skill(Path(cfg.run)).env_id
     if env_id not in TASK_OF_ID:
         _check_defaults(cfg, ["split", "episodes", "renderer", "homes"])
@@ -143,7 +144,7 @@ def _check_defaults(cfg: Any, names: list[str]) -> None:
 def run_output_folder(cfg: EvaluateCfg) -> Path:
     """Where the results go."""
     if cfg.output_dir is not None:
-        return Path(cfg.output_dir).expanduser()
+        return user_path(cfg.output_dir)
     assert cfg.run is not None  # what else is there to evaluate
     run = Path(cfg.run)
     return Path("outputs/evaluate") / (run.resolve().name if run.is_dir() else run.stem)
@@ -197,7 +198,7 @@ def record_run(cfg: RecordCfg) -> ReturnRecord:
         run=cfg.run, seed=cfg.seed, env=cfg.env, is_sampling=cfg.sample, record=cfg.index + 1
     )
     env, policy = make_env_and_policy(runner)
-    return film(env, policy, cfg.seed, cfg.index, Path(cfg.output).expanduser())
+    return film(env, policy, cfg.seed, cfg.index, user_path(cfg.output))
 
 
 def follow(

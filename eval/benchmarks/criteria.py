@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_json
 
 
@@ -30,5 +31,5 @@ def report(
         named = {
             criterion.name: vars(criterion) | {"is_met": criterion.is_met} for criterion in criteria
         }
-        atomic_write_json(Path(output).expanduser(), results | {"bars": named})
+        atomic_write_json(user_path(output), results | {"bars": named})
     return int(not all(criterion.is_met for criterion in criteria))

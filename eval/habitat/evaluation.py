@@ -26,6 +26,7 @@ from rearrange.eval.runner import (
 from rearrange.habitat.dataset import earlier_export
 from rearrange.habitat.episodes import file_name
 from rearrange.planner.home.descriptions import names_of
+from rearrange.system.files import user_path
 from rearrange.tasks.episodes.files import load_episode
 
 FILM_SIZE = 512  # pixels a side
@@ -99,7 +100,7 @@ def check_habitat(cfg: EvaluateCfg | RecordCfg) -> tuple[str, Path]:
             "backend=habitat needs habitat.data=, the folder of an export: rearrange export-homes "
             f"output=DIR split={cfg.split} tasks={task}"
         )
-    folder = Path(cfg.habitat.data).expanduser().resolve()
+    folder = user_path(cfg.habitat.data).resolve()
     num_episodes = cfg.num_episodes if isinstance(cfg, EvaluateCfg) else cfg.index + 1
     check_export(folder, task, cfg.split, num_episodes, cfg.seed)
     return python, folder

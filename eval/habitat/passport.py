@@ -24,6 +24,7 @@ from rearrange.eval.habitat.evaluation import evaluate_settings
 from rearrange.eval.habitat.stock_env import StockCfg
 from rearrange.eval.missing_episodes import Notify
 from rearrange.eval.runner import film_of
+from rearrange.system.files import user_path
 from rearrange.system.html import page, table
 from rearrange.tasks.env import RearrangeEnv
 
@@ -78,7 +79,7 @@ def resets(cfg: EvaluateCfg, num_resets: int) -> list[dict[str, float]]:
     task, python, data = cfg.task.name, cfg.habitat.python, cfg.habitat.data
     assert python is not None and data is not None  # the evaluation had them
     stock = StockCfg(task=task, split=cfg.split, camera_size=PICTURE, seed=cfg.seed)
-    there = HabitatEnv(python, Path(data).expanduser().resolve(), stock, delay=0)
+    there = HabitatEnv(python, user_path(data).resolve(), stock, delay=0)
     ours = RearrangeEnv(
         task, cfg.split, cfg.seed, camera_size=PICTURE, observation_delay=0, handle_sensors=True
     )

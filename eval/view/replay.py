@@ -10,7 +10,6 @@ changed since, the page says so.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 from rearrange.configs.schema import AgentSettings, TaskCfg
@@ -21,6 +20,7 @@ from rearrange.eval.episode_store import digest, settings_of
 from rearrange.eval.missing_episodes import versions
 from rearrange.eval.runner import EpisodeRecord, runner_cfg
 from rearrange.planner.home.descriptions import describe_progress
+from rearrange.system.files import user_path
 from rearrange.tasks.rules.definition import TASKS
 
 OWN = ("skills", "checkpoint")  # where files lie now: an evaluation keeps only what was in them
@@ -67,7 +67,7 @@ def read_evaluation(cfg: ViewCfg) -> Evaluation:
     """
     assert cfg.run is not None
     _check_left_out(cfg)
-    folder = Path(cfg.run).expanduser()
+    folder = user_path(cfg.run)
     result = read_result(folder)
     settings = result.settings
     task = TASKS.find(settings["task"])
@@ -119,7 +119,7 @@ def _check_left_out(cfg: ViewCfg) -> None:
 def _check_episodes(cfg: ViewCfg, expected: str) -> None:
     if cfg.episodes is None:
         raise UserError(f"{cfg.run} is of an episode file: give it by episodes=FILE")
-    if digest(Path(cfg.episodes).expanduser()) != expected:
+    if digest(user_path(cfg.episodes)) != expected:
         raise UserError(f"{cfg.run} is of another episode file than {cfg.episodes}")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from rearrange.configs.viewing import ViewCfg
@@ -26,6 +25,7 @@ from rearrange.eval.view.replay import Evaluation
 from rearrange.eval.view.stage import YOU, Stage, drivers_for
 from rearrange.eval.view.terms import History, reward_terms
 from rearrange.sim.homes.layout import SPLITS
+from rearrange.system.files import user_path
 from rearrange.tasks.rules.definition import TASKS
 
 CONTROL_DT = 1.0 / 30.0  # s
@@ -236,7 +236,7 @@ class Session:
         try:
             folder = default_folder(cfg.task.name, cfg.split, cfg.format)
             if cfg.output is not None:
-                folder = Path(cfg.output).expanduser()
+                folder = user_path(cfg.output)
             kept = keep(stage.driven, stage.env, folder, cfg.format)
         except UserError as error:
             self._say(message=str(error))

@@ -13,11 +13,12 @@ from rearrange.eval.demonstrations.formats import read_summary
 from rearrange.eval.demonstrations.replay import ReplayedEpisode, replay
 from rearrange.eval.missing_episodes import print_line
 from rearrange.eval.runner import check_names, runner_cfg
+from rearrange.system.files import user_path
 
 
 def run(cfg: CollectCfg | VerifyCfg) -> int:
     """Collects, or replays: 1 if the replay differs from the stored data."""
-    return _verify(Path(cfg.folder).expanduser()) if isinstance(cfg, VerifyCfg) else _collect(cfg)
+    return _verify(user_path(cfg.folder)) if isinstance(cfg, VerifyCfg) else _collect(cfg)
 
 
 def _collect(cfg: CollectCfg) -> int:
@@ -35,7 +36,7 @@ def _collect(cfg: CollectCfg) -> int:
 def output_folder(cfg: CollectCfg) -> Path:
     """The data set's folder."""
     if cfg.output is not None:
-        return Path(cfg.output).expanduser()
+        return user_path(cfg.output)
     name = f"{cfg.task.name}-{cfg.agent}-{cfg.split}-{cfg.format}-v0".replace(":", "-")
     return Path("outputs/demonstrations") / name
 

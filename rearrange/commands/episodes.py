@@ -1,13 +1,13 @@
 """`rearrange episodes`: generates episode files, and checks one."""
 
 import sys
-from pathlib import Path
 
 from tqdm import tqdm
 
 from rearrange.configs.schema import EpisodesCfg
 from rearrange.errors import UserError
 from rearrange.eval.runner import check_split
+from rearrange.system.files import user_path
 from rearrange.system.outputs import prepare_folder
 
 
@@ -23,7 +23,7 @@ def _generate(cfg: EpisodesCfg) -> int:
 
     check_split(cfg.split, cfg.homes)
     assert cfg.output is not None  # the settings see to it, for each of the two
-    path = Path(cfg.output).expanduser()
+    path = user_path(cfg.output)
     if not path.name.endswith(".json.gz"):
         raise UserError(f"output must end in .json.gz, got {cfg.output}")
     prepare_folder(path.parent)
@@ -43,7 +43,7 @@ def _check(cfg: EpisodesCfg) -> int:
     from rearrange.tasks.episodes.generate import generate_episode
 
     assert cfg.file is not None
-    path = Path(cfg.file).expanduser()
+    path = user_path(cfg.file)
     episodes = read_episodes(path)
     changed = []
     for spec in tqdm(episodes, unit="episode", disable=None, file=sys.stderr):

@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from tqdm import tqdm
 from rearrange.configs.schema import HomesCfg
 from rearrange.errors import UserError
 from rearrange.eval.runner import check_name
+from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_text, prepare_folder
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(cfg: HomesCfg) -> int:
             )
         return 0
     assert cfg.output is not None  # the settings see to it, here and in `_generate`
-    path = Path(cfg.output).expanduser()
+    path = user_path(cfg.output)
     prepare_folder(path.parent)
     atomic_write_text(path, gallery(homes))
     print(f"{len(homes)} floor plans: {path}")
@@ -158,7 +158,7 @@ def _generate(cfg: HomesCfg) -> int:
 
     name = _names(cfg)[0]
     assert cfg.output is not None
-    path = Path(cfg.output).expanduser()
+    path = user_path(cfg.output)
     prepare_folder(path.parent)
     text = json.dumps(from_procedural(make_home(name)), indent=1)
     atomic_write_text(path, text + "\n")

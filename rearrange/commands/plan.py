@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rearrange.configs.schema import PlanCfg
 from rearrange.errors import UserError
+from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_text, prepare_output
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def find_plan(cfg: PlanCfg) -> EpisodePlan:
             raise UserError("output goes with an episode: your PDDL problem is a file already")
         from rearrange.planner.home.plan import plan_files
 
-        paths = Path(cfg.domain).expanduser(), Path(cfg.problem).expanduser()
+        paths = user_path(cfg.domain), user_path(cfg.problem)
         plan = plan_files(*paths, cfg.search, cfg.max_nodes, cfg.timeout_s)
         return EpisodePlan(plan, [str(step) for step in plan])
     if (cfg.search, cfg.max_nodes, cfg.timeout_s) != ("auto", None, None):

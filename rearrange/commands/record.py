@@ -16,13 +16,14 @@ from rearrange.eval.runner import (
     runner_cfg,
 )
 from rearrange.eval.trained_env import home_evaluation, record_run
+from rearrange.system.files import user_path
 from rearrange.system.outputs import expand, prepare_file
 
 
 def run(cfg: RecordCfg) -> int:
     """Films the episode and says how it went."""
     cfg = home_evaluation(cfg)
-    path = Path(cfg.output).expanduser()
+    path = user_path(cfg.output)
     if cfg.run is not None:
         prepare_file(path)
         with film_for(path) as film_path:

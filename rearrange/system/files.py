@@ -20,6 +20,18 @@ from rearrange.errors import UserError
 UNFINISHED = ".unfinished"  # in the name of every file that is being written
 
 
+def user_path(path: str | Path) -> Path:
+    """A path as a user writes it, with `~` replaced by the home folder.
+
+    Raises UserError for the home folder of somebody unknown.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        why = "name one that there is, or write the path in full"
+        raise UserError(f"there is no home folder {Path(path).parts[0]}: {why}") from error
+
+
 def write_whole_file(path: Path, content: bytes) -> None:
     """Puts a file in place in one step.
 

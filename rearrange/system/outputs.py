@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from rearrange.errors import UserError
-from rearrange.system.files import UNFINISHED, create_new_file
+from rearrange.system.files import UNFINISHED, create_new_file, user_path
 
 
 def write_error(path: Path, error: OSError) -> UserError:
@@ -74,7 +74,7 @@ def prepare_file(path: Path) -> Path:
 
 def prepare_output(path: str | None) -> Path | None:
     """The file of an `output=` setting, as `prepare_file`; None where none is wanted."""
-    return None if path is None else prepare_file(Path(path).expanduser())
+    return None if path is None else prepare_file(user_path(path))
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def kept_or_temporary(folder: str | None, prefix: str) -> Generator[Path]:
     Raises UserError as `prepare_folder`.
     """
     if folder is not None:
-        yield prepare_folder(Path(folder).expanduser())
+        yield prepare_folder(user_path(folder))
         return
     with tempfile.TemporaryDirectory(prefix=prefix) as temporary:
         yield Path(temporary)

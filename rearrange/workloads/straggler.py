@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -23,7 +22,7 @@ from gymnasium import spaces
 
 from rearrange.errors import UserError
 from rearrange.system.checked_json import strict_json
-from rearrange.system.files import read_whole_file
+from rearrange.system.files import read_whole_file, user_path
 
 OBSERVATION_SIZE = 4
 ACTION_SIZE = 2
@@ -218,7 +217,7 @@ def _read_recording(path: str | None) -> tuple[list[float], list[float]]:
     if path is None:
         return [], []
     try:
-        recording = strict_json(read_whole_file(Path(path).expanduser(), MAX_RECORDING).decode())
+        recording = strict_json(read_whole_file(user_path(path), MAX_RECORDING).decode())
         steps, resets = ([float(x) for x in recording[key]] for key in ("step_s", "reset_s"))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from rearrange.errors import UserError, one_line
-from rearrange.system.files import read_whole_file, write_whole_file
+from rearrange.system.files import read_whole_file, user_path, write_whole_file
 from rearrange.system.outputs import atomic_write_text, prepare_folder
 
 
@@ -16,6 +16,13 @@ def planted_links(folder, *names):
     for name in names:
         (folder / name).symlink_to(victim)
     return victim
+
+
+def test_a_home_folder_is_filled_in_and_that_of_nobody_refused(monkeypatch):
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert [str(user_path(path)) for path in ("~/a", "a/~/b")] == ["/somewhere/a", "a/~/b"]
+    with pytest.raises(UserError, match="there is no home folder ~nouser: name one"):
+        user_path("~nouser/a/b")
 
 
 @pytest.mark.parametrize("write", ["whole", "atomic", "probe"])

@@ -29,6 +29,7 @@ from rearrange.errors import UserError
 from rearrange.eval.benchmarks.campaigns import shared as campaigns
 from rearrange.eval.benchmarks.campaigns.shared import has_interval, is_not_below, mean_text
 from rearrange.eval.intervals import mean_over_seeds
+from rearrange.system.files import user_path
 from rearrange.system.outputs import prepare_folder
 
 OUR_WAYS = {"serial": ["serial=true"], "ver": [], "ddppo": ["mode=ddppo"]}
@@ -219,7 +220,7 @@ def parse(arguments: list[str]) -> CampaignCfg:
             numbers = tuple(int(item) for item in value.split(","))
             values[name] = numbers if name == "seeds" else numbers[0]
         elif name in ("output", "peer_python") and value:
-            path = Path(value).expanduser().absolute()
+            path = user_path(value).absolute()
             values[name] = path if name == "output" else str(path)
         else:
             raise UserError(f"cannot read '{argument}': see the top of {__name__}")

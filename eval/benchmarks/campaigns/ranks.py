@@ -21,6 +21,7 @@ from rearrange.errors import UserError
 from rearrange.eval.benchmarks.campaigns import shared as campaigns
 from rearrange.eval.benchmarks.campaigns.shared import has_interval, is_not_below, mean_text
 from rearrange.eval.intervals import mean_over_seeds
+from rearrange.system.files import user_path
 from rearrange.system.outputs import prepare_folder
 
 NUM_RANKS = {"one": 1, "two": 2}
@@ -154,7 +155,7 @@ def parse(arguments: list[str]) -> tuple[Path, list[str], list[int]]:
         raise UserError(f"seeds must be whole numbers, got '{values['seeds']}'")
     if not values["output"]:
         raise UserError("output=DIR must be given")
-    return Path(values["output"]).expanduser().absolute(), tasks, [int(seed) for seed in seeds]
+    return user_path(values["output"]).absolute(), tasks, [int(seed) for seed in seeds]
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from rearrange.errors import UserError
 from rearrange.eval.benchmarks.campaigns import shared as campaigns
 from rearrange.eval.benchmarks.campaigns.shared import has_interval, is_not_below, mean_text
 from rearrange.eval.intervals import mean_over_seeds
+from rearrange.system.files import user_path
 from rearrange.system.outputs import prepare_folder
 from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
 
@@ -140,7 +141,7 @@ def parse(arguments: list[str]) -> tuple[Path, list[int], int]:
     if not values["total_steps"].isdecimal():
         raise UserError(f"total_steps must be one number, got '{values['total_steps']}'")
     seeds = [int(item) for item in values["seeds"].split(",")]
-    return Path(values["output"]).expanduser().absolute(), seeds, int(values["total_steps"])
+    return user_path(values["output"]).absolute(), seeds, int(values["total_steps"])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from tqdm import tqdm
 
@@ -10,6 +9,7 @@ from rearrange.configs.exchange import ExportHomesCfg
 from rearrange.eval.runner import check_name
 from rearrange.habitat.dataset import EPISODES, export
 from rearrange.sim.homes.layout import SPLITS
+from rearrange.system.files import user_path
 from rearrange.tasks.rules.definition import TASKS
 
 
@@ -17,7 +17,7 @@ def run(cfg: ExportHomesCfg) -> int:
     """Writes the folder. Raises UserError for a wrong setting or folder."""
     check_name("split", cfg.split, SPLITS)
     tasks = [TASKS.find(name).name for name in cfg.tasks]
-    folder = Path(cfg.output).expanduser()
+    folder = user_path(cfg.output)
 
     def show(indices: range) -> Iterable[int]:
         return tqdm(indices, unit="episode", disable=None, file=sys.stderr)

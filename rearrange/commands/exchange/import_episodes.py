@@ -1,7 +1,6 @@
 """`rearrange import-episodes`: Habitat's episode files in our homes, as far as they go."""
 
 import sys
-from pathlib import Path
 
 from tqdm import tqdm
 
@@ -9,6 +8,7 @@ from rearrange.configs.exchange import ImportEpisodesCfg
 from rearrange.errors import UserError
 from rearrange.habitat.counterparts import Gaps, counterpart
 from rearrange.habitat.reading import read_habitat_episodes
+from rearrange.system.files import user_path
 from rearrange.system.outputs import prepare_file
 from rearrange.tasks.episodes.files import write_episodes
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -19,8 +19,8 @@ def run(cfg: ImportEpisodesCfg) -> int:
 
     Raises UserError for a file that is none.
     """
-    path, gaps = Path(cfg.file).expanduser(), Gaps()
-    output = None if cfg.output is None else prepare_file(Path(cfg.output).expanduser())
+    path, gaps = user_path(cfg.file), Gaps()
+    output = None if cfg.output is None else prepare_file(user_path(cfg.output))
     episodes: list[EpisodeSpec] = []
     count = exact = 0
     for episode in tqdm(read_habitat_episodes(path), unit="episode", disable=None, file=sys.stderr):

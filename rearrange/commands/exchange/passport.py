@@ -18,6 +18,7 @@ from rearrange.eval.habitat.passport import (
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 from rearrange.eval.missing_episodes import print_line
 from rearrange.habitat.dataset import export
+from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, prepare_folder
 
 
@@ -26,7 +27,7 @@ def run(cfg: PassportCfg) -> int:
     for skill in cfg.skills:
         if skill not in STOCK_TASKS:
             raise UserError(f"skills must be among {', '.join(STOCK_TASKS)}; got {skill}")
-    python, folder = check_python(cfg.habitat.python), Path(cfg.output).expanduser()
+    python, folder = check_python(cfg.habitat.python), user_path(cfg.output)
     prepare_folder(folder)
     data = cfg.habitat.data
     if data is None:

@@ -24,6 +24,7 @@ from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.definition import SKILLS
 from rearrange.system.checked_json import strict_json
+from rearrange.system.files import user_path
 from rearrange.system.machine import num_cores
 from rearrange.ver.run.metrics import SUMMARY_FILE
 
@@ -85,7 +86,7 @@ class Step:
 def output_folder(cfg: TrainSkillsCfg) -> Path:
     """Named by the relevant settings, so that the same command finds it again."""
     if cfg.output is not None:
-        return Path(cfg.output).expanduser()
+        return user_path(cfg.output)
     return stages_folder(cfg.preset, cfg.seed)
 
 

@@ -24,6 +24,7 @@ from rearrange.skills.deployed.skill_files import (
     read_skill,
     skill_bytes,
 )
+from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_bytes, prepare_file
 from rearrange.tasks.gym_factory import find_id
 from rearrange.tasks.rules.names import SKILL_TASKS
@@ -37,13 +38,13 @@ def run(cfg: ExportSkillCfg) -> int:
     Raises UserError for a folder without a checkpoint, for skills that cannot be averaged, and for
     a file that gets too large.
     """
-    run_dir, output = Path(cfg.run).expanduser(), Path(cfg.output).expanduser()
+    run_dir, output = user_path(cfg.run), user_path(cfg.output)
     if not is_of_run(run_dir) and not run_dir.is_file():
         raise UserError(f"{run_dir} is neither a training run's folder nor a skill file")
     if cfg.env is not None:
         find_id(cfg.env)  # imports its module
     prepare_file(output)
-    paths = [run_dir, *(Path(path).expanduser() for path in cfg.average)]
+    paths = [run_dir, *(user_path(path) for path in cfg.average)]
     print(export(paths, output, cfg.max_megabytes, is_onnx=cfg.format == "onnx"))
     return 0
 

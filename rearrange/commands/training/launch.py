@@ -27,6 +27,7 @@ from rearrange.commands.training.training_env import (
 )
 from rearrange.configs.schema import LaunchCfg
 from rearrange.errors import UserError
+from rearrange.system.files import user_path
 from rearrange.system.outputs import prepare_folder
 from rearrange.system.stop_signals import StopSignals
 from rearrange.ver.run.progress import duration
@@ -53,7 +54,7 @@ def run(settings: LaunchCfg) -> int:
     Raises UserError, before any training starts, for what is wrong with one of them.
     """
     jobs = plan(settings)
-    prepare_folder(Path(settings.run_root).expanduser())
+    prepare_folder(user_path(settings.run_root))
     largest = max(job.scheme.world_size * job.scheme.num_cpus for job in jobs)
     stop = StopSignals()
     with connected(jobs[0].scheme.address, largest), stop.listening():
@@ -85,7 +86,7 @@ def plan(settings: LaunchCfg) -> list[Job]:
             raise UserError(f"launch runs its trainings on Ray, not with scheme={cfg.scheme.name}")
         for seed in settings.seeds:
             name = f"{training_env_of(cfg).short_name}-{cfg.mode}-{seed}"
-            run_dir = Path(settings.run_root).expanduser() / name
+            run_dir = user_path(settings.run_root) / name
             check_run_folder(run_dir, "auto")
             own = [verb, *overrides, f"seed={seed}", f"run_dir={run_dir}"]
             jobs.append(Job(own, run_dir, cfg.total_steps, cfg.scheme))

@@ -9,7 +9,6 @@ recipe of its kind and, with `stage=`, that stage (`stages.yaml`, `skill/NAME.ya
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rearrange.commands.overrides import ParsedOverrides, read
@@ -26,6 +25,7 @@ from rearrange.configs.stages import Recipe, Stage
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.first_actions import first_actions
+from rearrange.system.files import user_path
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -160,7 +160,7 @@ def stage_layer(stage: Stage, stages: list[Stage], given: ParsedOverrides) -> La
     layer = dict(recipe_layer(stage)) | {"method": stage.method, "run_dir": str(run_dir)}
     if (first := begins_with(stages, stage)) is not None:
         earlier = next(other for other in stages if other.name == first)
-        folder = Path(run_dir).expanduser().parent / first
+        folder = user_path(run_dir).parent / first
         layer["warm_start"] = str(weights_of(earlier, folder))
     return layer
 

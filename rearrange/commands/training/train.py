@@ -42,6 +42,7 @@ from rearrange.skills.network.warm_start import with_new_inputs
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import print_error, print_line
+from rearrange.system.files import user_path
 from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.stop_signals import EXIT_CODES
 from rearrange.tasks.env_options import to_record
@@ -295,7 +296,7 @@ def first_policy(
     policy = build_policy(seen, action, settings.policy)
     if settings.warm_start is None:
         return policy
-    source = Path(settings.warm_start).expanduser()
+    source = user_path(settings.warm_start)
     trained_in, weights = find_weights(source)
     is_elsewhere = training_env.remote_envs is not None
     if (trained_in if is_elsewhere else registered_id(trained_in)) != training_env.known_id:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.system.checked_json import strict_json
-from rearrange.system.files import write_whole_file
+from rearrange.system.files import user_path, write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
 from rearrange.tasks.gym_factory import find_id
 from rearrange.ver.bridge import habitat
@@ -71,7 +71,7 @@ def remote_environments(
 def run_folder(settings: RunCfg, training_env: TrainingEnv) -> Path:
     """`run_dir`, or else a name from what is trained, so that the same command finds it again."""
     if settings.run_dir is not None:
-        return Path(settings.run_dir).expanduser()
+        return user_path(settings.run_dir)
     return Path("runs") / f"{training_env.short_name}-{settings.mode}-{settings.seed}"
 
 

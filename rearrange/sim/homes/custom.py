@@ -18,7 +18,6 @@ Anything that is wrong is one line, a UserError, that names the file, the place 
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from rearrange.sim.homes.kinds import EXTRA_BOXES, NUM_EXTRAS
 from rearrange.sim.homes.procedural import Home
 from rearrange.sim.homes.rooms import HALF_WALL, NUM_WALLS, Line, Rect, wall_pieces
 from rearrange.system.checked_json import Node, quoted, strict_json
+from rearrange.system.files import user_path
 
 SUFFIX = ".json"
 MAX_BYTES = 2**20
@@ -250,7 +250,7 @@ def _mm(value: float) -> int:
 
 def _content(path: str) -> Any:
     try:
-        with Path(path).expanduser().open("rb") as file:
+        with user_path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rearrange.errors import UserError
+from rearrange.system.files import user_path
 from rearrange.ver.bridge.messages import Json, cfg_to_json, layout_to_json, spaces_from_json
 from rearrange.ver.bridge.spawning import SpawnedProcess, Starter, shared_file
 from rearrange.ver.workers.forking import end_process
@@ -38,9 +39,7 @@ def find_python(word: str) -> Path:
 
     Raises UserError if there is none.
     """
-    named = (
-        Path(word).expanduser().absolute()
-    )  # not resolved: in a virtual environment it is a link
+    named = user_path(word).absolute()  # not resolved: in a virtual environment it is a link
     python = named / "bin" / "python" if named.is_dir() else named
     if not python.is_file():
         raise UserError(
