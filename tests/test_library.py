@@ -66,3 +66,74 @@ def test_what_does_not_exist_is_one_clear_line(tmp_path):
         rearrange.load_skill("juggle")
     with pytest.raises(UserError, match="there is no skill file"):
         rearrange.load_skill(tmp_path / "pick.safetensors")
+    with pytest.raises(UserError, match="there is no home folder ~nouser"):
+        rearrange.load_skill("~nouser/pick.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((5,), "the name of a skill must be a text or a path, got 5"),
+        ((None,), "the name of a skill must be a text or a path, got None"),
+        ((b"pick",), "the name of a skill must be a text or a path, got b'pick'"),
+        ((["pick"],), "the name of a skill must be a text or a path, got a list of 1"),
+        (("",), "the name of a skill must be a text or a path, got ''"),
+        (("pick", 5), "the folder of a skill must be a text or a path, got 5"),
+        (("a" * 300,), "cannot read skill 'aaa.*: File name too long"),
+        (("a" * 300 + ".safetensors",), "cannot read skill 'aaa.*: File name too long"),
+    ],
+)
+def test_what_is_no_name_of_a_skill_is_one_clear_line(given, message):
+    with pytest.raises(UserError, match=message):
+        rearrange.load_skill(*given)
+
+
+@pytest.fixture(scope="module")
+def pick():
+    skill = rearrange.load_skill("pick")
+    return skill, skill.make_env(seed=3).reset()[0]
+
+
+def test_a_skill_takes_lists_and_other_floats_for_the_same_numbers(pick):
+    skill, seen = pick
+    skill.reset()
+    expected = skill.act(seen)
+    vectors = {name: value for name, value in seen.items() if value.ndim == 1}
+    for more in (
+        {name: value.astype(np.float64) for name, value in seen.items()},
+        {name: value.tolist() for name, value in vectors.items()},
+        {"is_holding": [0]},
+        {"is_holding": np.array([False])},
+    ):
+        skill.reset()
+        np.testing.assert_array_equal(skill.act(seen | more), expected)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.zeros(6), r"'joint' must have shape \(7,\), got \(6,\)"),
+        (np.zeros((1, 7)), r"'joint' must have shape \(7,\), got \(1, 7\)"),
+        (None, r"'joint' must have shape \(7,\), got \(\)"),
+        ([1.0] * 6 + [[2.0]], "'joint' must be an array: "),
+        (["a"] * 7, "'joint' must be float32 numbers, got <U1"),
+        (np.zeros(7, complex), "'joint' must be float32 numbers, got complex128"),
+        (np.full(7, np.nan), "'joint' must be finite numbers"),
+        (np.full(7, 1e300), "'joint' must be finite numbers"),
+    ],
+)
+def test_a_wrong_observation_of_a_skill_is_named(pick, wrong, message):
+    skill, seen = pick
+    with pytest.raises(UserError, match=f"observation {message}"):
+        skill.act(seen | {"joint": wrong})
+
+
+def test_what_a_skill_lacks_is_named(pick):
+    skill, seen = pick
+    with pytest.raises(UserError, match="observation 'joint' is missing"):
+        skill.act({name: value for name, value in seen.items() if name != "joint"})
+    for seed in ("a", None, 2**70, 1.5, True, -1):
+        with pytest.raises(UserError, match="seed must be a whole number"):
+            skill.reset(seed=seed)
+    skill.reset(seed=2**53, explore=True)
+    skill.act(seen)

@@ -20,10 +20,13 @@ import torch
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import SkillFile, find_skill
 from rearrange.skills.deployed.trained_skills import skill_path
+from rearrange.system.checked_json import quoted
+from rearrange.system.files import user_path
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
+from rearrange.tasks.env_options import whole
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.rules.names import TASK_OF_ID
-from rearrange.ver.workers.spaces import write_observation
+from rearrange.ver.workers.spaces import ArraySpec, write_observation
 
 HOME_OPTIONS = {"split": "val", "seed": 0}
 """Default options of `make_env` for environments of the home."""
@@ -43,10 +46,16 @@ def load_skill(
 
     Raises UserError if there is none, or the file is damaged.
     """
-    path = Path(name).expanduser()
+    for what, given in (("name", name), ("folder", "." if folder is None else folder)):
+        if not isinstance(given, str | Path) or not str(given):
+            raise UserError(f"the {what} of a skill must be a text or a path, got {quoted(given)}")
+    path = user_path(name)
     is_name = len(path.parts) == 1 and not path.suffix
-    path = skill_path(str(name), folder) if is_name else path
-    return TrainedPolicy(find_skill(path), is_sampling)
+    try:
+        skill = find_skill(skill_path(str(name), folder) if is_name else path)
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise UserError(f"cannot read skill {quoted(str(name))}: {error.strerror}") from error
+    return TrainedPolicy(skill, is_sampling)
 
 
 class TrainedPolicy:
@@ -96,7 +105,7 @@ class TrainedPolicy:
         self._state = torch.zeros(1, self._policy.state_size)
         self._prev_action = torch.zeros(1, self._action.size, dtype=_dtype(self._action.dtype))
         self._is_first = torch.ones(1, dtype=torch.bool)
-        self._seed = seed
+        self._seed = whole("seed", seed, 0)
         self._num_steps = 0
 
     def act(self, observation: Any) -> Any:
@@ -105,13 +114,15 @@ class TrainedPolicy:
         Args:
             observation: the environment's, or a mapping with at least the observations it uses.
                 Pictures may be larger by an integer factor.
+
+        Raises UserError for what is none, and for numbers that are not finite.
         """
         return self._action.to_env(self._choose(self._arrays(observation)))
 
     def _arrays(self, observation: Any) -> dict[str, Any]:
         if isinstance(observation, Mapping) and all(name in observation for name in self._specs):
             return {
-                name: fit_picture(observation[name], spec.shape)
+                name: fit_observation(name, observation[name], spec)
                 for name, spec in self._specs.items()
             }
         if self._space is None:  # discrete choices and the like
@@ -120,7 +131,10 @@ class TrainedPolicy:
             name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in self._specs.items()
         }
         write_observation(self._space, observation, arrays, 0)
-        return {name: array[0] for name, array in arrays.items()}
+        return {
+            name: fit_observation(name, array[0], self._specs[name])
+            for name, array in arrays.items()
+        }
 
     def _choose(self, arrays: Mapping[str, Any]) -> np.ndarray:
         """The policy's own action, [A], of the next step."""
@@ -129,7 +143,7 @@ class TrainedPolicy:
             for name, array in arrays.items()
         }
         if self._samples:  # an episode does not depend on what else this process has run
-            torch.manual_seed(self._seed * 100_003 + self._num_steps)
+            torch.manual_seed((self._seed * 100_003 + self._num_steps) % 2**64)
         with torch.inference_mode():
             step = self._policy.act(
                 inputs, self._prev_action, self._is_first, self._state, not self._samples
@@ -160,9 +174,32 @@ class LearnedPolicy(TrainedPolicy):
         Args:
             observation: at least those of its training.
         """
+        if missing := [name for name in self.observation if name not in observation]:
+            raise UserError(f"observation '{missing[0]}' is missing")
         action = np.zeros(ACTION_SIZE, np.float32)
         action[self._slots] = super().act({name: observation[name] for name in self.observation})
         return action
+
+
+def fit_observation(name: str, value: Any, spec: ArraySpec) -> np.ndarray:
+    """An observation as the network takes it; vectors may be of any kind of number.
+
+    Raises UserError for another shape or kind, and for numbers that are not finite.
+    """
+    try:
+        array = np.asarray(fit_picture(value, spec.shape))
+    except ValueError as error:  # lists of different lengths
+        raise UserError(f"observation '{name}' must be an array: {error}") from error
+    if array.shape != spec.shape:
+        raise UserError(f"observation '{name}' must have shape {spec.shape}, got {array.shape}")
+    is_vector = len(spec.shape) < 3 and spec.dtype.kind == "f"
+    if array.dtype.kind not in ("fiub" if is_vector else spec.dtype.kind):
+        raise UserError(f"observation '{name}' must be {spec.dtype} numbers, got {array.dtype}")
+    with np.errstate(over="ignore"):  # an infinity is found right below
+        array = array.astype(spec.dtype, copy=False)
+    if spec.dtype.kind == "f" and not np.isfinite(array).all():
+        raise UserError(f"observation '{name}' must be finite numbers")
+    return array
 
 
 def fit_picture(value: Any, shape: tuple[int, ...]) -> Any:

@@ -5,7 +5,6 @@ Wijmans et al. 2022 (VER), section 4, is the preset `paper`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from rearrange.skills.network.precision import PRECISIONS
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 MAX_SIZE, MAX_LAYERS = 65536, 64  # of one layer, and how many
+MOST_LOG_STD = 20  # far beyond where distributions are held
 STANDARD = "standard"  # the network of `policy.py`
 
 
@@ -94,8 +94,9 @@ class PolicyCfg:
             )
         if len(self.hidden_sizes) > MAX_LAYERS:
             raise ValueError(f"hidden_sizes must be at most {MAX_LAYERS} numbers")
-        if not math.isfinite(self.initial_log_std):
-            raise ValueError(f"initial_log_std must be finite, got {self.initial_log_std}")
+        if not abs(self.initial_log_std) <= MOST_LOG_STD:
+            room = f"[-{MOST_LOG_STD}, {MOST_LOG_STD}]"
+            raise ValueError(f"initial_log_std must lie in {room}, got {self.initial_log_std}")
         if any(not -1.0 < mean < 1.0 for mean in self.initial_means):
             raise ValueError(f"initial_means must lie inside (-1, 1), got {self.initial_means}")
 

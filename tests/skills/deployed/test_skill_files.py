@@ -129,6 +129,8 @@ WRONG = {
     "a long list": ({"policy": {"hidden_sizes": [1] * 1000, "encoder": {}}}, "0 to 64 elements"),
     "a huge memory": ({"policy": {"lstm_hidden": 65536, "encoder": {}}}, "at most 5e+08"),
     "a wrong size": ({"policy": {"lstm_hidden": -1, "encoder": {}}}, "lstm_hidden must lie"),
+    "a huge width": ({"policy": {"initial_log_std": 1e300, "encoder": {}}}, "lie in [-20, 20]"),
+    "a long width": ({"policy": {"initial_log_std": 10**80, "encoder": {}}}, "lie in [-20, 20]"),
     "no encoder": ({"policy": {}}, "policy.encoder is missing"),
     "no origin": ({"origin": []}, "origin must be an object"),
 }
