@@ -290,7 +290,13 @@ def reset_options(cfg: EpisodeRunnerCfg, index: int) -> dict[str, Any]:
     if not 0 <= index < len(episodes):
         have = f"{cfg.episodes} has {len(episodes)} episodes"
         raise UserError(f"{have}, from index 0: there is no index {index}")
-    return {"episode": episodes[index]}
+    from rearrange.tasks.rules.definition import TASKS
+
+    task, episode = TASKS.find(cfg.task).name, episodes[index]
+    if episode.task != task:
+        line = f"{cfg.episodes}: episode {index} is of task {episode.task}, not of {task}"
+        raise UserError(f"{line}: give task={episode.task}")
+    return {"episode": episode}
 
 
 @lru_cache(maxsize=1)

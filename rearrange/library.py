@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, cast, get_origin, overload
 
 from rearrange.errors import UserError
 
@@ -94,13 +94,17 @@ def evaluate(**settings: Any) -> EvaluationResult:
     from rearrange.eval.missing_episodes import silent
 
     with contextlib.ExitStack() as stack:
-        is_kept = settings.get("output_dir") is not None
+        is_kept = str(settings.get("output_dir")).lower() not in (
+            "none",
+            "null",
+        )  # as commands read
         if not is_kept:
             if settings.get("record"):
                 raise UserError("record= needs output_dir=, where the videos go")
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rearrange-"))
             settings = settings | {"output_dir": folder}
-        summary, output_dir = evaluate_settings(load("evaluate", overrides_of(settings)), silent)
+        cfg = load("evaluate", overrides_of(settings, "evaluate"))
+        summary, output_dir = evaluate_settings(cfg, silent)
         with open(output_dir / "episodes.jsonl", encoding="utf-8") as lines:
             episodes = [json.loads(line) for line in lines]
     success: Mapping[str, Any] = summary["success"]
@@ -121,7 +125,7 @@ def plan(**settings: Any) -> PlanResult:
     from rearrange.commands.plan import find_plan
     from rearrange.commands.settings import load
 
-    found = find_plan(load("plan", overrides_of(settings)))
+    found = find_plan(load("plan", overrides_of(settings, "plan")))
     return PlanResult(found.steps, found.plan.is_shortest, found.plan.lower_bound, found.problem)
 
 
@@ -137,7 +141,7 @@ def train(**settings: Any) -> Training:
     from rearrange.commands.training.resolve import load_training
 
     verb = "train-skill" if "skill" in settings else "train"
-    cfg = load_training(verb, overrides_of(settings))
+    cfg = load_training(verb, overrides_of(settings, verb))
     with _silence() as said:
         code = command.run(cfg)
     run_dir = cfg.folder
@@ -149,11 +153,19 @@ def train(**settings: Any) -> Training:
     return Training(run_dir=run_dir, summary=summary, **{name: summary[name] for name in names})
 
 
-def overrides_of(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as the command's overrides. Raises UserError for values that no override can be."""
+def overrides_of(settings: Mapping[str, Any], verb: str | None = None) -> list[str]:
+    """Settings as the command's overrides.
+
+    Args:
+        verb: whose settings they are, to find an empty dict for one that takes none.
+
+    Raises UserError for values that no override can be.
+    """
     overrides: list[str] = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
+            if not value and verb is not None:
+                _check_is_part(verb, name)
             inner = overrides_of(cast("Mapping[str, Any]", value))
             overrides += [f"{name}.{override}" for override in inner]
         else:
@@ -172,10 +184,22 @@ def _text_of(name: str, value: Any) -> str:
     if isinstance(value, str | int | float | Path):
         return str(value)
     try:
-        return str(value.item())  # a number of numpy's
-    except AttributeError:
+        plain = value.item()  # a number of numpy's; its longest kind stays one
+        return str(plain) if type(plain) is type(value) else _text_of(name, plain)
+    except (AttributeError, ValueError):  # the second: several
         kind = type(value).__name__
         raise UserError(f"{name} must be a number, a text, a list or a dict, got {kind}") from None
+
+
+def _check_is_part(verb: str, name: str) -> None:
+    """Raises UserError for a setting that is known and is no dict: unknown ones are named later."""
+    from rearrange.commands.overrides import setting_kinds
+    from rearrange.configs.verbs import config_class
+
+    kinds = setting_kinds(config_class(verb))
+    is_part = get_origin(kinds.get(name)) is dict or any(k.startswith(f"{name}.") for k in kinds)
+    if not is_part:
+        raise UserError(f"{name} must not be a dict in the settings of {verb}, got an empty one")
 
 
 @overload

@@ -208,6 +208,21 @@ def test_missing_and_wrong_files_are_one_line(capsys, tmp_path):
     assert str(bad) in fails(capsys, "episodes", "check", f"file={bad}")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("homes check", "homes=~nouser/x.json"), ("homes draw", "output=~nouser/x.html"),
+        ("evaluate", "agent=random", "output_dir=~nouser/x"), ("record", "output=~nouser/x.mp4"),
+        ("compare", "~nouser/x", "~nouser/y"), ("train", "env=CartPole-v1", "run_dir=~nouser/x"),
+        ("collect verify", "folder=~nouser/x"), ("plan", "domain=~nouser/x", "problem=~nouser/y"),
+    ],
+)  # fmt: skip
+def test_the_home_folder_of_nobody_is_one_line(capsys, words):
+    assert cli.main([*words[0].split(), *words[1:]]) == 2
+    error = capsys.readouterr().err
+    assert "there is no home folder ~nouser" in error and error.count("\n") == 1
+
+
 def test_unknown_agents_and_splits_are_one_line(capsys, tmp_path):
     out = f"output_dir={tmp_path / 'out'}"
     assert "did you mean 'oracle'?" in fails(capsys, "evaluate", "agent=oracel", out)
@@ -335,7 +350,7 @@ def test_episode_files_are_made_checked_and_evaluated(capsys, tmp_path):
     line = fails(capsys, *arguments, "num_episodes=3", f"output_dir={tmp_path / 'more'}")
     assert "no index 2" in line and not (tmp_path / "more").exists()
     other = ["evaluate", "task=place", "num_episodes=1", f"output_dir={tmp_path / 'other'}"]
-    assert "must be one of task place" in fails(capsys, *other, *arguments[2:])
+    assert "is of task pick, not of place: give task=pick" in fails(capsys, *other, *arguments[2:])
     path.write_bytes(path.read_bytes()[:-100])
     damaged = f"output_dir={tmp_path / 'damaged'}"
     assert str(path) in fails(capsys, *arguments, "num_episodes=2", damaged)

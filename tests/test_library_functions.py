@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rearrange
@@ -12,6 +13,8 @@ from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.harness import FAULTY
 from rearrange.library import TrainingError, overrides_of
+from rearrange.tasks.episodes.files import write_episodes
+from rearrange.tasks.episodes.generate import generate_episode
 
 TRAINING = {"total_steps": 128, "num_steps": 64, "num_envs": 2, "scheme": "serial"}
 
@@ -104,7 +107,32 @@ def test_values_become_the_commands_words():
         "e.f=0.5",
         "e.g.h=i",
     ]
+    numbers = {"a": np.True_, "b": np.int32(3), "c": np.array([2]), "d": [np.False_], "e": {}}
+    assert overrides_of(numbers) == ["a=true", "b=3", "c=2", "d=[false]"]
+    with pytest.raises(UserError, match="a text, a list or a dict, got ndarray"):
+        overrides_of({"seed": np.array([1, 2])})
+    with pytest.raises(UserError, match="index must not be a dict in the settings of plan"):
+        rearrange.plan(index={})
+    assert overrides_of({"env_kwargs": {}, "ppo": {}}, "train") == []
     with pytest.raises(UserError, match="must not hold a comma"):
         overrides_of({"d": ["x,y"]})
     with pytest.raises(UserError, match="must be a number, a text, a list or a dict, got object"):
         overrides_of({"d": object()})
+
+
+@pytest.mark.parametrize("folder", ["none", "NULL", None])
+def test_an_evaluation_writes_nothing_where_no_folder_is_wanted(monkeypatch, tmp_path, folder):
+    monkeypatch.chdir(tmp_path)
+    found = rearrange.evaluate(
+        task="navigate", agent="random", num_episodes=1, num_workers=1, output_dir=folder
+    )
+    assert found.output_dir is None and len(found.episodes) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_episode_file_of_another_task_names_the_task(tmp_path):
+    path = tmp_path / "picks.json.gz"
+    write_episodes(path, [generate_episode("pick", "val", 0, 0)])
+    line = f"{path}: episode 0 is of task pick, not of tidy_house: give task=pick"
+    with pytest.raises(UserError, match=line):
+        rearrange.evaluate(agent="random", num_episodes=1, episodes=path)
