@@ -94,10 +94,7 @@ def evaluate(**settings: Any) -> EvaluationResult:
     from rearrange.eval.missing_episodes import silent
 
     with contextlib.ExitStack() as stack:
-        is_kept = str(settings.get("output_dir")).lower() not in (
-            "none",
-            "null",
-        )  # as commands read
+        is_kept = str(settings.get("output_dir")).lower() not in ("none", "null")  # as typed
         if not is_kept:
             if settings.get("record"):
                 raise UserError("record= needs output_dir=, where the videos go")
