@@ -26,7 +26,9 @@ from rearrange.eval.intervals import paired_difference, rate_with_interval
 from rearrange.eval.runner import EpisodeRecord
 
 ABSENT = "not there"
-SAME = ("task", "split", "seed", "homes", "episodes")  # settings that determine the episodes
+SAME = (  # settings that determine the episodes
+    "task", "split", "seed", "homes", "home_file", "episodes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

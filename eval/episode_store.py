@@ -38,7 +38,8 @@ _DECIDING = (
 def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str, Any]:
     """All settings that determine the episodes, except their number and the processor.
 
-    Files count by content, not by path. Raises UserError for a missing one.
+    Files count by content, not by path; that of a home by both, since its records name it. Raises
+    UserError for a missing one.
     """
     chain = asdict(runner.chain)
     del chain["skills"]
@@ -54,6 +55,7 @@ def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str,
         "trained_skills": {name: digest(Path(path)) for name, path in trained.items()},
         "versions": versions,
         "code": code_digest(),
+        **({"home_file": runner.home_file} if runner.home_file else {}),
         **runner.elsewhere(),
     }
     return json.loads(json.dumps(settings))  # as it will be read back: lists, not tuples
@@ -248,6 +250,8 @@ def _difference(old: Any, new: Any) -> str | None:
         return None
     if name == "code":
         return "the program has changed since"
+    if name == "home_file":
+        return "the home's file has changed since"
     if name == "episodes" or name.startswith("trained_skills."):
         return f"another {name}"
     return f"{name} {quoted(before)}, now {quoted(now)}"

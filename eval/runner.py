@@ -32,6 +32,7 @@ class EpisodeRunnerCfg:
     split: str
     seed: int
     homes: str = "hab"
+    home_file: str = ""  # digest of the file that `homes` is; it must stay as it is
     episodes: str | None = None  # a file of episodes; an index is then a position in it
     record: int = 0  # films the episodes with a lower index
     video_dir: str = ""
@@ -72,6 +73,8 @@ def runner_cfg(
     Raises UserError for a trained skill that is missing and for settings that do not fit together,
     before any work is done.
     """
+    from rearrange.sim.homes.layout import check_homes
+
     check_accepted(cfg, cfg.agent)
     chain = ChainCfg(
         skills=expand(cfg.skills),
@@ -87,6 +90,7 @@ def runner_cfg(
         split=cfg.split,
         seed=cfg.seed,
         homes=cfg.homes,
+        home_file=check_homes(cfg.homes),
         checkpoint=expand(cfg.checkpoint),
         chain=chain,
         **more,
@@ -220,10 +224,13 @@ def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
     """
     from rearrange.planner.agents.registry import make_agent
     from rearrange.planner.agents.skill_set import load_skill_set, variant_of
+    from rearrange.sim.homes.layout import check_unchanged
     from rearrange.tasks.registry import make_env
     from rearrange.tasks.rules.definition import TASKS
 
     TASKS.find(cfg.task)  # imports the user's module, in a worker too
+    if cfg.home_file:
+        check_unchanged(cfg.homes, cfg.home_file, "this evaluation")
     options: dict[str, Any] = {"depth": False}
     skill = skills = None
     if cfg.agent == "learned":

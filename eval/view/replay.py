@@ -89,6 +89,10 @@ def read_evaluation(cfg: ViewCfg) -> Evaluation:
         raise UserError(
             f"the trained skills are not those of {folder}: give those by skills=DIR or checkpoint="
         )
+    if settings.get("home_file", now.get("home_file")) != now.get("home_file"):
+        raise UserError(
+            f"{cfg.homes} has changed since {folder} was written: put the old file back"
+        )
     order = sorted(result.records, key=lambda index: (result.records[index].success, index))
     return Evaluation(cfg, result.records, tuple(order), tuple(_changes(settings, now)))
 

@@ -24,3 +24,5 @@ class Scene:
     arm: tuple[float, ...]  # [7] rad
     joints: dict[str, float] = field(default_factory=dict)
     """Articulated start states by joint name (m or rad); a joint not named is closed (0)."""
+    home_digest: str = field(default="", compare=False)
+    """`digest` of the layout it was made for; empty: of none that is from a file, or unknown."""

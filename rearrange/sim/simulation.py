@@ -84,7 +84,7 @@ class Simulation:
 
         Raises UserError for unknown layouts, object kinds and joints, and for values out of range.
         """
-        layout = make_layout(scene.layout_id)
+        layout = make_layout(scene.layout_id, scene.home_digest)
         for name, value in scene.joints.items():
             if name not in self._joint_qpos:
                 known = ", ".join(self._joint_qpos)

@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.sim.homes.layout import HAB, SPLITS, check_homes
+from rearrange.sim.homes.layout import HAB, SPLITS, check_homes, check_unchanged
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
@@ -78,8 +78,8 @@ class RearrangeEnv(gymnasium.Env):
         success_scale, force_scale: factors on the benchmark's success thresholds of distances,
             angles and joints (0.5 to 1) and on its limits of force (0.1 to 1): for training, so
             that a borderline stop or push fails.
-        homes: "hab" for HAB's apartments, "procedural" for those of `sim.homes.procedural`, "mixed"
-            for one of either set with equal chances, or the JSON file of a home, see `homes.own`.
+        homes: "hab", "procedural", "mixed" for one of either set with equal chances, or the JSON
+            file of a home, see `sim.homes.custom`, which must stay as it is.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream without overlap.
         render_mode, render_camera: None or "rgb_array"; "third_person", "head" or "arm".
@@ -133,7 +133,7 @@ class RearrangeEnv(gymnasium.Env):
         self.task.set_scales(success_scale, force_scale)
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
-        check_homes(homes)
+        self._home_digest = check_homes(homes)
         self.seed, self._starts, self.homes = whole("seed", seed, 0), starts, homes
         self._offset = whole("index_offset", index_offset, 0)
         self._stride = whole("index_stride", index_stride, 1)
@@ -160,8 +160,7 @@ class RearrangeEnv(gymnasium.Env):
         self.episode: EpisodeSpec | None = None
         self._next_index, self._prepared = self._offset, None
         self._current: dict[str, np.ndarray] = {}
-        self._num_steps = 0
-        self.is_success = False
+        self._num_steps, self.is_success = 0, False
 
     @property
     def current_observation(self) -> dict[str, np.ndarray]:
@@ -331,6 +330,7 @@ class RearrangeEnv(gymnasium.Env):
         ahead, wanted = self._prepared, (self.split, seed, index)
         if ahead is not None and (ahead.split, ahead.seed, ahead.index) == wanted:
             return ahead
+        check_unchanged(self.homes, self._home_digest, "this environment")
         return load_episode(self.task.name, *wanted, self._starts, self.homes)
 
     def _info(self, success: bool, failure: str | None, is_stop: bool) -> dict[str, Any]:

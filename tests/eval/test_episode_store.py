@@ -18,7 +18,12 @@ from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval.episode_store import EpisodeStore, _record, settings_of
 from rearrange.eval.evaluate import evaluate
-from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg
+from rearrange.eval.runner import (
+    EpisodeRecord,
+    EpisodeRunnerCfg,
+    make_env_and_agent,
+    runner_cfg,
+)
 from rearrange.eval.workers import note_acting
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.system.folder_lock import lock_folder
@@ -151,12 +156,36 @@ def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
     one, same, other = (tmp_path / name for name in ("one", "same", "other"))
     for path, text in ((one, "a"), (same, "a"), (other, "b")):
         path.write_text(text)
+    assert "home_file" not in of(one)
     EpisodeStore(tmp_path, of(one), 1).add(RECORD)
     assert EpisodeStore(tmp_path, of(same), 1).records == {0: RECORD}
     with pytest.raises(UserError, match=r"another trained_skills\.pick"):
         EpisodeStore(tmp_path, of(other), 1)
     with pytest.raises(UserError, match="the program has changed since"):
         EpisodeStore(tmp_path, of(one, code="0"), 1)
+
+
+def test_results_in_a_home_of_a_file_are_of_that_content(tmp_path):
+    def of(home, text):
+        home.write_text(text)
+        cfg = EvaluateCfg(task=TaskCfg(name="pick", title="Pick"), homes=str(home))
+        return settings_of(runner_cfg(cfg), {"rearrange": "1"})
+
+    flat = (Path(__file__).parents[2] / "examples" / "flat.json").read_text()
+    home = tmp_path / "home.json"
+    EpisodeStore(tmp_path, of(home, flat), 2).add(RECORD)
+    assert EpisodeStore(tmp_path, of(home, flat), 2).records == {0: RECORD}
+    with pytest.raises(UserError, match="the home's file has changed since"):
+        EpisodeStore(tmp_path, of(home, flat + " "), 2)
+
+
+def test_an_evaluation_ends_where_the_home_has_changed_since_it_began(tmp_path):
+    runner = EpisodeRunnerCfg(
+        task="open_fridge", agent="oracle", split="val", seed=0, home_file="0" * 64,
+        homes=str(Path(__file__).parents[2] / "examples" / "flat.json"),
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"flat\.json has changed since this evaluation"):
+        make_env_and_agent(runner)
 
 
 def test_a_folder_is_written_by_one_evaluation_at_a_time(tmp_path, monkeypatch):

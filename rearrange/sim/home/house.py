@@ -51,6 +51,8 @@ class Layout:
     """Each piece of furniture in its own frame."""
     counter: fur.Counter = fur.COUNTER
     fridge: fur.Fridge = fur.FRIDGE
+    digest: str = ""
+    """SHA-256 of the file that the home is from; empty for those of the package."""
 
     @property
     def obstacles(self) -> np.ndarray:

@@ -17,6 +17,7 @@ Anything that is wrong is one line, a UserError, that names the file, the place 
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
 from typing import Any
 
@@ -31,7 +32,7 @@ from rearrange.sim.homes.kinds import EXTRA_BOXES, NUM_EXTRAS
 from rearrange.sim.homes.procedural import Home
 from rearrange.sim.homes.rooms import HALF_WALL, NUM_WALLS, Line, Rect, wall_pieces
 from rearrange.system.checked_json import Node, quoted, strict_json
-from rearrange.system.files import user_path
+from rearrange.system.files import read_whole_file, user_path
 
 SUFFIX = ".json"
 MAX_BYTES = 2**20
@@ -52,9 +53,11 @@ _COLUMN_NAMES = {"left": "left", "sink": "middle", "right": "right"}
 class CustomHome:
     """A home of a file: its layout, where objects may lie, and its rooms, for drawings."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, content: bytes | None = None) -> None:
         self.path = path
-        self._node = Node(_content(path), f"{path}: ")
+        content = _content(path) if content is None else content
+        self.digest = hashlib.sha256(content).hexdigest()
+        self._node = Node(_decoded(path, content), f"{path}: ")
         self._node["format"].equal(1)
         self.rooms = [
             (room["name"].text(), room["rect"].numbers(4))
@@ -104,7 +107,7 @@ class CustomHome:
         bounds = (0.0, 0.0, self._size[0] / 1000, self._size[1] / 1000)
         return Layout(
             self.path, bounds, poses, np.array(rows), receptacles_of(poses, shapes, parents),
-            shapes, self._counter, self._fridge,
+            shapes, self._counter, self._fridge, self.digest,
         )  # fmt: skip
 
     def _walls(self) -> tuple[Rect, ...]:
@@ -248,21 +251,27 @@ def _mm(value: float) -> int:
     return round(1000 * value)
 
 
-def _content(path: str) -> Any:
+def _content(path: str) -> bytes:
+    return read_whole_file(user_path(path), MAX_BYTES)
+
+
+def _decoded(path: str, content: bytes) -> Any:
     try:
-        with user_path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise UserError(f"{path} must be at most 1 MB of JSON, it is more")
-    try:
-        return strict_json(data.decode())
+        text = content.decode("utf-8-sig")  # some editors begin a file with a mark
+        if not text.strip():
+            raise UserError(f"{path} must hold a home, it is empty")
+        return strict_json(text)
+    except UserError:
+        raise
     except ValueError as error:
         raise UserError(f"{path} must be JSON: {error}") from None
 
 
-@lru_cache(maxsize=8)
 def custom_home(path: str) -> CustomHome:
-    """The home of a file. Raises UserError for anything wrong with it."""
-    return CustomHome(path)
+    """The home of a file as it is now. Raises UserError for anything wrong with it."""
+    return _home_of(path, _content(path))
+
+
+@lru_cache(maxsize=8)
+def _home_of(path: str, content: bytes) -> CustomHome:
+    return CustomHome(path, content)

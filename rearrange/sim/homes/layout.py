@@ -116,16 +116,35 @@ def _listed(split: str, homes: str) -> tuple[str, ...]:
     return {HAB: staged, PROCEDURAL: home_ids(split), MIXED: staged + home_ids(split)}[homes]
 
 
-def check_homes(homes: str) -> None:
-    """Raises UserError for anything but a set of homes or a valid file of one.
+def check_homes(homes: str) -> str:
+    """The digest of a home's file as it is now, empty for a set of homes.
 
     A file's name ends in .json and is the name of the home in it, in every split.
+
+    Raises UserError for anything but a set of homes or a valid file of one.
     """
     if isinstance(homes, str) and homes.endswith(SUFFIX):
-        custom_home(homes)
-    elif homes not in HOMES:
+        return custom_home(homes).layout.digest
+    if homes not in HOMES:
         known = ", ".join(HOMES)
         raise UserError(f"homes must be one of {known}, or a file of a home (.json); got {homes!r}")
+    return ""
+
+
+def check_unchanged(homes: str, digest: str, what: str) -> None:
+    """Raises UserError if a home's file is not the one of that digest any more.
+
+    Args:
+        what: was made for that home, in words.
+    """
+    if check_homes(homes) != digest:
+        raise _changed(homes, what)
+
+
+def _changed(home: str, what: str) -> UserError:
+    return UserError(
+        f"{home} has changed since {what} was made: put the old file back or make anew"
+    )
 
 
 def homes_of(layout_id: str) -> str:
@@ -145,8 +164,21 @@ def varied_layout_ids() -> tuple[str, ...]:
     )
 
 
-def make_layout(layout_id: str) -> Layout:
-    """The apartment called `layout_id`; the same numbers at every call and in every process."""
+def make_layout(layout_id: str, digest: str = "") -> Layout:
+    """The apartment called `layout_id`; the same numbers at every call and in every process.
+
+    Args:
+        digest: of the file that it must be from, if that is known.
+
+    Raises UserError for an unknown name, a file that is no home, or one of another digest.
+    """
+    layout = _layout(layout_id)
+    if digest and digest != layout.digest:
+        raise _changed(layout_id, "the episode")
+    return layout
+
+
+def _layout(layout_id: str) -> Layout:
     if layout_id.endswith(SUFFIX):
         return custom_home(layout_id).layout
     if is_home_id(layout_id):

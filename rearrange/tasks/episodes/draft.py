@@ -107,7 +107,10 @@ class Draft:
         """The world with the first sampled robot pose that is valid. Raises DraftRejected if none
         is."""
         nowhere, arm = (0.0, 0.0, 0.0), tuple(fetch.ARM_START)
-        empty = Scene(self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening))
+        empty = Scene(
+            self.layout.id, tuple(self.objects), nowhere, arm, dict(self.opening),
+            self.layout.digest,
+        )  # fmt: skip
         scene = find_start(empty, sample, self.rng, held, tries)
         if scene is None:
             raise DraftRejected

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Layout
@@ -59,7 +60,7 @@ _HIGHEST = 2.5  # m, no object is placed above the walls
 def episode_to_json(spec: EpisodeSpec) -> dict[str, Any]:
     """The episode as a value for `json.dump`. Raises UserError for unknown layouts and kinds."""
     scene = spec.scene
-    layout = make_layout(scene.layout_id)
+    layout = make_layout(scene.layout_id, scene.home_digest)
     handles = object_handles([placement.kind for placement in scene.objects])
     states: dict[str, dict[str, float]] = {}
     for joint, value in scene.joints.items():
@@ -95,6 +96,7 @@ def episode_to_json(spec: EpisodeSpec) -> dict[str, Any]:
             "seed": spec.seed,
             "index": spec.index,
             "layout": scene.layout_id,
+            **({"home_digest": scene.home_digest} if scene.home_digest else {}),
             "base_yaw": float(yaw),
             "arm": [float(v) for v in scene.arm],
             "quats": [[float(v) for v in p.quat] for p in scene.objects],
@@ -205,6 +207,7 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     layout_id = ours["layout"].text()
     ours["layout"].text(layout_ids(split, homes_of(layout_id)))
     layout = make_layout(layout_id)
+    digest = _read_digest(ours, where)
     node["episode_id"].text()
     node["scene_id"].equal(_SCENE_ID.format(layout_id))
     node["scene_dataset_config"].equal(_DATASET)
@@ -216,7 +219,7 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     handles = object_handles([placement.kind for placement in objects])
     scene = Scene(
         layout_id, objects, _read_base(node, ours, layout), _read_arm(ours["arm"]),
-        _read_joints(node["ao_states"]),
+        _read_joints(node["ao_states"]), digest,
     )  # fmt: skip
     targets = _read_targets(node, ours, layout, handles)
     _check_markers(node["markers"], layout)
@@ -226,6 +229,18 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
         scene, targets, ours["target_index"].integer(0, len(targets) - 1),
         ours["marker"].text_or_null(fur.MARKERS), ours["start_holding"].boolean(),
     )  # fmt: skip
+
+
+def _read_digest(ours: Node, where: str) -> str:
+    """The digest of the home's file; files written before there was one have none."""
+    if "home_digest" not in ours.value:
+        return ""
+    digest = ours["home_digest"].text()
+    try:
+        make_layout(ours["layout"].value, digest)
+    except UserError as error:
+        raise UserError(f"{where}{error}") from None
+    return digest
 
 
 def _read_matrix(node: Node) -> tuple[tuple[float, float, float], np.ndarray]:

@@ -1,7 +1,9 @@
 """A home of a file: the example works, what is wrong is one line that names the place."""
 
 import copy
+import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,11 @@ from rearrange.errors import UserError
 from rearrange.sim.home.furniture import Box, Piece, Surface
 from rearrange.sim.homes import kinds
 from rearrange.sim.homes.custom import MAX_BYTES, CustomHome, from_procedural
+from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.homes.procedural import make_home
+from rearrange.tasks.episodes.files import read_episodes, write_episodes
+from rearrange.tasks.episodes.generate import generate_episode
+from rearrange.tasks.episodes.schema import episode_to_json
 from rearrange.tasks.registry import make_env
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "flat.json"
@@ -135,9 +141,84 @@ def test_what_is_wrong_is_one_line(tmp_path, flat, name, line):
 
 def test_files_that_are_no_homes_are_refused(tmp_path):
     path = tmp_path / "home.json"
-    for content in (b"", b"[]", b"{}", b"\xff", b'{"format": 2}', b" " * (MAX_BYTES + 1)):
+    for content, line in (
+        (b"", "must hold a home, it is empty"),
+        (b"\xef\xbb\xbf \n", "must hold a home, it is empty"),
+        (b"[]", "the value must be an object"),
+        (b"{}", "format is missing"),
+        (b"\xff", "must be JSON"),
+        (b'{"format": 2}', "format must be 1"),
+        (b" " * (MAX_BYTES + 1), "must have at most 1 MiB"),
+    ):
         path.write_bytes(content)
-        with pytest.raises(UserError):
+        with pytest.raises(UserError, match=line):
             CustomHome(str(path))
-    with pytest.raises(UserError, match="cannot read"):
-        CustomHome(str(tmp_path / "none.json"))
+    os.mkfifo(tmp_path / "pipe.json")
+    for name, line in (
+        ("none.json", "there is no file"),
+        ("pipe.json", "it is no regular file"),
+        ("\0.json", "null"),
+    ):
+        with pytest.raises(UserError, match=line):
+            CustomHome(str(tmp_path / name))
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_skipped(tmp_path):
+    path = tmp_path / "home.json"
+    path.write_bytes(b"\xef\xbb\xbf" + EXAMPLE.read_bytes())
+    assert make_layout(str(path)).bounds == (0.0, 0.0, 9.6, 7.4)
+
+
+def test_an_edited_file_is_another_home_at_once_and_an_equal_one_the_same(
+    flat, tmp_path, monkeypatch
+):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    path = tmp_path / "a" / "home.json"
+    path.write_text(json.dumps(flat))
+    monkeypatch.chdir(path.parent)
+    first = make_layout("home.json")
+    assert make_layout("home.json") is first and len(first.digest) == 64
+    piece(flat, "table")["at"] = [2.9, 2.2]
+    path.write_text(json.dumps(flat))
+    assert make_layout("home.json").pieces["table_01"][1] == 2.2
+    (tmp_path / "b" / "home.json").write_text(EXAMPLE.read_text())
+    monkeypatch.chdir(tmp_path / "b")
+    assert make_layout("home.json").pieces["table_01"][1] == 2.1
+
+
+def test_what_was_made_for_a_home_is_refused_once_its_file_has_changed(flat, tmp_path):
+    path, stored = tmp_path / "home.json", tmp_path / "e.json.gz"
+    path.write_text(json.dumps(flat))
+    env = make_env("open_fridge", "val", 0, depth=False, homes=str(path))
+    env.reset()
+    episode, state = env.episode, env.get_state()
+    assert episode is not None
+    write_episodes(stored, [episode])
+    assert read_episodes(stored) == (episode,)
+    # Files from before episodes named their home's digest are read as ever.
+    old = json.loads(gzip.decompress(stored.read_bytes()))
+    assert old["episodes"][0]["rearrange"].pop("home_digest") == env.sim.layout.digest
+    (tmp_path / "old.json.gz").write_bytes(gzip.compress(json.dumps(old).encode()))
+    piece(flat, "plant")["at"] = [4.8, 0.35]
+    path.write_text(json.dumps(flat))
+    assert read_episodes(tmp_path / "old.json.gz") == (episode,)
+    with pytest.raises(UserError, match="episode 0: .*home.json has changed since the episode was"):
+        read_episodes(stored)
+    for act in (
+        lambda: env.reset(options={"episode": episode}),
+        lambda: env.set_state(state),
+        lambda: write_episodes(stored, [episode]),
+        env.reset,
+    ):
+        with pytest.raises(UserError, match=r"home\.json has changed since .* put the old file"):
+            act()
+    path.write_text(EXAMPLE.read_text())  # the same home in other characters is another file
+    with pytest.raises(UserError, match="has changed"):
+        env.reset()
+
+
+def test_episodes_of_the_packages_homes_name_no_digest():
+    spec = generate_episode("open_fridge", "val", 0, 0)
+    assert make_layout(spec.scene.layout_id).digest == spec.scene.home_digest == ""
+    assert "home_digest" not in episode_to_json(spec)["rearrange"]
