@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from os import PathLike, fspath
 from typing import Any
 
 import gymnasium
@@ -75,11 +76,9 @@ class RearrangeEnv(gymnasium.Env):
         max_episode_steps: overrides the task's limit.
         starts: "chain" varies the starts of episodes, "varied" the apartments too, "reach" starts
             half of them within reach: for training, see `generate`.
-        success_scale, force_scale: factors on the benchmark's success thresholds of distances,
-            angles and joints (0.5 to 1) and on its limits of force (0.1 to 1): for training, so
-            that a borderline stop or push fails.
-        homes: "hab", "procedural", "mixed" for one of either set with equal chances, or the JSON
-            file of a home, see `sim.homes.custom`, which must stay as it is.
+        success_scale, force_scale: factors on the benchmark's thresholds of success (0.5 to 1) and
+            limits of force (0.1 to 1): for training, so that a borderline stop or push fails.
+        homes: "hab", "procedural", "mixed" (either), or a home's JSON file, which must not change.
         index_offset, index_stride: the stream's indices are offset, offset + stride, ...: K
             environments with offsets 0..K-1 and stride K share a stream without overlap.
         render_mode, render_camera: None or "rgb_array"; "third_person", "head" or "arm".
@@ -109,13 +108,14 @@ class RearrangeEnv(gymnasium.Env):
         starts: str = "task",
         success_scale: float = 1.0,
         force_scale: float = 1.0,
-        homes: str = HAB,
+        homes: str | PathLike[str] = HAB,
         index_offset: int = 0,
         index_stride: int = 1,
         render_mode: str | None = None,
         render_size: Sequence[int] = (640, 480),
         render_camera: str = "third_person",
     ) -> None:
+        homes = fspath(homes) if isinstance(homes, PathLike) else homes
         given = {name: value for name, value in locals().items() if name not in _NOT_GIVEN}
         self.init_kwargs: dict[str, Any] = given
         self.task = make_task(task)

@@ -4,6 +4,7 @@ import multiprocessing
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -264,3 +265,11 @@ def test_a_reward_that_is_no_number_is_named_with_its_place(monkeypatch):
     where = "task navigate, split val, seed 0, episode 2, step 1"
     with pytest.raises(UserError, match=f"reward must be a finite number, got nan: {where}"):
         env.step(env.action_space.sample())
+
+
+def test_environments_take_a_path_for_a_home():
+    flat = Path(__file__).parents[2] / "examples" / "flat.json"
+    env = make_env("pick", "val", 0, depth=False, homes=flat)
+    assert env.homes == env.init_kwargs["homes"] == str(flat)
+    env = gymnasium.make("rearrange/Pick-v0", depth=False, homes=flat)
+    assert env.get_wrapper_attr("homes") == str(flat)
