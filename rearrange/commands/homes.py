@@ -67,7 +67,8 @@ def _homes(cfg: HomesCfg) -> Iterable[Drawn]:
 
     if cfg.homes.endswith(SUFFIX):
         own = custom_home(cfg.homes)
-        yield Drawn(cfg.homes, own.layout, tuple(own.rooms), own.kinds, "a home of your own")
+        name = cfg.homes.encode(errors="replace").decode()  # a file's name may be no text
+        yield Drawn(name, own.layout, tuple(own.rooms), own.kinds, "a home of your own")
         return
     for name in _names(cfg):
         home = make_home(name)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any, Literal, NoReturn, TypeGuard, overload
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, nearest
 
 _KIND_NAMES = {dict: "an object", list: "a list", str: "a string"}
 _LONGEST_QUOTE = 60  # characters of a wrong value that a line repeats
@@ -120,6 +120,15 @@ class Node:
         """Members of an object."""
         for key, value in self._typed(dict).items():
             yield key, Node(value, self.where, f"{self.path}[{quoted(key)}]")
+
+    def only(self, *fields: str) -> None:
+        """An object with no other fields than these; some may be absent."""
+        for name in self._typed(dict):
+            if name not in fields:
+                hint = nearest(name, fields)
+                place = self.path or "the object"
+                line = f"{self.where}{place} has no field {quoted(name)}, {hint}"
+                raise UserError(line.replace("\n", " "))
 
     def list(self, most: int, least: int = 0) -> list[Node]:  # noqa: A003
         """Elements of a list, whose length must lie in [`least`, `most`]."""

@@ -18,6 +18,7 @@ Anything that is wrong is one line, a UserError, that names the file, the place 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +29,7 @@ from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
 from rearrange.sim.home.house import Layout, UnusableHome, check_usable, receptacles_of
 from rearrange.sim.homes import kinds, kitchens
+from rearrange.sim.homes.custom_reach import unreached
 from rearrange.sim.homes.kinds import EXTRA_BOXES, NUM_EXTRAS
 from rearrange.sim.homes.procedural import Home
 from rearrange.sim.homes.rooms import HALF_WALL, NUM_WALLS, Line, Rect, wall_pieces
@@ -47,6 +49,10 @@ SLOTS = {
 }  # fmt: skip
 """Kind -> where HAB's homes have it; more of a kind, and other kinds, are extras."""
 NEEDED = ("counter", "fridge", "table", "low_table", "sofa", "tvstand", "chair")
+_FIELDS = {  # beside kind, at and yaw; of the others size
+    "counter": ("height", "columns", "without"),
+    "fridge": ("width", "height", "shelf", "hinge"),
+}
 _COLUMN_NAMES = {"left": "left", "sink": "middle", "right": "right"}
 
 
@@ -59,20 +65,22 @@ class CustomHome:
         self.digest = hashlib.sha256(content).hexdigest()
         self._node = Node(_decoded(path, content), f"{path}: ")
         self._node["format"].equal(1)
-        self.rooms = [
-            (room["name"].text(), room["rect"].numbers(4))
-            for room in self._node["rooms"].list(MAX_ROOMS)
-        ]
+        self._node.only("format", "size", "rooms", "walls", "doorways", "furniture")
         self.kinds: dict[str, str] = {}
         self._extras = [f"extra_{i:02d}" for i in range(NUM_EXTRAS - 1)]
         self._where: dict[str, Node] = {}
         width, depth = (_mm(s.number(3.0, MAX_SIDE)) for s in self._node["size"].list(2, 2))
         self._size = (width, depth)
+        self._measures = f"the home of {width / 1000:g} x {depth / 1000:g} m"
+        self.rooms = [self._room(node) for node in self._node["rooms"].list(MAX_ROOMS)]
         self.layout = self._layout()
         try:
             self.spots = check_usable(self.layout)
         except UnusableHome as error:
             raise UserError(f"{path}: {self._named(str(error))}") from None
+        if found := unreached(self.layout, self.spots):
+            slot, must, got = found
+            self._where[slot].fail(must, f"{got} ({self.kinds[slot]})")
 
     def _named(self, line: str) -> str:
         """A line about pieces with their places in the file instead of slots."""
@@ -82,6 +90,16 @@ class CustomHome:
             )
             line = line.replace(f" of {slot}", f" of {node.path} ({self.kinds[slot]}): make room")
         return line
+
+    def _room(self, node: Node) -> tuple[str, tuple[float, ...]]:
+        node.only("name", "rect")
+        name, rect = node["name"].text(), node["rect"].numbers(4)
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            node["name"].fail("be text that can be written")
+        x0, y0, x1, y1 = map(_mm, rect)
+        if not (0 <= x0 < x1 <= self._size[0] and 0 <= y0 < y1 <= self._size[1]):
+            node["rect"].fail(f"lie in {self._measures}, its lower corner first", _listed(rect))
+        return name, rect
 
     def _layout(self) -> Layout:
         walls = self._walls()
@@ -93,7 +111,7 @@ class CustomHome:
             x, y = node["at"].numbers(2)
             if not (0 <= x <= self._size[0] / 1000 and 0 <= y <= self._size[1] / 1000):
                 node["at"].fail(f"lie in the home, x 0 to {self._size[0] / 1000:g}, "
-                                f"y 0 to {self._size[1] / 1000:g} m")  # fmt: skip
+                                f"y 0 to {self._size[1] / 1000:g} m", _listed((x, y)))  # fmt: skip
             yaw = node["yaw"].number(-360.0, 360.0)
             poses[slot], shapes[slot] = (x, y, float(np.deg2rad(yaw))), piece
         missing = [kind for kind in NEEDED if SLOTS[kind][0] not in poses]
@@ -113,19 +131,23 @@ class CustomHome:
     def _walls(self) -> tuple[Rect, ...]:
         lines: list[Line] = []
         for node in self._node["walls"].list(MAX_LINES):
-            x0, y0, x1, y1 = (_mm(v) for v in node.numbers(4))
+            ends = node.numbers(4)
+            x0, y0, x1, y1 = map(_mm, ends)
             if (x0 == x1) == (y0 == y1):
-                node.fail("run along x or along y: x0 = x1 or y0 = y1")
+                node.fail("run along x or along y: x0 = x1 or y0 = y1", _listed(ends))
             low, high = sorted((y0, y1) if x0 == x1 else (x0, x1))
             limits = self._size[::-1] if x0 == x1 else self._size
             if low < 0 or high > limits[0] or not 0 < (x0 if x0 == x1 else y0) < limits[1]:
-                node.fail(f"lie in the home of {self._size[0] / 1000:g} x "
-                          f"{self._size[1] / 1000:g} m")  # fmt: skip
+                node.fail(f"lie in {self._measures}", _listed(ends))
             lines.append((x0 == x1, x0 if x0 == x1 else y0, low, high))
         gaps: list[tuple[int, int, int]] = []
         for node in self._node["doorways"].list(MAX_DOORWAYS):
+            node.only("wall", "start", "width")
+            if not lines:
+                self._node["doorways"].fail("be empty where walls is: there is none to open")
             number = node["wall"].integer(0, len(lines) - 1)
-            start, width = _mm(node["start"].number(0.0)), _mm(node["width"].number(NARROWEST))
+            start = _mm(node["start"].number(0.0, MAX_SIDE))
+            width = _mm(node["width"].number(NARROWEST, MAX_SIDE))
             _, _, low, high = lines[number]
             if low + start + width > high:
                 node.fail(f"end on its wall, which is {(high - low) / 1000:g} m long",
@@ -142,6 +164,7 @@ class CustomHome:
         known = sorted({*kinds.KINDS, *SLOTS, "worktop"})
         if kind not in known:
             node["kind"].fail(f"be one of {', '.join(known)}")
+        node.only("kind", "at", "yaw", *_FIELDS.get(kind, ("size",)))
         free = [slot for slot in SLOTS.get(kind, ()) if slot not in self.kinds]
         is_single = kind in ("counter", "fridge", "sofa", "tvstand", "table", "low_table")
         if not free and (is_single or not self._extras):
@@ -248,7 +271,11 @@ def from_procedural(home: Home) -> dict[str, Any]:
 
 
 def _mm(value: float) -> int:
-    return round(1000 * value)
+    return round(1000 * max(-1e6, min(value, 1e6)))  # no home is so large: what follows refuses it
+
+
+def _listed(numbers: Iterable[float]) -> str:
+    return f"[{', '.join(f'{number:g}' for number in numbers)}]"
 
 
 def _content(path: str) -> bytes:

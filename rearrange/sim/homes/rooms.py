@@ -259,5 +259,5 @@ def wall_pieces(
             if end > begin:
                 a, b = at - HALF_WALL, at + HALF_WALL
                 walls.append((a, begin, b, end) if is_upright else (begin, a, end, b))
-            begin = gap[1]
+            begin = max(begin, gap[1])  # doorways that overlap are one
     return tuple(walls)

@@ -110,6 +110,20 @@ def broken(name, flat):
     elif name == "fridge door":
         piece(flat, "fridge")["hinge"] = "right"
         piece(flat, "fridge")["at"] = [9.2, 0.36]
+    elif name == "table above the arm":
+        piece(flat, "table")["size"][2] = 1.31
+    elif name == "seat on the floor":
+        piece(flat, "sofa")["size"][2] = 0.1
+    elif name == "walled in":
+        del flat["doorways"][4]
+    elif name == "reversed room":
+        flat["rooms"][0]["rect"] = [5, 5, -3, 1]
+    elif name == "name of half a letter":
+        flat["rooms"][0]["name"] = "\ud800"
+    elif name == "doorway without walls":
+        flat["walls"] = []
+    elif name == "start below 0":
+        flat["doorways"][0]["start"] = -0.1
     return flat
 
 
@@ -124,9 +138,16 @@ def broken(name, flat):
         ("negative size", r"furniture\[2\]\.size\[1\] must lie in \[0\.1, 4\]"),
         ("too many pieces", r"furniture must hold 0 to \d+ elements, got 10016"),
         ("no fridge", r"furniture must have a fridge"),
-        ("slanted wall", r"walls\[0\] must run along x or along y"),
+        ("slanted wall", r"walls\[0\] must run along .*got \[0, 4\.3, 9\.6, 4\.4\]"),
         ("unknown kind", r"furniture\[6\]\.kind must be one of"),
-        ("outside", r"furniture\[10\]\.at must lie in the home"),
+        ("outside", r"furniture\[10\]\.at must lie in the home.* got \[1\.1, 64\]$"),
+        ("table above the arm", r"furniture\[2\] must hold objects 0\.1 to 1\.3 m .*got 1\.31 m"),
+        ("seat on the floor", r"furniture\[6\] must hold objects 0\.1 to 1\.3 m .*\(sofa\)"),
+        ("walled in", r"furniture\[15\] must be in a room that the robot gets into"),
+        ("reversed room", r"rooms\[0\]\.rect must lie in .* 9\.6 x 7\.4 m, .*got \[5, 5, -3, 1\]"),
+        ("name of half a letter", r"rooms\[0\]\.name must be text that can be written"),
+        ("doorway without walls", r"doorways must be empty where walls is"),
+        ("start below 0", r"doorways\[0\]\.start must lie in \[0, 20\], got -0\.1"),
         ("fridge door", r"the (fridge's doors|floor in front of the fridge) must be free"),
     ],
 )
@@ -137,6 +158,54 @@ def test_what_is_wrong_is_one_line(tmp_path, flat, name, line):
         CustomHome(str(path))
     text = str(caught.value)
     assert "home.json" in text and "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("place", "field", "line"),
+    [
+        ((), "wals", "the object has no field 'wals', did you mean 'walls'"),
+        (("rooms", 0), "rekt", r"rooms\[0\] has no field 'rekt', did you mean 'rect'"),
+        (("doorways", 1), "height", r"doorways\[1\] has no field 'height', choose from wall"),
+        (("furniture", 6), "sise", r"furniture\[6\] has no field 'sise', did you mean 'size'"),
+        (("furniture", 0), "size", r"furniture\[0\] has no field 'size'"),
+        (("furniture", 1), "size", r"furniture\[1\] has no field 'size'"),
+        (("furniture", 3), "hinge", r"furniture\[3\] has no field 'hinge'"),
+    ],
+)
+def test_fields_that_do_not_exist_are_named(tmp_path, flat, place, field, line):
+    node = flat
+    for key in place:
+        node = node[key]
+    node[field] = 1
+    with pytest.raises(UserError, match=line):
+        CustomHome(str(tmp_path), json.dumps(flat).encode())
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 10**99])
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("walls", 0, 0), ("walls", 0, 1), ("rooms", 0, "rect", 2), ("doorways", 0, "start"),
+        ("doorways", 0, "width"), ("furniture", 2, "at", 0), ("size", 0),
+    ],
+)  # fmt: skip
+def test_numbers_of_no_home_are_refused_wherever_they_are(tmp_path, flat, place, number):
+    node = flat
+    for key in place[:-1]:
+        node = node[key]
+    node[place[-1]] = number
+    with pytest.raises(UserError, match=rf"{place[0]}(\[\d+\])?.* must "):
+        CustomHome(str(tmp_path), json.dumps(flat).encode())
+
+
+def test_doorways_that_overlap_are_one(tmp_path, flat):
+    flat["doorways"] += [
+        {"wall": 0, "start": 4.2, "width": 0.7},  # within the first
+        {"wall": 0, "start": 4.9, "width": 0.9},
+    ]  # joins it and the second
+    walls = CustomHome(str(tmp_path), json.dumps(flat).encode()).layout.walls
+    along = sorted((x - hx, x + hx) for x, y, hx, _, _ in walls if y == pytest.approx(4.3))
+    assert along == [pytest.approx((0, 4.15)), pytest.approx((6.5, 9.6))]
 
 
 def test_files_that_are_no_homes_are_refused(tmp_path):
