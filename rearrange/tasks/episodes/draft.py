@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rearrange.errors import UserError
 from rearrange.sim.home.house import Layout, Receptacle
 from rearrange.sim.home.objects import HAB2_KINDS
 from rearrange.sim.homes.layout import HAB, homes_of, make_layout
@@ -26,6 +27,15 @@ MIN_CARRY = 1.0  # m between a target's start and goal
 
 class DraftRejected(Exception):
     """This sample cannot be used; draw again."""
+
+
+def nothing_found(episode: str, homes: str, tries: int) -> UserError:
+    """What to say when every draft of an episode was rejected."""
+    return UserError(
+        f"there must be room for the episode ({episode}) in the homes {homes}, but {tries} drafts "
+        "of it were rejected: add surfaces or free floor to a home of your own, ask for less in a "
+        "task of your own, or choose another task or other homes"
+    )
 
 
 def inside(layout: Layout, joint: str) -> list[Receptacle]:

@@ -35,6 +35,7 @@ from rearrange.tasks.episodes.draft import (
     DraftRejected,
     counter_tops,
     inside,
+    nothing_found,
     open_and_containers,
     open_and_fridge,
     open_receptacles,
@@ -77,7 +78,6 @@ CARRY_SHARE = 0.75  # of navigation with something in hand, begins where that la
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 REACH_SHARE = 0.5  # of episodes that begin there
 
-
 Maker = Callable[[str, str, int, int, str, np.random.Generator], EpisodeSpec]
 """Makes the episode from task, split, seed, index, layout id and random generator."""
 
@@ -100,8 +100,8 @@ def generate_episode(
         starts: one of `STARTS`.
         homes: one of `layout.HOMES`, or the file of a home.
 
-    Raises UserError for an unknown task, split, kind of starts or set of homes, or a negative seed
-    or index.
+    Raises UserError for an unknown task, split, kind of starts or set of homes, a negative seed or
+    index, and for a task that finds no room in the homes.
     """
     make, ids, rng = _draws(task, split, seed, index, starts, homes)
     for _ in range(MAX_TRIES):
@@ -110,7 +110,7 @@ def generate_episode(
             return make(task, split, seed, index, layout_id, rng)
         except DraftRejected:
             continue
-    raise RuntimeError(f"no workable episode for {task} {split} seed {seed} index {index}")
+    raise nothing_found(f"{task}, {split}, seed {seed}, index {index}", homes, MAX_TRIES)
 
 
 def first_home(task: str, split: str, seed: int, index: int, homes: str = HAB) -> str:

@@ -15,6 +15,8 @@ from rearrange.sim.homes import kinds
 from rearrange.sim.homes.custom import MAX_BYTES, CustomHome, from_procedural
 from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.homes.procedural import make_home
+from rearrange.tasks.episodes import generate as generating
+from rearrange.tasks.episodes.draft import DraftRejected
 from rearrange.tasks.episodes.files import read_episodes, write_episodes
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.episodes.schema import episode_to_json
@@ -291,3 +293,15 @@ def test_episodes_of_the_packages_homes_name_no_digest():
     spec = generate_episode("open_fridge", "val", 0, 0)
     assert make_layout(spec.scene.layout_id).digest == spec.scene.home_digest == ""
     assert "home_digest" not in episode_to_json(spec)["rearrange"]
+
+
+def test_a_home_without_room_for_a_task_is_told_in_a_line(monkeypatch):
+    monkeypatch.setattr(generating, "MAX_TRIES", 2)
+
+    def reject(*arguments):
+        raise DraftRejected
+
+    monkeypatch.setattr(generating, "resolved", lambda name: generating.Episodes(reject))
+    line = r"room for the episode \(pick, val, seed 0, index 3\) in the homes .*flat\.json, but 2 d"
+    with pytest.raises(UserError, match=line):
+        generate_episode("pick", "val", 0, 3, homes=str(EXAMPLE))
