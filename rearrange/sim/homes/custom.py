@@ -49,7 +49,7 @@ SLOTS = {
 }  # fmt: skip
 """Kind -> where HAB's homes have it; more of a kind, and other kinds, are extras."""
 NEEDED = ("counter", "fridge", "table", "low_table", "sofa", "tvstand", "chair")
-_FIELDS = {  # beside kind, at and yaw; of the others size
+_FIELDS = {  # beside those of all kinds; of the others size
     "counter": ("height", "columns", "without"),
     "fridge": ("width", "height", "shelf", "hinge"),
 }
@@ -69,6 +69,7 @@ class CustomHome:
         self.kinds: dict[str, str] = {}
         self._extras = [f"extra_{i:02d}" for i in range(NUM_EXTRAS - 1)]
         self._where: dict[str, Node] = {}
+        self._bare: set[str] = set()  # slots of pieces on which nothing is to lie
         width, depth = (_mm(s.number(3.0, MAX_SIDE)) for s in self._node["size"].list(2, 2))
         self._size = (width, depth)
         self._measures = f"the home of {width / 1000:g} x {depth / 1000:g} m"
@@ -123,8 +124,10 @@ class CustomHome:
         ]
         parents = {s: fur.PARENTS.get(s, f"{kind}_{s}_:0000") for s, kind in self.kinds.items()}
         bounds = (0.0, 0.0, self._size[0] / 1000, self._size[1] / 1000)
+        receptacles = receptacles_of(poses, shapes, parents)
         return Layout(
-            self.path, bounds, poses, np.array(rows), receptacles_of(poses, shapes, parents),
+            self.path, bounds, poses, np.array(rows),
+            tuple(r for r in receptacles if r.piece not in self._bare),
             shapes, self._counter, self._fridge, self.digest,
         )  # fmt: skip
 
@@ -164,7 +167,7 @@ class CustomHome:
         known = sorted({*kinds.KINDS, *SLOTS, "worktop"})
         if kind not in known:
             node["kind"].fail(f"be one of {', '.join(known)}")
-        node.only("kind", "at", "yaw", *_FIELDS.get(kind, ("size",)))
+        node.only("kind", "at", "yaw", "holds_objects", *_FIELDS.get(kind, ("size",)))
         free = [slot for slot in SLOTS.get(kind, ()) if slot not in self.kinds]
         is_single = kind in ("counter", "fridge", "sofa", "tvstand", "table", "low_table")
         if not free and (is_single or not self._extras):
@@ -172,6 +175,10 @@ class CustomHome:
             node.fail(f"not be there: a home has at most {most}; leave it out", quoted(kind))
         slot = free[0] if free else self._extras.pop(0)
         self.kinds[slot], self._where[slot] = kind, node
+        if "holds_objects" in node.value and not node["holds_objects"].boolean():
+            if kind in NEEDED:
+                node["holds_objects"].fail("be true: HAB's tasks put things there", "false")
+            self._bare.add(slot)
         if kind == "counter":
             return slot, self._read_counter(node)
         if kind == "fridge":
@@ -230,6 +237,7 @@ class CustomHome:
 def from_procedural(home: Home) -> dict[str, Any]:
     """What a file would say of a procedural home: pieces by kind, place and size, not colour."""
     layout, furnished = home.layout, home.furnished
+    holding = {receptacle.piece for receptacle in layout.receptacles}
     walls = []
     for x0, y0, x1, y1 in home.plan.walls[4:]:  # the outer ones come first
         x, y = (x0 + x1) / 2, (y0 + y1) / 2
@@ -237,7 +245,10 @@ def from_procedural(home: Home) -> dict[str, Any]:
         ends = (x, y0, x, y1) if is_upright else (x0, y, x1, y)
         walls.append([v / 1000 for v in ends])
     furniture = []
-    for slot, (x, y, yaw) in furnished.poses.items():
+    # In the order in which a file's pieces get the slots: of the chairs the first holds things.
+    ranks = {slot: i for i, slot in enumerate(slot for slots in SLOTS.values() for slot in slots)}
+    for slot in sorted(furnished.poses, key=lambda slot: ranks.get(slot, len(ranks))):
+        x, y, yaw = furnished.poses[slot]
         kind = {"low table": "low_table", "run": "worktop"}.get(
             furnished.kinds[slot], furnished.kinds[slot]
         )
@@ -263,6 +274,8 @@ def from_procedural(home: Home) -> dict[str, Any]:
             }  # fmt: skip
         else:
             entry["size"] = [round(v, 3) for v in (2 * piece.half[0], 2 * piece.half[1], top)]
+        if piece.surfaces and slot not in holding:  # too hard to reach
+            entry["holds_objects"] = False
         furniture.append(entry)
     rooms = [{"name": r.kind, "rect": [v / 1000 for v in r.rect]} for r in home.plan.rooms]
     size = [side / 1000 for side in home.plan.size]

@@ -56,6 +56,30 @@ def test_a_procedural_home_written_as_a_file_is_that_home(tmp_path):
         assert own.shapes[name].half == pytest.approx(home.layout.shapes[name].half, abs=1e-3)
 
 
+@pytest.mark.parametrize("name", ["procedural_test_0012", "procedural_train_0089"])
+def test_a_written_home_holds_objects_where_the_procedural_one_does(tmp_path, name):
+    home = make_home(name)
+    own = CustomHome(str(tmp_path), json.dumps(from_procedural(home)).encode()).layout
+    ours, theirs = (np.array([r.pos[:2] for r in one.receptacles]) for one in (own, home.layout))
+    assert len(ours) == len(theirs)
+    assert np.linalg.norm(ours[:, None] - theirs, axis=2).min(axis=0).max() < 0.03
+
+
+def test_a_piece_may_be_kept_bare_unless_tasks_need_it(tmp_path, flat):
+    def receptacles():
+        return {
+            r.piece for r in CustomHome(str(tmp_path), json.dumps(flat).encode()).layout.receptacles
+        }
+
+    number = next(i for i, piece in enumerate(flat["furniture"]) if piece["kind"] == "basin")
+    before = receptacles()
+    flat["furniture"][number]["holds_objects"] = False
+    assert len(before - receptacles()) == 1
+    flat["furniture"][2]["holds_objects"] = False
+    with pytest.raises(UserError, match=r"furniture\[2\]\.holds_objects must be true"):
+        receptacles()
+
+
 def test_furniture_of_ones_own_stands_in_a_home_and_holds_objects(flat, tmp_path, monkeypatch):
     def draw(rng, slot):
         low, glass = Box((0, 0, 0.3), (0.2, 0.4, 0.3)), Box((0, 0, 0.75), (0.18, 0.3, 0.15))
