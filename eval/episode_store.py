@@ -27,6 +27,7 @@ from rearrange.system.files import read_whole_file
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, write_error
 
 SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
+_SHOWN = 5  # damaged lines that are named
 SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2 kB an episode
 # Code that affects episodes; changes elsewhere (training, reports) do not.
 _DECIDING = (
@@ -117,6 +118,17 @@ class EpisodeStore:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def on_damaged(self) -> str:
+        """A line on the lines that were dropped."""
+        many = "line" if len(self.damaged) == 1 else "lines"
+        which = ", ".join(map(str, self.damaged[:_SHOWN])) + (
+            ", ..." * (len(self.damaged) > _SHOWN)
+        )
+        return (
+            f"dropped damaged lines of {self._folder / EPISODES_FILE}: {len(self.damaged)} "
+            f"({many} {which}); their episodes run again"
+        )
 
     def _read(self, num_episodes: int) -> None:
         records, damaged = _stored(self._folder, self._parse)

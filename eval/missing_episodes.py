@@ -21,7 +21,7 @@ import rearrange
 from rearrange.cluster.ray_session import connected
 from rearrange.configs.schema import EvaluateCfg, RecordCfg
 from rearrange.errors import UserError
-from rearrange.eval.episode_store import EPISODES_FILE, EpisodeStore
+from rearrange.eval.episode_store import EpisodeStore
 from rearrange.eval.progress import Progress
 from rearrange.eval.ray_workers import RayPool
 from rearrange.eval.workers import EpisodeRunner, MakeEnvAndAgent, WorkerPool
@@ -36,7 +36,6 @@ RUN_FACTS = (
     "wall_time_s", "steps_per_second", "num_workers", "workers_lost", "kept_episodes", "command",
     "commit", "date", "machine",
 )  # fmt: skip
-_SHOWN = 5  # damaged lines that are named
 Notify = Callable[[str], None]
 
 
@@ -61,7 +60,7 @@ def run_missing(
     remove_unfinished(lock.folder)
     remove_unfinished(lock.folder / "videos")
     if store.damaged:
-        notify(_dropped(lock.folder, store.damaged))
+        notify(store.on_damaged())
     missing = [index for index in range(cfg.num_episodes) if _is_missing(index, runner, store)]
     if store.records:
         which = "all" if not missing else f"{len(store.records)} of"
@@ -98,16 +97,6 @@ def record_command(cfg: EvaluateCfg, index: int, output: Path) -> str | None:
     shared = {field.name for field in fields(RecordCfg)} - {"index", "output"}
     overrides = [text for text in cfg.given.overrides if re.split(r"[.=]", text)[0] in shared]
     return shlex.join(["rearrange", "record", *overrides, f"index={index}", f"output={output}"])
-
-
-def _dropped(folder: Path, damaged: list[int]) -> str:
-    """A line on damaged lines of an evaluation's folder."""
-    many = "line" if len(damaged) == 1 else "lines"
-    which = ", ".join(map(str, damaged[:_SHOWN])) + (", ..." if damaged[_SHOWN:] else "")
-    return (
-        f"dropped damaged lines of {folder / EPISODES_FILE}: {len(damaged)} ({many} {which}); "
-        "their episodes run again"
-    )
 
 
 def _is_missing(index: int, runner: EpisodeRunner, store: EpisodeStore) -> bool:

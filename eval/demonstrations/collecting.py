@@ -164,6 +164,8 @@ def _run_missing(
     """Runs what has no piece yet; returns what the summary says of the run."""
     pieces = Path(runner.folder)
     remove_unfinished(pieces)
+    if store.damaged:
+        notify(store.on_damaged())
     there = {index for index in store.records if runner.has(index)}
     missing = [index for index in range(cfg.num_episodes) if index not in there]
     if there:

@@ -26,9 +26,12 @@ def test_collecting_goes_on_where_it_ended_and_what_it_made_is_played_back(
         assert main(arguments) == 130
     assert not (folder / FILE).exists()
     assert main(["collect", "verify", f"folder={folder}"]) == 2
+    with (folder / "episodes.jsonl").open("a") as file:
+        file.write("[1]\n")
     capsys.readouterr()
     assert main(arguments) == 0
     shown = capsys.readouterr().out
+    assert "episodes.jsonl: 1 (line 2); their episodes run again" in shown
     assert "kept 1 of 1 episodes" in shown and "1 episodes, 1 of them successes" in shown
     assert {path.name for path in folder.iterdir()} == {
         FILE, "episodes.json.gz", "episodes.jsonl", "settings.json", "summary.json"
