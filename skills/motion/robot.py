@@ -178,17 +178,13 @@ class Robot:
 
 def near(world: Obstacles, base, reach: float = 1.9) -> Obstacles:
     """Obstacles of the world frame that the arm could touch from a base pose, in the base frame."""
-    axes = world_to_base_axes(base[2])
-    kind, pos, rot, size = _near(
-        world.kind, world.pos, world.rot, world.size, float(base[0]), float(base[1]), axes, reach
-    )
-    return Obstacles(kind, (pos - (base[0], base[1], 0.0)) @ axes.T, rot, size)
+    columns = world.kind, world.pos, world.rot, world.size
+    return Obstacles(*_near(*columns, float(base[0]), float(base[1]), reach)).in_base(tuple(base))
 
 
-# `contract`: multiplied and added in one rounding, as in the matrix product that `in_base` makes.
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _near(kind, pos, rot, size, x, y, axes, reach):
-    """The obstacles whose bounding circles reach that near to (x, y), their axes turned."""
+@njit(cache=True, nogil=True)
+def _near(kind, pos, rot, size, x, y, reach):
+    """The obstacles whose bounding circles reach that near to (x, y)."""
     is_near = np.zeros(len(kind), np.bool_)
     for k in range(len(kind)):
         if kind[k] == BOX:
@@ -197,13 +193,7 @@ def _near(kind, pos, rot, size, x, y, axes, reach):
             bound = size[k, 0] + size[k, 1]
         dx, dy = pos[k, 0] - x, pos[k, 1] - y
         is_near[k] = dx * dx + dy * dy < (reach + bound) ** 2
-    turned = np.empty((is_near.sum(), 3, 3))
-    for n, k in enumerate(np.flatnonzero(is_near)):
-        for j in range(3):
-            turned[n, 0, j] = axes[0, 1] * rot[k, 1, j] + axes[0, 0] * rot[k, 0, j]
-            turned[n, 1, j] = axes[1, 1] * rot[k, 1, j] + axes[1, 0] * rot[k, 0, j]
-            turned[n, 2, j] = rot[k, 2, j]
-    return kind[is_near], pos[is_near], turned, size[is_near]
+    return kind[is_near], pos[is_near], rot[is_near], size[is_near]
 
 
 def world_to_base_axes(yaw: float) -> np.ndarray:
