@@ -122,9 +122,8 @@ class EpisodeStore:
     def on_damaged(self) -> str:
         """A line on the lines that were dropped."""
         many = "line" if len(self.damaged) == 1 else "lines"
-        which = ", ".join(map(str, self.damaged[:_SHOWN])) + (
-            ", ..." * (len(self.damaged) > _SHOWN)
-        )
+        rest = ", ..." if self.damaged[_SHOWN:] else ""
+        which = ", ".join(map(str, self.damaged[:_SHOWN])) + rest
         return (
             f"dropped damaged lines of {self._folder / EPISODES_FILE}: {len(self.damaged)} "
             f"({many} {which}); their episodes run again"

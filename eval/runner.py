@@ -289,16 +289,16 @@ def reset_options(cfg: EpisodeRunnerCfg, index: int) -> dict[str, Any]:
     """Options of `reset` that select the episode.
 
     Raises:
-        UserError: if the episode file is damaged, or has no episode of that index.
+        UserError: if the episode file is damaged, or has no episode of that index and task.
     """
+    from rearrange.tasks.rules.definition import TASKS
+
     if cfg.episodes is None:
         return {"index": index}
     episodes = _read_episodes(cfg.episodes)
     if not 0 <= index < len(episodes):
         have = f"{cfg.episodes} has {len(episodes)} episodes"
         raise UserError(f"{have}, from index 0: there is no index {index}")
-    from rearrange.tasks.rules.definition import TASKS
-
     task, episode = TASKS.find(cfg.task).name, episodes[index]
     if episode.task != task:
         line = f"{cfg.episodes}: episode {index} is of task {episode.task}, not of {task}"

@@ -17,10 +17,10 @@ from rearrange.eval.demonstrations.lerobot import LeRobotFormat
 from rearrange.eval.demonstrations.lerobot_v21 import LeRobot21Format
 from rearrange.system.checked_json import Node, strict_json
 from rearrange.system.files import read_whole_file
+from rearrange.tasks.env_options import MAX_WHOLE
 
 EPISODES, SUMMARY = "episodes.json.gz", "summary.json"
 SUMMARY_LIMIT = 2**20  # bytes; ours have 2 kB
-MOST = 2**53  # of episodes and steps
 
 
 class Format(Protocol):
@@ -65,9 +65,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
         summary = strict_json(read_whole_file(path, SUMMARY_LIMIT).decode())
         node = Node(summary, "")
         node["format"].text(FORMATS)
-        count = node["num_episodes"].integer(1, MOST)
+        count = node["num_episodes"].integer(1, MAX_WHOLE)
         node["num_successes"].integer(0, count)
-        node["num_steps"].integer(count, MOST)
+        node["num_steps"].integer(count, MAX_WHOLE)
     except ValueError as error:
         raise UserError(f"{path} is damaged: {error}") from error
     return summary

@@ -63,8 +63,7 @@ class Registry(Mapping[str, T]):
         module, colon, name = word.rpartition(":")
         if not colon:
             if word not in self._entries and word.isidentifier():
-                known = f"unknown {self.kind} '{word}': {nearest(word, list(self))}"
-                raise UserError(f"{known} (one of a module of your own: MODULE:{word})")
+                raise self._unknown(word, f" (one of a module of your own: MODULE:{word})")
             return self[word]
         imported = import_module(module, f"{self.kind} '{word}'")
         if name in self._entries:
@@ -85,8 +84,11 @@ class Registry(Mapping[str, T]):
         """What a name stands for. Raises UserError, which suggests known names, for an unknown
         one."""
         if name not in self._entries:
-            raise UserError(f"unknown {self.kind} '{name}': {nearest(name, list(self))}")
+            raise self._unknown(name)
         return resolved(self._entries[name])
+
+    def _unknown(self, name: str, hint: str = "") -> UserError:
+        return UserError(f"unknown {self.kind} '{name}': {nearest(name, list(self))}{hint}")
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
