@@ -37,6 +37,7 @@ from rearrange.tasks.env_options import (
     of_states,
     whole,
 )
+from rearrange.tasks.episodes.driven import drive_up
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
@@ -74,8 +75,9 @@ class RearrangeEnv(gymnasium.Env):
         motor_lead: rad by which a motor's target may lead its joint; None: any, as in HAB.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: overrides the task's limit.
-        starts: "chain" varies the starts of episodes, "varied" the apartments too, "reach" starts
-            half of them within reach: for training, see `generate`.
+        starts: "chain" varies the starts of episodes, "varied" the apartments too, "driven" lets
+            the robot drive there, "reach" starts half of them within reach: for training, see
+            `generate`.
         success_scale, force_scale: factors on the benchmark's thresholds of success (0.5 to 1) and
             limits of force (0.1 to 1): for training, so that a borderline stop or push fails.
         homes: "hab", "procedural", "mixed" (either), or a home's JSON file, which must not change.
@@ -213,6 +215,8 @@ class RearrangeEnv(gymnasium.Env):
         sim.motor_lead = self._motor_lead
         if episode.start_holding:
             sim.snap_object(episode.targets[episode.target_index].object)
+        if self._starts == "driven":
+            drive_up(sim, episode)
         self.episode, self._num_steps, self.is_success = episode, 0, False
         self.task.start(sim, episode)
         self._sensors.start(episode)

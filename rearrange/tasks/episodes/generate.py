@@ -9,9 +9,9 @@ need them: half of them begin where the preceding skill of a plan ends, half of 
 object in hand (VER paper, section 6: skills have to take over from each other), and half of Pick's
 and Place's reach into the fridge, whose door may have been pushed partly shut by the preceding
 skill; in a few of those of opening the fridge it is ajar. `starts="varied"` is the same, in the
-train split also in more apartments with more varied furniture. `starts="reach"` is for training
-from scratch: in half of Pick's and Place's episodes the robot already stands where it only needs
-its arm (a start-state curriculum, as in Florensa et al. 2017).
+train split also in more apartments with more varied furniture; with "driven" the robot has besides
+driven to where Navigate ends. `starts="reach"` is for training from scratch: in half of Pick's and
+Place's episodes it stands where it only needs its arm (as in Florensa et al. 2017).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FRIDGE_PUSHED = (1.2, 2.3)  # rad, after the skills; the hinge ends at 2.3 (hab-
 FRIDGE_AJAR = (0.0, 1.1)  # rad, where Pick and Place may push it; it counts as open at 1.17
 DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
-STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3}
+STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3, "driven": 4}
 _OTHER_HOMES, _MIXED_HOMES = 22, 23
 NUM_OBJECTS = 30
 MAX_TRIES = 60
@@ -69,7 +69,7 @@ MAX_WAY = 2.6  # m
 # For the same reason, in homes of many rooms: 400 steps are 13 s, with turns at half a metre each.
 MAX_NAVIGATE_WAY = 6.0  # m
 HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand (hab-spec 4.3)
-STARTS = ("task", "chain", "varied", "reach")
+STARTS = ("task", "chain", "varied", "driven", "reach")
 STOPS = (1.1, SUCCESS_DISTANCE)  # m from its goal, where Navigate ends
 AJAR_SHARE = 0.1  # of those of opening the fridge: rare in a plan, and slow
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends, or lead into the fridge
@@ -140,7 +140,7 @@ def _draws(
         ids = layout_ids(split, homes)
     elif homes != HAB:
         numbers.append(_OTHER_HOMES)
-    if homes == HAB and starts == "varied" and split == "train":
+    if homes == HAB and starts in ("varied", "driven") and split == "train":
         ids += varied_layout_ids()
     if starts == "varied" or make is not episodes.make:
         numbers.append(STREAM_NUMBERS[starts])
@@ -365,7 +365,7 @@ REARRANGE_EASY = Episodes(_rearrange_easy)
 
 
 def _with_chain(make: Maker, chain: Maker, **others: Maker) -> Episodes:
-    return Episodes(make, {"chain": chain, "varied": chain, **others})
+    return Episodes(make, {"chain": chain, "varied": chain, "driven": chain, **others})
 
 
 _navigate = partial(_object_skill, is_far=True, holding_share=HOLDING_SHARE)
