@@ -27,7 +27,7 @@ WAY = (0.4, 1.3)  # m driven
 TRIES = 40
 DRIVE_STEPS, RESET_STEPS, RESET_DONE = 110, 60, 0.05  # control steps, rad
 DRIFT, DRIFT_SPEED = 0.2, 0.25  # of the arm on the way: rad, share of its speed
-MOVED, SHUT = 0.03, 0.5  # m of the target, share of an opening: more spoils the episode
+MOVED, OPEN = 0.03, 0.8  # m of the target, share of an opening that is left: else it is spoilt
 
 Pose = tuple[float, float, float]  # x, y [m], yaw [rad]
 
@@ -36,8 +36,8 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
     """Drives to where the episode begins; False: it begins as it was drawn.
 
     It does where Navigate has not come before: farther away, nearer or turned elsewhere; where
-    nothing on the way would touch the arm; and where the drive has moved the target, lost it, or
-    half closed what was open.
+    nothing near would touch the arm; and where the drive has moved the target, lost it, or
+    partly shut what was open.
 
     Args:
         sim: just reset to the episode, its target in hand if it begins so.
@@ -58,7 +58,7 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
         moved = float(np.linalg.norm(sim.object_pos_w(target.object) - was))
         is_held = sim.held_object == target.object
         is_whole = is_held if episode.start_holding else moved < MOVED
-        if is_whole and (_openings(sim) > SHUT * openings - 0.01).all():
+        if is_whole and (_openings(sim) > OPEN * openings - 0.01).all():
             sim.stateful_parts()["forces"].reset()  # what counts begins now
             return True
     sim.reset(episode.scene)
