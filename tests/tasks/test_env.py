@@ -175,7 +175,7 @@ def test_a_broken_world_says_where():
         ({"task": ["pick"]}, r"the name of a task must be a text, got \['pick'\]"),
         ({"task": None}, "the name of a task must be a text, got None"),
         ({"split": ["test"]}, "split must be one of train, val, test; got a list of 1"),
-        ({"starts": 5}, "starts must be one of task, chain, varied, reach; got 5"),
+        ({"starts": 5}, "starts must be one of task, chain, varied, driven, reach; got 5"),
         ({"depth": "no"}, "depth must be true or false, got 'no'"),
         ({"depth": None}, "depth must be true or false, got None"),
         ({"index_offset": 2**60}, f"index_offset must be a whole number from 0 to {2**53}, got"),

@@ -19,6 +19,7 @@ from rearrange.sim.home.furniture import ARTICULATED_JOINTS
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.names import HOME_TASKS
 
 STARTS_AWAY, STARTS_ASKEW = (1.05, 1.9), 0.5  # m, rad: elsewhere Navigate has not just ended
 STOPS = (1.15, 1.44)  # m from the thing, where it stops
@@ -47,7 +48,7 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
     point = np.array(target.goal if episode.start_holding else target.start)
     away, bearing = _towards(point, episode.scene.base)
     is_arrival = STARTS_AWAY[0] < away < STARTS_AWAY[1] and abs(bearing) < STARTS_ASKEW
-    if episode.task == "navigate" or not is_arrival:
+    if episode.task in (*HOME_TASKS, "navigate") or not is_arrival:
         return False
     was, openings = sim.object_pos_w(target.object), _openings(sim)
     way = _find_way(sim, episode, point, rng)

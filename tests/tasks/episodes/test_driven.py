@@ -64,8 +64,9 @@ def test_what_is_held_is_held_still():
     assert driven
 
 
-def test_navigate_begins_as_drawn():
-    env = env_of("navigate")
+@pytest.mark.parametrize("task", ["navigate", "tidy_house"])
+def test_what_no_other_skill_precedes_begins_as_drawn(task):
+    env = env_of(task)
     for i in range(6):
         env.reset(options={"index": i})
         assert env.sim.base_pose == pytest.approx(env.episode.scene.base)

@@ -362,7 +362,7 @@ def test_other_tasks_and_the_task_starts_are_as_ever():
     assert generate_episode("tidy_house", "val", 0, 2, "chain") == usual
     for task in ("close_drawer", "tidy_house"):
         assert generate_episode(task, "val", 0, 2, "reach") == generate_episode(task, "val", 0, 2)
-    known = "task, chain, varied, reach"
+    known = "task, chain, varied, driven, reach"
     with pytest.raises(UserError, match=f"starts must be one of {known}; got 'far'"):
         generate_episode("navigate", "val", 0, 0, "far")
 
