@@ -63,8 +63,7 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
             sim.stateful_parts()["forces"].reset()  # what counts begins now
             return True
     sim.reset(episode.scene)
-    if episode.start_holding:
-        sim.snap_object(target.object)
+    _take(sim, episode)
     return False
 
 
@@ -73,8 +72,7 @@ def _find_way(
 ) -> tuple[Pose, tuple[float, float]] | None:
     """Where to set off, and the place [2] to drive to; None if none is found."""
     plan = sim.floor_plan()
-    x, y, _ = episode.scene.base
-    about = math.atan2(y - point[1], x - point[0])
+    about = math.atan2(episode.scene.base[1] - point[1], episode.scene.base[0] - point[0])
     for _ in range(TRIES):
         around, off = about + rng.normal(0.0, AROUND), rng.uniform(*STOPS)
         x, y = point[0] + off * math.cos(around), point[1] + off * math.sin(around)
@@ -98,6 +96,11 @@ def _find_way(
 
 def _put(sim: Simulation, episode: EpisodeSpec, base: Pose) -> None:
     sim.set_robot(base, episode.scene.arm)
+    _take(sim, episode)
+
+
+def _take(sim: Simulation, episode: EpisodeSpec) -> None:
+    """The target into the hand, if the episode begins so."""
     if episode.start_holding:
         sim.snap_object(episode.targets[episode.target_index].object)
 
