@@ -10,9 +10,8 @@ _SKILLS = (
     "pick", "place", "navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge",
 )  # fmt: skip
 _FORMATS = ("habitat",)
-_TASKS = (
-    "rearrange_easy", "tidy_house", "prepare_groceries", "set_table", "open_drawer", "open_fridge",
-)  # fmt: skip
+_HAB_TASKS = ("tidy_house", "prepare_groceries", "set_table")
+_TASKS = ("rearrange_easy", *_HAB_TASKS, "open_drawer", "open_fridge")
 
 
 @dataclass(kw_only=True)
@@ -61,8 +60,13 @@ class ImportEpisodesCfg:
 class PassportCfg:
     skills: list[str] = field(default_factory=lambda: list(_SKILLS))
     """The skills, with commas; those that come with the package act."""
+    tasks: list[str] = field(default_factory=lambda: list(_HAB_TASKS))
+    """HAB's tasks, which chains of these skills carry out by Habitat's rule (looks=none); none of
+    them: tasks=[]."""
     num_episodes: int = 100
     """Episodes of each skill, the first ones."""
+    num_task_episodes: int = 25
+    """Episodes of each of HAB's tasks."""
     split: str = "val"
     """Which apartments of HAB: train, val or test."""
     seed: int = 0
@@ -70,18 +74,26 @@ class PassportCfg:
     habitat: HabitatCfg = field(default_factory=HabitatCfg)
     """Habitat's Python; without `habitat.data` the episodes are exported into `output`."""
     num_resets: int = 10
-    """Episodes of each skill whose starts are compared in both simulators."""
+    """Episodes of each whose starts are compared in both simulators."""
     record: int = 1
-    """Films of so many episodes of each skill, in both."""
+    """Films of so many episodes of each, in both."""
     num_workers: int = 0
     """Worker processes; 0: one per core."""
     output: str = "outputs/passport"
     """Folder for passport.html, passport.json and the evaluations; what is in it is kept."""
 
     def __post_init__(self) -> None:
-        _check(bool(self.skills), "skills must name at least one")
-        _check(len({*self.skills}) == len(self.skills), "skills must not name anything twice")
-        lows = {"num_episodes": 1, "seed": 0, "num_resets": 0, "record": 0, "num_workers": 0}
+        names = [*self.skills, *self.tasks]
+        _check(bool(names), "skills or tasks must name at least one")
+        _check(len({*names}) == len(names), "skills and tasks must not name anything twice")
+        lows = {
+            "num_episodes": 1,
+            "num_task_episodes": 1,
+            "seed": 0,
+            "num_resets": 0,
+            "record": 0,
+            "num_workers": 0,
+        }
         for name, low in lows.items():
             value = getattr(self, name)
             _check(value >= low, f"{name} must be at least {low}, got {value}")

@@ -101,7 +101,7 @@ class EvaluateCfg(AgentSettings):
     renderer: str = "auto"
     """Renderer of the videos: auto, plain, warp or egl; see `rearrange doctor`."""
     backend: str = "mujoco"
-    """The simulator: mujoco, or habitat, where a trained skill acts in unmodified habitat-lab."""
+    """The simulator: mujoco, or habitat, where the agent acts in unmodified habitat-lab."""
     habitat: HabitatCfg = field(default_factory=HabitatCfg)
     """For backend=habitat."""
     episode_timeout_s: float = 900.0
@@ -153,7 +153,7 @@ class RecordCfg(AgentSettings):
     renderer: str = "auto"
     """Renderer: auto, plain, warp or egl; see `rearrange doctor`."""
     backend: str = "mujoco"
-    """The simulator: mujoco, or habitat, where a trained skill acts in unmodified habitat-lab."""
+    """The simulator: mujoco, or habitat, where the agent acts in unmodified habitat-lab."""
     habitat: HabitatCfg = field(default_factory=HabitatCfg)
     """For backend=habitat."""
 
@@ -171,7 +171,7 @@ def _check_backend(cfg: EvaluateCfg | RecordCfg) -> None:
     is_used = cfg.backend == "habitat" or cfg.habitat == HabitatCfg()
     _check(is_used, f"habitat.python and habitat.data are for backend=habitat, got {cfg.backend}")
     is_ours = cfg.backend == "mujoco" or (cfg.run is None and cfg.env is None)
-    _check(is_ours, "backend=habitat takes task= and agent=learned instead of run= or env=")
+    _check(is_ours, "backend=habitat takes task= and agent= instead of run= or env=")
 
 
 @dataclass(kw_only=True)

@@ -213,10 +213,13 @@ class EpisodeRecord:
         return asdict(self)
 
 
-def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
+def make_env_and_agent(
+    cfg: EpisodeRunnerCfg, make: Callable[..., Any] | None = None, **more: Any
+) -> tuple[Any, Agent]:
     """The environment and the agent of an evaluation; images only for agents that use them.
 
     Args:
+        make: called with the settings of the environment; by default `tasks.registry.make_env`.
         more: further settings of the environment.
 
     Raises:
@@ -252,7 +255,7 @@ def make_env_and_agent(cfg: EpisodeRunnerCfg, **more: Any) -> tuple[Any, Agent]:
             import torch
 
             torch.set_num_threads(1)
-    env = make_env(
+    env = (make or make_env)(
         task=cfg.task, split=cfg.split, seed=cfg.seed, homes=cfg.homes,
         **options | more,
     )  # fmt: skip

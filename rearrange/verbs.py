@@ -121,9 +121,9 @@ VERBS: dict[str, Verb] = {
             "passport skills=pick num_episodes=100 habitat.python=~/envs/habitat",
             "passport habitat.python=~/envs/habitat output=outputs/passport",
         ),
-        "Evaluates each skill in both simulators and writes passport.html: success with paired\n"
-        "differences, failures, agreement at reset, speeds, films. Needs a Python with Habitat,\n"
-        "see docs/how_to/use_habitat.md.",
+        "Evaluates each skill and HAB task in both simulators and writes passport.html: success\n"
+        "with paired differences, failures, agreement at reset, speeds, memory, films. Needs a\n"
+        "Python with Habitat, see docs/how_to/use_habitat.md.",
     ),
     "train-skill": Verb(
         "rearrange.commands.training.train",

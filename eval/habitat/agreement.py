@@ -34,7 +34,7 @@ def agreement(ours: RearrangeEnv, there: HabitatEnv, index: int) -> dict[str, fl
     for name, value in seen.items():
         if name == "head_depth":
             found |= depth_differences(value, theirs[name])
-        elif name in theirs:
+        elif name in theirs and theirs[name].shape == value.shape:  # HAB's have all targets in one
             found[f"sensor {name}"] = float(np.abs(value - theirs[name]).max())
     return found
 
@@ -56,7 +56,10 @@ def places(sim: Simulation, episode: EpisodeSpec, state: dict[str, Any]) -> dict
         "object": max(objects),
         "goal": max(goals),
         "receptacle": max(_receptacles(sim, episode, state["receptacles"])),
-        "joint": max(_joints(sim, state["joints"])),
+        "joint": max(
+            abs(sim.joint_position(joint) - value)
+            for joint, value in joint_positions(state["joints"]).items()
+        ),
         "arm": float(np.abs(sim.arm_qpos - state["arm"]).max()),
         "base": _apart((x, y, 0.0), state["base"]),
         "yaw": abs(float(turn)),
@@ -77,13 +80,14 @@ def _apart(ours: Any, theirs: Any) -> float:
     return float(np.linalg.norm(to_habitat(ours) - np.asarray(theirs)))
 
 
-def _joints(sim: Simulation, theirs: dict[str, list[float]]) -> list[float]:
-    """Of all drawers and doors, whose positions have their links' numbers less the first one's."""
-    found = []
+def joint_positions(theirs: dict[str, list[float]]) -> dict[str, float]:
+    """Of all drawers (m) and doors (rad) by our names; theirs have links' numbers less the first
+    one's."""
+    found = {}
     for joint, (handle, link, _) in LINKS.items():
         positions = theirs[handle]
         first = 0 if len(positions) == 8 else 1  # the counter has a spare joint, see `articulated`
-        found.append(abs(sim.joint_position(joint) - positions[link - first]))
+        found[joint] = positions[link - first]
     return found
 
 

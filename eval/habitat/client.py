@@ -92,6 +92,16 @@ class HabitatEnv:
         self._tell({"do": "state"})
         return self._heard(STEP_S)["state"]
 
+    def places(self) -> dict[str, Any]:
+        """Where all that moves is there, see `StockEnv.places`."""
+        self._tell({"do": "places"})
+        return self._heard(STEP_S)["places"]
+
+    def memory_mb(self) -> float:
+        """Most memory of the process there so far."""
+        self._tell({"do": "memory"})
+        return float(self._heard(STEP_S)["memory"])
+
     def render(self) -> np.ndarray:
         """The scene from behind the robot, [H, W, 3] uint8; `film_size` of the settings says H."""
         self._tell({"do": "picture"})

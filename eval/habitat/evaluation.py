@@ -1,9 +1,13 @@
-"""`backend=habitat`: a trained skill, unchanged, on our exported episodes in stock habitat-lab."""
+"""`backend=habitat`: our agents, unchanged, on our exported episodes in stock habitat-lab.
+
+learned           acts by Habitat's own sensors
+oracle, chains    act by a twin of Habitat's home, see `twin`; their pictures are Habitat's
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 from pathlib import Path
 from typing import Any
@@ -15,14 +19,17 @@ from rearrange.eval.evaluate import evaluate_settings as evaluate_in_mujoco
 from rearrange.eval.habitat.client import HabitatEnv, check_python, versions_of
 from rearrange.eval.habitat.stock_env import StockCfg
 from rearrange.eval.habitat.tasks import STOCK_TASKS
+from rearrange.eval.habitat.twin import TwinEnv
 from rearrange.eval.missing_episodes import Notify, print_line
 from rearrange.eval.runner import (
     EpisodeRecord,
     EpisodeRunnerCfg,
     check_names,
+    follow_episode,
     runner_cfg,
     skill_of,
 )
+from rearrange.eval.runner import make_env_and_agent as make_ours
 from rearrange.habitat.dataset import earlier_export
 from rearrange.habitat.episodes import file_name
 from rearrange.planner.home.descriptions import names_of
@@ -30,6 +37,7 @@ from rearrange.system.files import user_path
 from rearrange.tasks.episodes.files import load_episode
 
 FILM_SIZE = 512  # pixels a side
+_UNSEEN = 8  # pixels a side of an image that nobody looks at
 _FPS = 30
 
 
@@ -46,7 +54,7 @@ class HabitatRunnerCfg(EpisodeRunnerCfg):
         return {"backend": "habitat", "habitat": dict(self.there)}
 
     def run_episode(
-        self, env: HabitatEnv, agent: Any, index: int, on_step: Callable[[], None]
+        self, env: HabitatEnv | TwinEnv, agent: Any, index: int, on_step: Callable[[], None]
     ) -> EpisodeRecord:
         if index >= self.record:
             return follow(env, agent, self, index, on_step)
@@ -58,7 +66,7 @@ def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[di
     if cfg.backend == "mujoco":
         return evaluate_in_mujoco(cfg, notify)
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
-    return evaluate(cfg, make_env_and_skill, notify, runner), output_folder(cfg)
+    return evaluate(cfg, make_env_and_agent, notify, runner), output_folder(cfg)
 
 
 def runner(cfg: EvaluateCfg | RecordCfg, **more: Any) -> EpisodeRunnerCfg:
@@ -74,9 +82,9 @@ def film_in_habitat(cfg: RecordCfg, path: Path) -> EpisodeRecord:
     """Films the episode of `cfg.index` by habitat-lab's own pictures. Raises UserError."""
     there = runner(cfg, record=cfg.index + 1)
     assert isinstance(there, HabitatRunnerCfg)
-    env, skill = make_env_and_skill(there)
+    env, agent = make_env_and_agent(there)
     try:
-        return film(env, skill, there, cfg.index, path)
+        return film(env, agent, there, cfg.index, path)
     finally:
         env.close()
 
@@ -86,11 +94,6 @@ def check_habitat(cfg: EvaluateCfg | RecordCfg) -> tuple[str, Path]:
     task = cfg.task.name
     if task not in STOCK_TASKS:
         raise UserError(f"backend=habitat runs {', '.join(STOCK_TASKS)}; got task={task}")
-    if cfg.agent != "learned":
-        raise UserError(
-            "backend=habitat needs agent=learned: other agents read our simulator's state; "
-            f"got agent={cfg.agent}"
-        )
     for name, usual in (("homes", "hab"), ("episodes", None), ("scheme", "local")):
         if (value := getattr(cfg, name, usual)) != usual:
             raise UserError(f"backend=habitat runs exported episodes, {name}={value} has no use")
@@ -119,8 +122,20 @@ def check_export(folder: Path, task: str, split: str, num_episodes: int, seed: i
         )
 
 
-def make_env_and_skill(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv, Any]:
-    """The environment there and the skill here. Raises UserError for what is missing."""
+def make_env_and_agent(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv | TwinEnv, Any]:
+    """The environment there and the agent here. Raises UserError for what is missing."""
+    film_size = FILM_SIZE if cfg.record else 0
+    stock = StockCfg(task=cfg.task, split=cfg.split, seed=cfg.seed, film_size=film_size)
+    if cfg.agent != "learned":
+
+        def start_twin(
+            *, homes: str, depth: bool, camera_size: int = 128, **options: Any
+        ) -> TwinEnv:
+            size = camera_size if depth else _UNSEEN
+            there = _start(cfg, replace(stock, camera_size=size), 0)
+            return TwinEnv(there, depth=depth, **options)
+
+        return make_ours(cfg, start_twin)
     import torch
 
     from rearrange.skills.deployed.learned import LearnedPolicy
@@ -131,41 +146,48 @@ def make_env_and_skill(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv, Any]:
     if skill.task != cfg.task:
         raise UserError(f"the skill must be one of {cfg.task}, it is one of {skill.task}")
     has_ranges = "coarse_depth" in skill.observation
-    stock = StockCfg(
-        task=cfg.task, split=cfg.split, seed=cfg.seed, motor_lead=skill.motor_lead,
-        camera_size=64 if has_ranges else skill.camera_size, has_ranges=has_ranges,
-        film_size=FILM_SIZE if cfg.record else 0,
+    stock = replace(
+        stock, motor_lead=skill.motor_lead, has_ranges=has_ranges,
+        camera_size=64 if has_ranges else skill.camera_size,
     )  # fmt: skip
-    return HabitatEnv(cfg.python, Path(cfg.folder), stock, skill.observation_delay), skill
+    return _start(cfg, stock, skill.observation_delay), skill
+
+
+def _start(cfg: HabitatRunnerCfg, stock: StockCfg, delay: int) -> HabitatEnv:
+    return HabitatEnv(cfg.python, Path(cfg.folder), stock, delay)
 
 
 def film(
-    env: HabitatEnv, skill: Any, cfg: HabitatRunnerCfg, index: int, path: Path,
+    env: HabitatEnv | TwinEnv, agent: Any, cfg: HabitatRunnerCfg, index: int, path: Path,
     on_step: Callable[[], None] = lambda: None,
 ) -> EpisodeRecord:  # fmt: skip
     """`follow`, with a film of it."""
     from rearrange.eval.film.env_film import film_env
 
-    with film_env(env, path, _FPS) as add:
+    there = env.there if isinstance(env, TwinEnv) else env
+    with film_env(there, path, _FPS) as add:
 
         def watch() -> None:
             add()
             on_step()
 
-        return follow(env, skill, cfg, index, watch)
+        return follow(env, agent, cfg, index, watch)
 
 
 def follow(
-    env: HabitatEnv, skill: Any, cfg: HabitatRunnerCfg, index: int, watch: Callable[[], None]
-) -> EpisodeRecord:
+    env: HabitatEnv | TwinEnv, agent: Any, cfg: HabitatRunnerCfg, index: int,
+    watch: Callable[[], None],
+) -> EpisodeRecord:  # fmt: skip
     """Runs an episode; `watch` is called after the reset and after every step."""
+    if isinstance(env, TwinEnv):
+        return follow_episode(env, agent, cfg, index, lambda info: watch())
     observation, facts = env.reset(index)
-    skill.reset(index)
+    agent.reset(index)
     watch()
     path_length = 0.0
     while not facts["is_over"]:
         x, y = facts["base"]
-        observation, facts = env.step(skill.act(observation))
+        observation, facts = env.step(agent.act(observation))
         path_length += hypot(facts["base"][0] - x, facts["base"][1] - y)
         watch()
     episode = load_episode(cfg.task, cfg.split, cfg.seed, index)

@@ -1,7 +1,7 @@
 """The passport: the same skill files on the same episodes in both simulators, side by side.
 
-per skill:  evaluate in MuJoCo, evaluate in habitat-lab  ->  paired difference, failures
-            both reset to the same episodes              ->  how far they agree
+per task:  evaluate in MuJoCo, evaluate in habitat-lab  ->  paired difference, failures
+           both reset to the same episodes              ->  how far they agree, memory
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from html import escape
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from rearrange.eval.missing_episodes import Notify
 from rearrange.eval.runner import film_of
 from rearrange.system.files import user_path
 from rearrange.system.html import page, table
+from rearrange.system.processes import most_memory_mb
 from rearrange.tasks.env import RearrangeEnv
 
 SIMULATORS = ("mujoco", "habitat")
@@ -34,15 +36,17 @@ _HIGHER_IS_BETTER = ("depth_near",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SkillPassport:
-    """What both simulators say of one skill."""
+class TaskPassport:
+    """What both simulators say of one task: a skill's own, or one of HAB by a chain of skills."""
 
-    skill: str
+    task: str
     comparison: Comparison
     """A: ours, B: Habitat's."""
     failures: dict[str, dict[str, int]]
     """Simulator -> failure -> episodes."""
     steps_per_second: dict[str, float | None]
+    memory_mb: dict[str, float]
+    """Simulator -> most memory of a process with one environment, after the resets."""
     resets: dict[str, float]
     """Largest difference at a reset, of each thing that `agreement` measures; the smallest share of
     `depth_near`."""
@@ -50,8 +54,8 @@ class SkillPassport:
     """Simulator -> film of episode 0, if there is one."""
 
 
-def skill_passport(cfgs: dict[str, EvaluateCfg], num_resets: int, notify: Notify) -> SkillPassport:
-    """Evaluates one skill in both; `cfgs` by simulator, of the same episodes. Raises UserError."""
+def task_passport(cfgs: dict[str, EvaluateCfg], num_resets: int, notify: Notify) -> TaskPassport:
+    """Evaluates one task in both; `cfgs` by simulator, of the same episodes. Raises UserError."""
     summaries, folders = {}, {}
     for name in SIMULATORS:
         notify(f"\n{cfgs[name].task.name} in {name}")
@@ -62,20 +66,22 @@ def skill_passport(cfgs: dict[str, EvaluateCfg], num_resets: int, notify: Notify
         for name, found in results.items()
     }
     films = {name: film_of(str(folders[name] / "videos"), 0) for name in SIMULATORS}
-    return SkillPassport(
-        skill=cfgs["habitat"].task.name,
+    starts, memory_mb = resets(cfgs["habitat"], num_resets)
+    return TaskPassport(
+        task=cfgs["habitat"].task.name,
         comparison=compare(results["mujoco"], results["habitat"]),
         failures=failures,
         steps_per_second={name: summaries[name].get("steps_per_second") for name in SIMULATORS},
-        resets=worst_of(resets(cfgs["habitat"], num_resets)),
+        memory_mb=memory_mb,
+        resets=worst_of(starts),
         films={name: str(film) for name, film in films.items() if film.is_file()},
     )
 
 
-def resets(cfg: EvaluateCfg, num_resets: int) -> list[dict[str, float]]:
-    """`agreement` of the first episodes. Raises UserError."""
+def resets(cfg: EvaluateCfg, num_resets: int) -> tuple[list[dict[str, float]], dict[str, float]]:
+    """`agreement` of the first episodes, and memory by simulator, MB. Raises UserError."""
     if num_resets == 0:
-        return []
+        return [], {}
     task, python, data = cfg.task.name, cfg.habitat.python, cfg.habitat.data
     assert python is not None and data is not None  # the evaluation had them
     stock = StockCfg(task=task, split=cfg.split, camera_size=PICTURE, seed=cfg.seed)
@@ -84,10 +90,21 @@ def resets(cfg: EvaluateCfg, num_resets: int) -> list[dict[str, float]]:
         task, cfg.split, cfg.seed, camera_size=PICTURE, observation_delay=0, handle_sensors=True
     )
     try:
-        return [agreement(ours, there, index) for index in range(num_resets)]
+        found = [agreement(ours, there, index) for index in range(num_resets)]
+        own = (task, cfg.split, cfg.seed, num_resets)
+        with get_context("spawn").Pool(1) as pool:
+            return found, {"mujoco": pool.apply(memory_here, own), "habitat": there.memory_mb()}
     finally:
         ours.close()
         there.close()
+
+
+def memory_here(task: str, split: str, seed: int, num_resets: int) -> float:
+    """Most memory of this process, MB, after as many resets as there; for a process of its own."""
+    env = RearrangeEnv(task, split, seed, camera_size=PICTURE, handle_sensors=True)
+    for index in range(num_resets):
+        env.reset(options={"index": index})
+    return most_memory_mb()
 
 
 def worst_of(found: list[dict[str, float]]) -> dict[str, float]:
@@ -100,14 +117,14 @@ def worst_of(found: list[dict[str, float]]) -> dict[str, float]:
     }  # fmt: skip
 
 
-def passport_table(found: list[SkillPassport]) -> str:
+def passport_table(found: list[TaskPassport]) -> str:
     """What the command prints."""
-    lines = [f"{'skill':<14}{'MuJoCo':>8}{'Habitat':>9}{'difference':>12}   95% interval"]
+    lines = [f"{'task':<18}{'MuJoCo':>8}{'Habitat':>9}{'difference':>12}   95% interval"]
     for one in found:
         a, b = (getattr(one.comparison, f"success_{which}")["mean"] for which in "ab")
         mean, low, high = (100 * one.comparison.difference[k] for k in ("mean", "low", "high"))
         numbers = f"{100 * a:>7.1f}%{100 * b:>8.1f}%{mean:>+12.1f}   {low:+.1f} to {high:+.1f}"
-        lines.append(f"{one.skill:<14}{numbers}")
+        lines.append(f"{one.task:<18}{numbers}")
     for one in found:
         only = {
             name: sorted(set(one.failures[name]) - set(one.failures[other]))
@@ -116,30 +133,33 @@ def passport_table(found: list[SkillPassport]) -> str:
         for name, kinds in only.items():
             if kinds:
                 counts = ", ".join(f"{kind} {one.failures[name][kind]}" for kind in kinds)
-                lines.append(f"{one.skill}: only in {name}: {counts}")
+                lines.append(f"{one.task}: only in {name}: {counts}")
         if one.resets:
             parts = ", ".join(f"{name} {value:.2g}" for name, value in one.resets.items())
-            lines.append(f"{one.skill}: largest differences at reset: {parts}")
+            lines.append(f"{one.task}: largest differences at reset: {parts}")
     return "\n".join(lines)
 
 
-def passport_json(found: list[SkillPassport]) -> dict[str, Any]:
+def passport_json(found: list[TaskPassport]) -> dict[str, Any]:
     """For passport.json."""
-    return {"date": time.strftime("%Y-%m-%d"), "skills": [asdict(one) for one in found]}
+    return {"date": time.strftime("%Y-%m-%d"), "tasks": [asdict(one) for one in found]}
 
 
-def passport_page(found: list[SkillPassport], folder: Path) -> str:
+def passport_page(found: list[TaskPassport], folder: Path) -> str:
     """For passport.html in that folder; films are linked."""
     parts = ["<h1>The same skills in MuJoCo and in Habitat</h1>"]
     parts.append(f"<pre>{escape(passport_table(found))}</pre>")
     for one in found:
-        parts.append(f"<h2>{escape(one.skill)}</h2>")
+        parts.append(f"<h2>{escape(one.task)}</h2>")
         kinds = sorted({*one.failures["mujoco"], *one.failures["habitat"]})
         rows = [[k, *(one.failures[name].get(k, 0) for name in SIMULATORS)] for k in kinds]
         parts.append(table(["failure", *SIMULATORS], rows))
         speeds = [one.steps_per_second[name] for name in SIMULATORS]
         shown = ["not measured" if speed is None else f"{speed:.0f}" for speed in speeds]
-        parts.append(table(["", *SIMULATORS], [["control steps a second", *shown]]))
+        rows = [["control steps a second", *shown]]
+        if one.memory_mb:
+            rows.append(["memory, MB", *(f"{one.memory_mb[name]:.0f}" for name in SIMULATORS)])
+        parts.append(table(["", *SIMULATORS], rows))
         rows = [[name, f"{value:.3g}"] for name, value in one.resets.items()]
         parts.append(table(["at reset", "largest difference"], rows))
         for name, film in one.films.items():

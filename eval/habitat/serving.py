@@ -3,6 +3,8 @@
     {"do": "reset", "index": 3}        ->  {"facts": ..., "sensors": [[name, shape], ...]}, floats
     {"do": "step", "action": [...]}    ->  the same
     {"do": "state"}                    ->  {"state": ...}
+    {"do": "places"}                   ->  {"places": ...}
+    {"do": "memory"}                   ->  {"memory": MB}
     {"do": "picture"}                  ->  {"shape": [H, W, 3]}, bytes
     an error                           ->  {"broken": what, "where": traceback}
 
@@ -24,7 +26,7 @@ import numpy as np
 
 from rearrange.errors import described
 from rearrange.eval.habitat.stock_env import StockCfg, StockEnv
-from rearrange.system.processes import end_with_parent
+from rearrange.system.processes import end_with_parent, most_memory_mb
 
 
 def serve(settings: dict[str, Any]) -> dict[str, Any]:
@@ -50,8 +52,11 @@ def serve(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(env: StockEnv, question: dict[str, Any], answers: Connection) -> None:
     do = question["do"]
-    if do == "state":
-        _tell(answers, {"state": env.state()})
+    if do in ("state", "places"):
+        _tell(answers, {do: getattr(env, do)()})
+        return
+    if do == "memory":
+        _tell(answers, {do: most_memory_mb()})
         return
     if do == "picture":
         picture = env.picture()

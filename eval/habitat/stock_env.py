@@ -105,34 +105,50 @@ class StockEnv:
         """The scene from behind the robot, [H, W, 3] uint8."""
         return np.ascontiguousarray(self._last["third_rgb"][:, :, :3])
 
-    def state(self) -> dict[str, Any]:
-        """Where things are, in Habitat's axes: m, rad."""
-        sim = self._env.sim
-        handles = sim.handle_to_object_id
-        positions, (targets, goals) = sim.get_scene_pos(), sim.get_targets()
+    def places(self) -> dict[str, Any]:
+        """Where all that moves is, in Habitat's axes: m, rad, rotations wxyz; and what is held."""
+        sim, held = self._env.sim, self._held()
+        robot, handles = sim.articulated_agent, sim.handle_to_object_id
         joints = sim.get_articulated_object_manager().get_objects_by_handle_substring()
-        receptacles = {}
+        objects = sim.get_rigid_object_manager()
+        bodies = {
+            name: objects.get_object_by_id(sim.scene_obj_ids[i]) for name, i in handles.items()
+        }
+        return {
+            "objects": {name: _numbers(body.translation) for name, body in bodies.items()},
+            "rotations": {
+                name: [float(body.rotation.scalar), *_numbers(body.rotation.vector)]
+                for name, body in bodies.items()
+            },
+            "joints": {
+                name: _numbers(found.joint_positions)
+                for name, found in joints.items()
+                if found.object_id != robot.sim_obj.object_id
+            },
+            "arm": _numbers(robot.arm_joint_pos),
+            "arm_target": _numbers(robot.arm_motor_pos),
+            "base": _numbers(robot.base_pos),
+            "yaw": float(robot.base_rot),
+            "hand": _numbers(robot.ee_transform().translation),
+            "held": next(
+                (name for name, i in handles.items() if sim.scene_obj_ids[i] == held), None
+            ),
+            "held_marker": sim.grasp_mgr.snapped_marker_id,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """`places`, and where goals and receptacles are, m."""
+        sim, receptacles = self._env.sim, {}
+        targets, goals = sim.get_targets()
         for name, found in sim.receptacles.items():
             middle = found.get_global_transform(sim).transform_point(found.bounds.center())
-            receptacles[name] = [float(v) for v in middle]
-        return {
-            "objects": {name: [float(v) for v in positions[i]] for name, i in handles.items()},
-            "goals": {
-                name: [float(v) for v in goals[list(targets).index(i)]]
-                for name, i in handles.items()
-                if i in list(targets)
-            },
-            "receptacles": receptacles,
-            "joints": {
-                name: [float(v) for v in found.joint_positions]
-                for name, found in joints.items()
-                if found.object_id != sim.articulated_agent.sim_obj.object_id
-            },
-            "arm": [float(v) for v in sim.articulated_agent.arm_joint_pos],
-            "base": [float(v) for v in sim.articulated_agent.base_pos],
-            "yaw": float(sim.articulated_agent.base_rot),
-            "hand": [float(v) for v in sim.articulated_agent.ee_transform().translation],
+            receptacles[name] = _numbers(middle)
+        of_targets = {
+            name: _numbers(goals[list(targets).index(i)])
+            for name, i in sim.handle_to_object_id.items()
+            if i in list(targets)
         }
+        return {**self.places(), "goals": of_targets, "receptacles": receptacles}
 
     def close(self) -> None:
         self._env.close()
@@ -297,6 +313,10 @@ class StockEnv:
                     lengths[i] = hit.ray_distance
                     break
         return lengths
+
+
+def _numbers(values: Any) -> list[float]:
+    return [float(v) for v in values]
 
 
 def _parts(space: Any) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Our skills' tasks in habitat-lab: its configuration, and what tells success there.
+"""Our tasks in habitat-lab: its configuration, and what tells success there.
 
 Runs in Habitat's Python too: numpy alone, Python 3.9.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _SKILLS = "benchmark/rearrange/skills/"
+_HAB = "benchmark/rearrange/multi_task/"
 
 
 class StockTask(NamedTuple):
@@ -31,5 +32,10 @@ STOCK_TASKS: dict[str, StockTask] = {
     "open_fridge": StockTask(_SKILLS + "open_fridge.yaml", "art_obj_success", "in_fridge_1k_100"),
     "close_drawer": StockTask(_SKILLS + "close_cab.yaml", "art_obj_success", "close_drawer"),
     "close_fridge": StockTask(_SKILLS + "close_fridge.yaml", "art_obj_success", "close_fridge"),
+    "tidy_house": StockTask(_HAB + "tidy_house.yaml", "pddl_success", "tidy_house_10k_1k"),
+    "prepare_groceries": StockTask(
+        _HAB + "prepare_groceries.yaml", "pddl_success", "prepare_groceries_10k_1k"
+    ),
+    "set_table": StockTask(_HAB + "set_table.yaml", "pddl_success", "set_table_10k_1k"),
 }
 """By the names of our tasks."""

@@ -120,9 +120,9 @@ class Simulation:
         self.arm_target = np.clip(np.array(arm, dtype=float), fetch.ARM_LOWER, fetch.ARM_UPPER)
         data.ctrl[:3] = 0.0
         data.ctrl[3:10] = self.arm_target
-        self._sleep_all()
+        self.sleep_all()
 
-    def _sleep_all(self) -> None:
+    def sleep_all(self) -> None:
         """Puts everything to sleep, exactly where it is, that can sleep and does not touch the
         robot.
 
@@ -341,7 +341,7 @@ class Simulation:
         data.qvel[self._slot_dof[index] : self._slot_dof[index] + 6] = 0.0
         mujoco.mj_kinematics(self.model, data)
         self._suction.hold_object(data, index)
-        self._sleep_all()
+        self.sleep_all()
 
     # --- forces --------------------------------------------------------------------------------
 

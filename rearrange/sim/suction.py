@@ -106,7 +106,7 @@ class Suction:
             if other in self._joint_of_geom:
                 handle = (self._joint_of_geom[other], data.contact.pos[i].copy())
         if handle is not None:
-            self._hold_handle(data, *handle)
+            self.hold_handle(data, *handle)
 
     def hold_object(self, data: mujoco.MjData, slot: int) -> None:
         """Welds an object to the gripper in the pose it has now."""
@@ -128,7 +128,8 @@ class Suction:
             self._released = None
         self._model.geom_contype[self._object_geom[slot]] = 0
 
-    def _hold_handle(self, data: mujoco.MjData, joint: str, point: np.ndarray) -> None:
+    def hold_handle(self, data: mujoco.MjData, joint: str, point: np.ndarray) -> None:
+        """Ties a handle to the gripper at a point of the world, [3] m, about which it may turn."""
         body = self._joint_body[joint]
         in_hand = data.xmat[self._gripper].reshape(3, 3).T @ (point - data.xpos[self._gripper])
         in_handle = data.xmat[body].reshape(3, 3).T @ (point - data.xpos[body])

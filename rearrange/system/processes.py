@@ -1,10 +1,11 @@
-"""Processes: their start time, and ending a child with its parent, even while the child is
-stopped."""
+"""Processes: their start time and memory, and ending a child with its parent, even while the child
+is stopped."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import types
@@ -34,6 +35,12 @@ def start_of(pid: int) -> int:
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return 0
+
+
+def most_memory_mb() -> float:
+    """The most memory that this process has had, MB; macOS tells bytes, others KiB."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
 @contextmanager

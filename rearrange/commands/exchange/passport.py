@@ -9,44 +9,58 @@ from rearrange.errors import UserError
 from rearrange.eval.habitat.client import check_python
 from rearrange.eval.habitat.passport import (
     SIMULATORS,
-    SkillPassport,
+    TaskPassport,
     passport_json,
     passport_page,
     passport_table,
-    skill_passport,
+    task_passport,
 )
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 from rearrange.eval.missing_episodes import print_line
 from rearrange.habitat.dataset import export
 from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, prepare_folder
+from rearrange.tasks.rules.names import HOME_TASKS
+
+_ACTS = {True: ["agent=learned"], False: ["agent=tp_srl", "looks=none"]}  # by: is it a skill's?
 
 
 def run(cfg: PassportCfg) -> int:
-    """Evaluates each skill in both simulators. Raises UserError for what is missing."""
-    for skill in cfg.skills:
-        if skill not in STOCK_TASKS:
-            raise UserError(f"skills must be among {', '.join(STOCK_TASKS)}; got {skill}")
+    """Evaluates each task in both simulators. Raises UserError for what is missing."""
+    for names, kind, known in (
+        (cfg.skills, "skills", [name for name in STOCK_TASKS if name not in HOME_TASKS]),
+        (cfg.tasks, "tasks", [name for name in STOCK_TASKS if name in HOME_TASKS]),
+    ):
+        for name in names:
+            if name not in known:
+                raise UserError(f"{kind} must be among {', '.join(known)}; got {name}")
     python, folder = check_python(cfg.habitat.python), user_path(cfg.output)
     prepare_folder(folder)
+    counts = dict.fromkeys(cfg.skills, cfg.num_episodes)
+    counts |= dict.fromkeys(cfg.tasks, cfg.num_task_episodes)
     data = cfg.habitat.data
     if data is None:
         data = str(folder / "data")
-        export(Path(data), cfg.split, cfg.skills, cfg.num_episodes, cfg.seed)
-    found: list[SkillPassport] = []
-    for skill in cfg.skills:
+        for names, number in (
+            (cfg.skills, cfg.num_episodes),
+            (cfg.tasks, cfg.num_task_episodes),
+        ):
+            if names:
+                export(Path(data), cfg.split, names, number, cfg.seed)
+    found: list[TaskPassport] = []
+    for task, number in counts.items():
         cfgs: dict[str, EvaluateCfg] = {}
         for name in SIMULATORS:
             words = [
-                f"task={skill}", "agent=learned", f"split={cfg.split}", f"seed={cfg.seed}",
-                f"num_episodes={cfg.num_episodes}", f"num_workers={cfg.num_workers}",
-                f"record={cfg.record}", f"output_dir={folder / f'{skill}-{name}'}",
+                f"task={task}", *_ACTS[task in cfg.skills], f"split={cfg.split}",
+                f"seed={cfg.seed}", f"num_episodes={number}", f"num_workers={cfg.num_workers}",
+                f"record={cfg.record}", f"output_dir={folder / f'{task}-{name}'}",
                 f"backend={name}",
             ]  # fmt: skip
             if name == "habitat":
                 words += [f"habitat.python={python}", f"habitat.data={data}"]
             cfgs[name] = load("evaluate", words)
-        found.append(skill_passport(cfgs, min(cfg.num_resets, cfg.num_episodes), print_line))
+        found.append(task_passport(cfgs, min(cfg.num_resets, number), print_line))
     atomic_write_json(folder / "passport.json", passport_json(found))
     atomic_write_text(folder / "passport.html", passport_page(found, folder))
     print(f"\n{passport_table(found)}\n\npassport: {folder / 'passport.html'}")

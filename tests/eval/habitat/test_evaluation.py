@@ -10,7 +10,7 @@ from rearrange.commands.settings import load
 from rearrange.errors import UserError
 from rearrange.eval.episode_store import settings_of
 from rearrange.eval.evaluate import output_folder
-from rearrange.eval.habitat.evaluation import film_in_habitat, make_env_and_skill, runner
+from rearrange.eval.habitat.evaluation import film_in_habitat, make_env_and_agent, runner
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 from rearrange.habitat.episodes import file_name
 from rearrange.tasks.episodes.files import load_episode
@@ -27,7 +27,7 @@ def settings(python, data, *more, verb="evaluate"):
 
 def test_a_skill_acts_there_unchanged(hand_made, exported_pick):
     cfg = runner(settings(hand_made, exported_pick, "num_episodes=4"))
-    env, skill = make_env_and_skill(cfg)
+    env, skill = make_env_and_agent(cfg)
     try:
         steps = []
         records = [
@@ -60,8 +60,11 @@ def test_a_film_is_of_habitats_own_pictures(hand_made, exported_pick, tmp_path):
 @pytest.mark.parametrize(
     "words, line",
     [
-        (["task=tidy_house"], r"backend=habitat runs pick, place, .*; got task=tidy_house"),
-        (["agent=oracle"], "needs agent=learned: .*; got agent=oracle"),
+        (["task=rearrange_easy", "agent=oracle"], "runs pick, place, .*; got task=rearrange_easy"),
+        (
+            ["agent=tp_srl", "num_episodes=4"],
+            "agent=tp_srl plans: task must be one of .*; got pick",
+        ),
         (["homes=procedural"], "homes=procedural has no use"),
         (["num_episodes=5"], "must have 5 episodes of pick, val, seed 0, it has 4 of seed 0: "),
         (["seed=3", "num_episodes=1"], "seed 3, it has 4 of seed 0: rearrange export-homes"),

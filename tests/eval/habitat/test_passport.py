@@ -6,7 +6,7 @@ from rearrange.commands.settings import load
 from rearrange.errors import UserError
 from rearrange.eval.compare import Comparison
 from rearrange.eval.habitat.passport import (
-    SkillPassport,
+    TaskPassport,
     passport_json,
     passport_page,
     passport_table,
@@ -22,10 +22,11 @@ def found(tmp_path):
         success_a=rate, success_b=other, difference={"mean": -0.4, "low": -0.5, "high": -0.3},
         num_episodes=10, only_a=[1, 2, 3, 4], only_b=[], chance=0.1, changed_settings={},
     )  # fmt: skip
-    return SkillPassport(
-        skill="pick", comparison=comparison,
+    return TaskPassport(
+        task="pick", comparison=comparison,
         failures={"mujoco": {"dropped": 1}, "habitat": {"dropped": 2, "force": 3}},
         steps_per_second={"mujoco": 1234.4, "habitat": None},
+        memory_mb={"mujoco": 198.6, "habitat": 700.2},
         resets={"object": 0.001, "depth_near": 0.97},
         films={"habitat": str(tmp_path / "pick-habitat/videos/episode_0000.mp4")},
     )  # fmt: skip
@@ -41,8 +42,8 @@ def test_table_has_both_rates_and_what_fails_in_one_alone(found):
 def test_page_links_films_from_where_it_lies(found, tmp_path):
     text = passport_page([found], tmp_path)
     assert "src='pick-habitat/videos/episode_0000.mp4'" in text
-    assert "1234" in text and "not measured" in text
-    assert passport_json([found])["skills"][0]["failures"]["habitat"]["force"] == 3
+    assert "1234" in text and "not measured" in text and "199" in text and "700" in text
+    assert passport_json([found])["tasks"][0]["failures"]["habitat"]["force"] == 3
 
 
 def test_worst_is_the_episode_that_agrees_least():
@@ -55,6 +56,7 @@ def test_worst_is_the_episode_that_agrees_least():
     [
         (["num_episodes=0"], "num_episodes must be at least 1, got 0"),
         (["skills=pick,pick"], "must not name anything twice"),
+        (["skills=[]", "tasks=[]"], "skills or tasks must name at least one"),
     ],
 )
 def test_mistakes_are_one_line(words, line):
