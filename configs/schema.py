@@ -165,11 +165,16 @@ class RecordCfg(AgentSettings):
         _check(is_right, f"output must end in .mp4 or .gif, got {self.output}")
 
 
+def check_backend(backend: str, habitat: HabitatCfg) -> None:
+    """Raises ValueError for an unknown simulator, and for settings of one that is not used."""
+    is_known = backend in BACKENDS
+    _check(is_known, f"backend must be {' or '.join(BACKENDS)}, got {backend}")
+    is_used = backend == "habitat" or habitat == HabitatCfg()
+    _check(is_used, f"habitat.python and habitat.data are for backend=habitat, got {backend}")
+
+
 def _check_backend(cfg: EvaluateCfg | RecordCfg) -> None:
-    is_known = cfg.backend in BACKENDS
-    _check(is_known, f"backend must be {' or '.join(BACKENDS)}, got {cfg.backend}")
-    is_used = cfg.backend == "habitat" or cfg.habitat == HabitatCfg()
-    _check(is_used, f"habitat.python and habitat.data are for backend=habitat, got {cfg.backend}")
+    check_backend(cfg.backend, cfg.habitat)
     is_ours = cfg.backend == "mujoco" or (cfg.run is None and cfg.env is None)
     _check(is_ours, "backend=habitat takes task= and agent= instead of run= or env=")
 

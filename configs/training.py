@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.cluster.scheme import SPREAD, SchemeCfg
-from rearrange.configs.schema import MISSING
+from rearrange.configs.schema import MISSING, HabitatCfg, check_backend
 from rearrange.configs.stages import PRESETS
 from rearrange.skills.network.policy import NETWORKS
 from rearrange.skills.network.policy_cfg import PolicyCfg
@@ -167,9 +167,19 @@ class TrainSkillCfg(RunCfg):
     """full (every skill may drive), skill (as in Habitat) or stationary."""
     observation_delay: int = 1
     """Control steps from observation to action: 1 as in the VER paper, or 0."""
+    backend: str = "mujoco"
+    """The simulator: mujoco, or habitat, where workers step unmodified habitat-lab: method=ver."""
+    habitat: HabitatCfg = field(default_factory=HabitatCfg)
+    """For backend=habitat; `habitat.data` has the episodes to train in."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_backend(self.backend, self.habitat)
+        if self.backend == "habitat" and (self.method != "ver" or self.serial):
+            raise ValueError(
+                "backend=habitat needs method=ver and serial=false: teachers read our simulator's "
+                f"state, and Habitat has processes of its own; got method={self.method}"
+            )
         if self.camera_size is not None and self.camera_size < 8:
             raise ValueError(f"camera_size must be at least 8, got {self.camera_size}")
         if self.blind_steps < 0:

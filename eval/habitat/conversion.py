@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+ACTION_SIZE = 11
 ARM, GRIP, BASE, STOP = slice(0, 7), 7, slice(8, 10), 10
 ARM_STEP = 0.0125  # rad, of the motors' targets at an action of 1, here and there
 # A control step of 1/30 s moves ours by 1.0 m/s and 2.5 rad/s; there by 10 m/s and 10 rad/s over

@@ -66,6 +66,7 @@ class StockEnv:
         self._env: Any = import_module("habitat.core.env").Env(config)
         self._parts = _parts(self._env.action_space)
         self._limit = int(config.habitat.environment.max_episode_steps)
+        self._rewards = config.habitat.task
         self._directions = scan_directions()
         self._last: dict[str, Any] = {}
 
@@ -284,7 +285,14 @@ class StockEnv:
         return {
             "success": success, "is_over": is_over, "failure": failure, "steps": self._steps,
             "force": float(force["accum"]), "base": [x, -z],
+            "reward": self._reward(metrics, success),
         }  # fmt: skip
+
+    def _reward(self, metrics: dict[str, Any], success: bool) -> float:
+        """Of the last step, as habitat-lab's own RLTaskEnv sums it up."""
+        of_task = self._rewards
+        bonus = of_task.success_reward if success else 0.0
+        return float(of_task.slack_reward + metrics[of_task.reward_measure] + bonus)
 
     def _failure(self, metrics: dict[str, Any]) -> str:
         if metrics.get("force_terminate"):

@@ -36,7 +36,7 @@ def what_next(training_env: TrainingEnv, summary: dict[str, Any], run_dir: Path)
         "how good": ["evaluate", f"run={run}", "num_episodes=100"],
         "keep it": ["export-skill", f"run={run}", f"output={run_dir / name}.safetensors"],
     }
-    if training_env.remote_envs is not None:
+    if training_env.is_elsewhere:
         del commands["how good"]  # evaluated in this Python
     elif ":" in training_env.env_id:  # files import nothing: whose module it is must be typed
         for what in ("how good", "keep it"):

@@ -298,7 +298,7 @@ def first_policy(
         return policy
     source = user_path(settings.warm_start)
     trained_in, weights = find_weights(source)
-    is_elsewhere = training_env.remote_envs is not None
+    is_elsewhere = training_env.is_elsewhere
     if (trained_in if is_elsewhere else registered_id(trained_in)) != training_env.known_id:
         raise UserError(f"{source} was trained in {trained_in}, not in {training_env.env_id}")
     weights = {name: tensor.float() for name, tensor in weights.items()}

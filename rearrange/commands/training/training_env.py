@@ -30,9 +30,15 @@ class TrainingEnv(NamedTuple):
     remote_envs: ExternalEnvs | None = None  # the environments of another Python
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether the id is one that only another Python knows."""
+        envs = self.remote_envs
+        return envs is not None and envs.content["env_id"] == self.env_id
+
+    @property
     def known_id(self) -> str:
         """The id as registered, without its module; another Python's as it was given."""
-        return find_id(self.env_id) if self.remote_envs is None else self.env_id
+        return self.env_id if self.is_elsewhere else find_id(self.env_id)
 
 
 def training_env_of(settings: AnyRunCfg) -> TrainingEnv:
@@ -48,7 +54,13 @@ def training_env_of(settings: AnyRunCfg) -> TrainingEnv:
         "action_space": settings.action_space,
         "observation_delay": settings.observation_delay,
     }
-    return TrainingEnv(settings.skill.env, kwargs | settings.env_kwargs, settings.skill.name)
+    kwargs |= settings.env_kwargs
+    remote_envs = None
+    if settings.backend == "habitat":
+        from rearrange.commands.training.habitat_envs import habitat_envs
+
+        remote_envs = habitat_envs(settings, kwargs)
+    return TrainingEnv(settings.skill.env, kwargs, settings.skill.name, remote_envs)
 
 
 def remote_environments(

@@ -15,7 +15,7 @@ from rearrange.eval.habitat.tasks import STOCK_TASKS
 from rearrange.habitat.episodes import file_name
 from rearrange.tasks.episodes.files import load_episode
 
-IN_HABITATS_PYTHON = ("conversion", "serving", "stock_env", "tasks")
+IN_HABITATS_PYTHON = ("conversion", "serving", "skill_env", "stock_env", "tasks")
 
 
 def settings(python, data, *more, verb="evaluate"):
