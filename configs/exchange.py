@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from rearrange.configs.backend import HabitatCfg
 from rearrange.configs.checks import MISSING
 from rearrange.configs.checks import check as _check
-from rearrange.configs.schema import HabitatCfg
 
 _SKILLS = (
     "pick", "place", "navigate", "open_drawer", "open_fridge", "close_drawer", "close_fridge",

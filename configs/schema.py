@@ -10,11 +10,11 @@ This module imports nothing heavy, so that help is quick; training verbs have th
 from dataclasses import dataclass, field
 from typing import Any
 
+from rearrange.configs.backend import HabitatCfg, check_backend
 from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
 from rearrange.configs.stages import PRESETS
 
-BACKENDS = ("mujoco", "habitat")
 # Fields that the program fills in; not for the command line.
 HIDDEN = ("given", "name", "forwarded")
 
@@ -57,15 +57,6 @@ class AgentSettings:
     as in Habitat, else 20."""
     limits: dict[str, int] = field(default_factory=dict[str, int])
     """agent=tp_srl...: time limit of a skill, control steps: limits.pick=300; none: default."""
-
-
-@dataclass(kw_only=True)
-class HabitatCfg:
-    python: str | None = None
-    """backend=habitat: the interpreter that has habitat-sim and habitat-lab, or the folder of its
-    environment."""
-    data: str | None = None
-    """backend=habitat: the folder that `export-homes` wrote, with the task's episodes."""
 
 
 @dataclass(kw_only=True)
@@ -163,14 +154,6 @@ class RecordCfg(AgentSettings):
         _check_backend(self)
         is_right = self.output.endswith((".mp4", ".gif"))
         _check(is_right, f"output must end in .mp4 or .gif, got {self.output}")
-
-
-def check_backend(backend: str, habitat: HabitatCfg) -> None:
-    """Raises ValueError for an unknown simulator, and for settings of one that is not used."""
-    is_known = backend in BACKENDS
-    _check(is_known, f"backend must be {' or '.join(BACKENDS)}, got {backend}")
-    is_used = backend == "habitat" or habitat == HabitatCfg()
-    _check(is_used, f"habitat.python and habitat.data are for backend=habitat, got {backend}")
 
 
 def _check_backend(cfg: EvaluateCfg | RecordCfg) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.cluster.scheme import SPREAD, SchemeCfg
-from rearrange.configs.schema import MISSING, HabitatCfg, check_backend
+from rearrange.configs.backend import HabitatCfg, check_backend
+from rearrange.configs.schema import MISSING
 from rearrange.configs.stages import PRESETS
 from rearrange.skills.network.policy import NETWORKS
 from rearrange.skills.network.policy_cfg import PolicyCfg

@@ -28,7 +28,9 @@ class ApartmentWriter:
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
-        self._wall_bodies = [model.body(f"wall_{i:02d}").id for i in range(NUM_WALLS)]
+        self._wall_bodies = np.array([model.body(f"wall_{i:02d}").id for i in range(NUM_WALLS)])
+        self._wall_geoms = model.body_geomadr[self._wall_bodies]
+        self._wall_nodes = model.body_bvhadr[self._wall_bodies]
         names = [*fur.PIECES, *(extra_body(i) for i in range(NUM_EXTRAS))]
         self._pieces = {name: model.body(name).id for name in names}
         self._house = HouseWriter(model)
@@ -39,20 +41,9 @@ class ApartmentWriter:
         """Furniture and walls of `layout`; spare walls are parked below the floor."""
         model = self._model
         self._house.write(layout)
-        for name, (x, y, yaw) in layout.pieces.items():
-            body = self._pieces[name]
-            model.body_pos[body] = (x, y, 0.0)
-            model.body_quat[body] = (np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
-        for i, body in enumerate(self._wall_bodies):
-            geom = model.body_geomadr[body]
-            if i < len(layout.walls):
-                x, y, hx, hy, yaw = layout.walls[i]
-                model.body_pos[body] = (x, y, WALL_HEIGHT / 2)
-                model.body_quat[body] = (np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
-                self._write_size(body, geom, "box", (hx, hy, WALL_HEIGHT / 2))
-            else:
-                model.body_pos[body] = (2.0 * i, 0.0, PARKED_Z)
-                self._write_size(body, geom, "box", self._parked_wall)
+        bodies = np.array([self._pieces[name] for name in layout.pieces])
+        _write_poses(model, bodies, np.array(list(layout.pieces.values())), 0.0)
+        self._write_walls(layout.walls)
 
     def write_object(self, slot: int, kind: ObjectKind) -> None:
         """Turns the object of a slot into `kind`: shape, size, mass, colour and all that MuJoCo
@@ -88,13 +79,30 @@ class ApartmentWriter:
         model.dof_M0[dofs] = mass[:, None]
         model.dof_M0[dofs + 3] = inertia
 
-    def _write_size(self, body: int, geom: int, shape: str, size) -> None:
-        model = self._model
-        radius, half = _bounds(shape, size)
-        model.geom_size[geom] = size
-        model.geom_rbound[geom] = radius
-        model.geom_aabb[geom, 3:] = half
-        model.bvh_aabb[model.body_bvhadr[body], 3:] = half  # a body of one geom has one node
+    def _write_walls(self, walls: np.ndarray) -> None:
+        """Walls [N, 5] of a layout."""
+        model, bodies, count = self._model, self._wall_bodies, len(walls)
+        _write_poses(model, bodies[:count], walls[:, [0, 1, 4]], WALL_HEIGHT / 2)
+        spare = np.arange(count, len(bodies))
+        model.body_pos[bodies[spare]] = np.stack(
+            [2.0 * spare, np.zeros(len(spare)), np.full(len(spare), PARKED_Z)], axis=1
+        )
+        sizes = np.tile(self._parked_wall, (len(bodies), 1))
+        sizes[:count, :2], sizes[:count, 2] = walls[:, 2:4], WALL_HEIGHT / 2
+        model.geom_size[self._wall_geoms] = sizes
+        model.geom_rbound[self._wall_geoms] = np.linalg.norm(sizes, axis=1)
+        model.geom_aabb[self._wall_geoms, 3:] = sizes
+        model.bvh_aabb[self._wall_nodes, 3:] = sizes  # a body of one geom has one node
+
+
+def _write_poses(
+    model: mujoco.MjModel, bodies: np.ndarray, poses: np.ndarray, height: float
+) -> None:
+    """Bodies at poses [N, 3] of x, y (m) and yaw (rad)."""
+    turn = np.zeros((len(bodies), 4))
+    turn[:, 0], turn[:, 3] = np.cos(poses[:, 2] / 2), np.sin(poses[:, 2] / 2)
+    model.body_pos[bodies, :2], model.body_pos[bodies, 2] = poses[:, :2], height
+    model.body_quat[bodies] = turn
 
 
 def _bounds(shape: str, size) -> tuple[float, tuple[float, ...]]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rearrange.sim.home.house import is_cut_off
 from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.home.standing import is_cut_off
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.collision import Obstacles, min_clearance
 from rearrange.skills.motion.driving import wrapped

@@ -20,9 +20,9 @@ from rearrange.sim.home.house import (
     REACH_MIN,
     Layout,
     Receptacle,
-    floor_cells_near,
     floor_plan,
 )
+from rearrange.sim.home.standing import floor_cells_near
 from rearrange.sim.homes.layout import layout_ids, make_layout
 
 NAV_TO_MIN_DISTANCE = 1.5  # m, hab-spec 2.5

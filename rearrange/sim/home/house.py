@@ -16,6 +16,7 @@ from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.home.standing import floor_cells_near
 from rearrange.sim.robot import fetch
 
 MIN_ISLAND = 0.85  # share of the free floor that the robot must reach
@@ -292,69 +293,3 @@ def _spot_grid(half_x: float, half_y: float) -> tuple[np.ndarray, np.ndarray]:
     xs = np.linspace(-hx, hx, 2 * int(hx / 0.05) + 1)
     ys = np.linspace(-hy, hy, 2 * int(hy / 0.05) + 1)
     return np.repeat(xs, len(ys)), np.tile(ys, len(xs))
-
-
-def floor_cells_near(
-    plan: FloorPlan, points: np.ndarray, r_min: float, r_max: float, enough: int
-) -> np.ndarray:
-    """How many cells of the largest island lie between two distances (m) of each point [N, 2].
-
-    Counts stop at `enough`: [N] ints.
-    """
-    return _count_near(
-        points, plan.labels, plan.largest, plan.bounds, plan.cell, r_min, r_max, enough
-    )
-
-
-def is_cut_off(points: np.ndarray, target, walls: np.ndarray) -> np.ndarray:
-    """Whether a wall stands between each point [N, 2] and `target` [2 or 3], seen from above: [N].
-
-    An arm does not reach through it, however near the point is. `walls` are those of a `Layout`.
-    """
-    cos, sin = np.cos(walls[:, 4]), np.sin(walls[:, 4])
-    return _any_between(np.asarray(points), float(target[0]), float(target[1]), walls, cos, sin)
-
-
-@njit(cache=True, nogil=True)
-def _any_between(points, x, y, walls, cos, sin):
-    is_cut = np.zeros(len(points), dtype=np.bool_)
-    for i in range(len(points)):
-        for j in range(len(walls)):
-            # In the wall's own frame the part of the segment within its two pairs of sides, 0 to 1.
-            first, last = 0.0, 1.0
-            px, py = points[i, 0] - walls[j, 0], points[i, 1] - walls[j, 1]
-            tx, ty = x - walls[j, 0], y - walls[j, 1]
-            for side in range(2):
-                along_x, along_y = (cos[j], sin[j]) if side == 0 else (-sin[j], cos[j])
-                begin = px * along_x + py * along_y
-                way = tx * along_x + ty * along_y - begin
-                if abs(way) < 1e-9:
-                    way = 1e-9
-                half = walls[j, 2 + side]
-                enters, leaves = (-half - begin) / way, (half - begin) / way
-                first, last = max(first, min(enters, leaves)), min(last, max(enters, leaves))
-            if first < last:
-                is_cut[i] = True
-                break
-    return is_cut
-
-
-@njit(cache=True, nogil=True)
-def _count_near(points, labels, island, bounds, cell, r_min, r_max, enough):
-    ny, nx = labels.shape
-    counts = np.zeros(len(points), dtype=np.int64)
-    for i in range(len(points)):
-        x, y = points[i, 0], points[i, 1]
-        # Only the window of the grid that holds the circle, a cell wider than needed.
-        ix0, ix1 = int((x - r_max - bounds[0]) / cell) - 1, int((x + r_max - bounds[0]) / cell) + 2
-        iy0, iy1 = int((y - r_max - bounds[1]) / cell) - 1, int((y + r_max - bounds[1]) / cell) + 2
-        for iy in range(max(iy0, 0), min(iy1, ny)):
-            dy = bounds[1] + (iy + 0.5) * cell - y
-            for ix in range(max(ix0, 0), min(ix1, nx)):
-                dx = bounds[0] + (ix + 0.5) * cell - x
-                if labels[iy, ix] == island and r_min * r_min <= dx * dx + dy * dy <= r_max * r_max:
-                    counts[i] += 1
-            if counts[i] >= enough:
-                counts[i] = enough
-                break
-    return counts

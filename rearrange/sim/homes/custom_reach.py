@@ -14,9 +14,9 @@ from rearrange.sim.home.house import (
     REACH_MIN,
     Layout,
     floor_plan,
-    is_cut_off,
 )
 from rearrange.sim.home.navigation import FloorPlan
+from rearrange.sim.home.standing import is_cut_off
 
 # m, of surfaces. The oracle picks from and places on tables from 0.1 to 1.3 m; at 1.4 m it finds no
 # posture to pick in. Lower ones are no furniture.

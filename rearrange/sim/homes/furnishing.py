@@ -16,7 +16,15 @@ import numpy as np
 from rearrange.sim.home.furniture import Counter, Fridge, Piece
 from rearrange.sim.homes import kinds, kitchens
 from rearrange.sim.homes.kinds import NUM_EXTRAS
-from rearrange.sim.homes.rectangles import hits, holds, moved, placed, turned
+from rearrange.sim.homes.rectangles import (
+    hits,
+    holds,
+    moved,
+    place_at_wall,
+    placed,
+    rows_of,
+    turned,
+)
 from rearrange.sim.homes.rooms import HALF_WALL, Plan, PlanRejected, Rect
 
 GAP = 30  # mm between pieces
@@ -121,30 +129,21 @@ class Furnisher:
         self, slot: str, kind: str, piece: Piece, room: int, quarter: int | None = None
     ) -> bool:
         """Somewhere in a room with the back to a wall; now and then in a corner."""
-        draw = self.rng.integers
         hx, hy = (round(1000 * v) for v in piece.half)
         depth = FRONTS.get(kind, 0)
-        front = (hx, -hy, hx + depth, hy) if depth else None
-        inside = x0, y0, x1, y1 = self.inner(room)
+        front = (hx, -hy, hx + depth, hy)
         bodies = [turned(body(piece), q) for q in range(4)]
-        fronts = [turned(front, q) if front else None for q in range(4)]
-        for _ in range(TRIES):
-            q = int(draw(4)) if quarter is None else quarter
-            off = hx + kinds.drawn(self.rng, *WALL_GAP)
-            low, high = (y0, y1) if q % 2 == 0 else (x0, x1)
-            low, high = low + hy + 20, high - hy - 20
-            if high < low:
-                continue
-            along = kinds.drawn(self.rng, low, high)
-            if draw(100) < 35:
-                along = (low, high)[int(draw(2))]
-            x, y = ((x0 + off, along), (along, y0 + off), (x1 - off, along), (along, y1 - off))[q]
-            own, zone = moved(bodies[q], x, y), fronts[q]
-            zone = zone and moved(zone, x, y)
-            if self._has_room(inside, own, zone):
-                self._take(slot, kind, piece, (x, y, 90 * q), own, zone)
-                return True
-        return False
+        fronts = [turned(front, q) for q in range(4)]
+        q, x, y = place_at_wall(
+            self.rng, -1 if quarter is None else quarter, np.array(self.inner(room)),
+            np.array([bodies, fronts]), depth > 0, (hx, hy), WALL_GAP,
+            rows_of(self._taken), rows_of([rect for _, rect in self._kept]), GAP, TRIES,
+        )  # fmt: skip
+        if q < 0:
+            return False
+        zone = moved(fronts[q], x, y) if depth else None
+        self._take(slot, kind, piece, (x, y, 90 * q), moved(bodies[q], x, y), zone)
+        return True
 
     def extra(self, kind: str, room: int) -> bool:
         """Puts a piece of a kind beyond HAB's at a wall; False if there is no place or no slot

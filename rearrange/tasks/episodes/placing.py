@@ -18,12 +18,11 @@ from rearrange.sim.home.house import (
     REACH_MAX,
     Layout,
     Receptacle,
-    floor_cells_near,
     floor_plan,
-    is_cut_off,
 )
 from rearrange.sim.home.navigation import FloorPlan
 from rearrange.sim.home.objects import KINDS, ObjectKind
+from rearrange.sim.home.standing import has_stands, is_cut_off
 from rearrange.sim.homes.layout import layout_spots
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
@@ -125,10 +124,7 @@ class Placer:
 
     def _stands_near(self, x: float, y: float) -> bool:
         """Whether doors, drawers and walls leave floor from which the place can be reached."""
-        if floor_cells_near(self.plan, np.array([[x, y]]), 0.45, 0.70, enough=6)[0] < 6:
-            return False
-        stands = self.plan.free_cells_near(x, y, 0.45, 0.70)
-        return int((~is_cut_off(stands, (x, y), self.layout.walls)).sum()) >= 6
+        return has_stands(self.plan, (x, y), (0.45, 0.70), self.layout.walls, enough=6)
 
     def _shifted(self, receptacle: Receptacle, x: float, y: float) -> tuple[float, float]:
         """The position moved along with an open drawer."""

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from rearrange.sim.home.house import floor_plan, is_cut_off
+from rearrange.sim.home.house import floor_plan
+from rearrange.sim.home.standing import is_cut_off
 from rearrange.sim.homes.layout import make_layout
 from rearrange.tasks.episodes.generate import generate_episode
 
