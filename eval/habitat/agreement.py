@@ -40,14 +40,10 @@ def agreement(ours: RearrangeEnv, there: HabitatEnv, index: int) -> dict[str, fl
 
 
 def places(sim: Simulation, episode: EpisodeSpec, state: dict[str, Any]) -> dict[str, float]:
-    """The largest differences of places and joints; what is held at the start is left out."""
-    target = episode.targets[episode.target_index]
+    """The largest differences of places and joints."""
     handles = object_handles([placed.kind for placed in episode.scene.objects])
-    held = {handles[target.object]} if episode.start_holding else set()
     objects = [
-        _apart(sim.object_pos_w(i), state["objects"][handle])
-        for i, handle in enumerate(handles)
-        if handle not in held
+        _apart(sim.object_pos_w(i), state["objects"][handle]) for i, handle in enumerate(handles)
     ]
     goals = [_apart(t.goal, state["goals"][handles[t.object]]) for t in episode.targets]
     x, y, yaw = sim.base_pose

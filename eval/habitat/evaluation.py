@@ -30,8 +30,7 @@ from rearrange.eval.runner import (
     skill_of,
 )
 from rearrange.eval.runner import make_env_and_agent as make_ours
-from rearrange.habitat.dataset import earlier_export
-from rearrange.habitat.episodes import file_name
+from rearrange.habitat.dataset import exported
 from rearrange.planner.home.descriptions import names_of
 from rearrange.system.files import user_path
 from rearrange.tasks.episodes.files import load_episode
@@ -111,10 +110,9 @@ def check_habitat(cfg: EvaluateCfg | RecordCfg) -> tuple[str, Path]:
 
 def check_export(folder: Path, task: str, split: str, num_episodes: int, seed: int) -> None:
     """Raises UserError unless the folder has these episodes."""
-    there = earlier_export(folder)["splits"].get(split, {}) if folder.is_dir() else {}
-    count = int(there.get("episodes", {}).get(file_name(task), 0))
-    if count < num_episodes or there.get("seed") != seed:
-        has = f"{count} of seed {there.get('seed')}" if there else "none"
+    count, seed_there = exported(folder, task, split)
+    if count < num_episodes or seed_there != seed:
+        has = f"{count} of seed {seed_there}" if count else "none"
         raise UserError(
             f"habitat.data={folder} must have {num_episodes} episodes of {task}, {split}, seed "
             f"{seed}, it has {has}: rearrange export-homes output={folder} split={split} "

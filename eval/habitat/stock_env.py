@@ -30,12 +30,16 @@ from rearrange.eval.habitat.conversion import (
     stock_action,
     with_nothing_far,
 )
+from rearrange.eval.habitat.starts import start_episode
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 
 _OVERRIDES = (
     "habitat.simulator.concur_render=False",  # the picture of this step: ours are delayed together
     "habitat.environment.iterator_options.shuffle=False",
     "habitat.task.object_in_hand_sample_prob=0.0",  # ours says what is held
+    # A control step is four steps of physics, 1/30 s, here and in HAB. habitat-lab does two more
+    # before these, for any task of its own (habitat-lab 0.3.320260507, EmbodiedTask.step).
+    "habitat.simulator.ac_freq_ratio=2",
 )
 
 
@@ -81,7 +85,7 @@ class StockEnv:
         env.seed(self._cfg.seed + index)
         env.current_episode = episode
         env.reset()
-        self._start(episode)
+        start_episode(env, episode, self._cfg.task)
         self._steps, self._was_holding, self._mishap = 0, self._held() is not None, None
         stock = env.task._get_observations(episode)  # noqa: SLF001, as its own tasks' resets do
         env.task.measurements.reset_measures(
@@ -178,60 +182,6 @@ class StockEnv:
                 f"{third}.height={cfg.film_size}",
             ]
         return found
-
-    def _start(self, episode: Any) -> None:
-        """Puts the world into the episode's start state."""
-        mn = import_module("magnum")
-        sim, ours = self._env.sim, episode.info["rearrange"]
-        robot = sim.articulated_agent
-        sim.grasp_mgr.desnap(force=True)
-        x, _, z = episode.start_position
-        robot.base_pos = mn.Vector3(x, 0.0, z)
-        robot.base_rot = float(ours["base_yaw"])
-        robot.sim_obj.joint_velocities = np.zeros(len(robot.sim_obj.joint_velocities))
-        robot.arm_joint_pos = np.array(ours["arm"], np.float32)
-        robot.update()
-        self._set_joints(episode.ao_states)
-        objects = sim.get_rigid_object_manager()
-        for i, number in enumerate(sim.scene_obj_ids):  # habitat-lab has sorted both alike
-            _, rows = episode.rigid_objs[i]
-            placed = objects.get_object_by_id(number)
-            columns = [[rows[j][k] for j in range(4)] for k in range(4)]
-            placed.transformation = mn.Matrix4(columns)
-            placed.linear_velocity = placed.angular_velocity = mn.Vector3()
-            placed.awake = False
-        self._set_goal(ours)
-        sim.maybe_update_articulated_agent()
-
-    def _set_joints(self, states: dict[str, dict[str, float]]) -> None:
-        """All drawers and doors closed but those that are named."""
-        sim = self._env.sim
-        found = sim.get_articulated_object_manager().get_objects_by_handle_substring()
-        for handle, piece in found.items():
-            if piece.object_id == sim.articulated_agent.sim_obj.object_id:
-                continue
-            positions = np.zeros(len(piece.joint_positions))
-            for link, value in states.get(handle, {}).items():
-                positions[piece.get_link_joint_pos_offset(int(link))] = value
-            piece.clear_joint_states()
-            piece.joint_positions = positions
-            piece.awake = False
-
-    def _set_goal(self, ours: dict[str, Any]) -> None:
-        """What the episode is about: its target, held or not, and where to drive."""
-        sim, task = self._env.sim, self._env.task
-        target = ours["target_index"]
-        if self._cfg.task == "navigate":
-            goals = sim.get_targets()[1] if ours["start_holding"] else sim.get_target_objs_start()
-            task._nav_to_info = dataclasses.replace(  # noqa: SLF001, which its reset has drawn
-                task._nav_to_info,
-                nav_goal_pos=np.array(goals[target]),  # noqa: SLF001
-            )
-        elif self._stock.is_grip_watched:
-            task._targ_idx = target  # noqa: SLF001, as its reset does
-        if ours["start_holding"]:
-            held = sim.scene_obj_ids[sim.get_targets()[0][target]]
-            sim.grasp_mgr.snap_to_obj(held, force=True)
 
     def _held(self) -> int | None:
         return self._env.sim.grasp_mgr.snap_idx

@@ -19,6 +19,7 @@ from rearrange.eval.habitat.client import HabitatEnv
 from rearrange.eval.habitat.conversion import held_back
 from rearrange.habitat.axes import from_habitat
 from rearrange.sim.home import furniture as fur
+from rearrange.sim.home.objects import NUM_SLOTS
 from rearrange.sim.model import object_body
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
@@ -50,6 +51,7 @@ class TwinEnv(RearrangeEnv):
         assert options is not None and seed is None
         self.there.reset(options["index"])
         _, info = super().reset(options=options)
+        self.sim.drop()  # a hold of ours is where our world had the object, not where it is there
         self._twin.follow(self.there.places())
         return self.observe().copy(), info
 
@@ -94,6 +96,7 @@ class Twin:
         self._base = [int(joint(name).qposadr[0]) for name in ("base_x", "base_y", "base_yaw")]
         self._arm = [int(joint(one.name).qposadr[0]) for one in fetch.ARM_JOINTS]
         self._joints = {name: int(joint(name).qposadr[0]) for name in fur.ARTICULATED_JOINTS}
+        self._objects = [int(joint(object_body(slot)).qposadr[0]) for slot in range(NUM_SLOTS)]
         suction = sim.stateful_parts()["suction"]
         assert isinstance(suction, Suction)
         self._suction = suction
@@ -113,7 +116,7 @@ class Twin:
         handles = self._handles()
         for slot, handle in enumerate(handles):
             w, *turn = places["rotations"][handle]
-            at = int(sim.model.joint(object_body(slot)).qposadr[0])
+            at = self._objects[slot]
             data.qpos[at : at + 3] = from_habitat(places["objects"][handle])
             data.qpos[at + 3 : at + 7] = w, *from_habitat(turn)
         mujoco.mj_kinematics(sim.model, data)

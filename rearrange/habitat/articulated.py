@@ -17,7 +17,7 @@ import numpy as np
 
 from rearrange.habitat.axes import TO_Z_UP_RPY, half_to_habitat, receptacle_box, to_habitat
 from rearrange.habitat.contact import FRICTION, brake_impulse
-from rearrange.habitat.urdf import Joint, Link, Robot, Shape
+from rearrange.habitat.urdf import MOVED, STATIC, Joint, Link, Robot, Shape
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout
 from rearrange.tasks.episodes.schema import LINKS
@@ -36,7 +36,8 @@ def counter_robot(layout: Layout) -> Robot:
     """The counter's URDF. Its frame: the piece's, y up."""
     robot = Robot(COUNTER, friction=FRICTION)
     boxes = [(b.pos, b.half, b.rgb) for b in layout.shapes["counter"].boxes]
-    robot.links.append(Link(COUNTER, _BODY_MASS, shapes=tuple(_y_up(*b) for b in boxes)))
+    carcass = tuple(_y_up(*b) for b in boxes)
+    robot.links.append(Link(COUNTER, _BODY_MASS, shapes=carcass, group=STATIC))
     robot.links.append(Link("spare"))
     robot.joints.append(
         Joint("joint_0_spare", "prismatic", COUNTER, "spare", limits=(0.0, _SPARE_TRAVEL))
@@ -51,7 +52,7 @@ def counter_robot(layout: Layout) -> Robot:
         mass = fur.DRAWER_MASS / 6 * (len(parts) - 1) + fur.HANDLE_MASS
         masses = [fur.HANDLE_MASS if p == "handle" else fur.DRAWER_MASS / 6 for p in parts]
         x_, y_, z_ = _inertia(list(parts.values()), masses)
-        robot.links.append(Link(link, mass, (x_, z_, y_), tuple(shapes)))
+        robot.links.append(Link(link, mass, (x_, z_, y_), tuple(shapes), MOVED))
         robot.joints.append(
             Joint(
                 f"joint_{number}_{link}", "prismatic", COUNTER, link,
@@ -66,7 +67,7 @@ def fridge_robot(layout: Layout) -> Robot:
     """The fridge's URDF. Its root's frame: the piece's, y up; all else z up."""
     robot, fridge = Robot(FRIDGE, friction=FRICTION), layout.fridge
     shapes = tuple(_z_up(b.pos, b.half, b.rgb) for b in layout.shapes["fridge"].boxes)
-    robot.links += [Link("root"), Link(_BODY, _BODY_MASS, shapes=shapes)]
+    robot.links += [Link("root"), Link(_BODY, _BODY_MASS, shapes=shapes, group=STATIC)]
     robot.joints.append(Joint("root_to_body", "fixed", "root", _BODY, rpy=TO_Z_UP_RPY))
     for joint, (_, number, link) in _links_of("fridge"):
         bottom, top, mass = fridge.doors[joint]
@@ -75,7 +76,7 @@ def fridge_robot(layout: Layout) -> Robot:
         colours = [fridge.rgb, _HANDLE]
         shapes = [_z_up(*part, rgb) for part, rgb in zip(parts.values(), colours, strict=False)]
         inertia = _inertia(list(parts.values()), masses)
-        robot.links.append(Link(link, sum(masses), inertia, tuple(shapes)))
+        robot.links.append(Link(link, sum(masses), inertia, tuple(shapes), MOVED))
         robot.joints.append(
             Joint(
                 f"joint_{number}_{link}", "revolute", _BODY, link,

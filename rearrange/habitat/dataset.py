@@ -55,12 +55,13 @@ from rearrange.system.files import read_whole_file
 from rearrange.system.outputs import atomic_write_bytes, prepare_folder
 from rearrange.tasks.episodes.files import load_episode
 
-SUMMARY, FORMAT = "export.json", "habitat"
+SUMMARY, FORMAT = "export.json", "habitat-2"
 HOMES = "data/replica_cad"
 OBJECTS = "data/objects/ycb"
 ROBOT = "data/robots/hab_fetch/robots/hab_suction.urdf"
 DATASET = f"{HOMES}/replicaCAD.scene_dataset_config.json"
 EPISODES = "data/datasets/replica_cad/rearrange/v2"
+_OLDER = ("habitat",)  # formats whose floors and held objects differ
 _MOST_SUMMARY = 2**20  # bytes
 
 
@@ -103,6 +104,15 @@ def export(
     return summary
 
 
+def exported(folder: Path, task: str, split: str) -> tuple[int, int | None]:
+    """How many episodes of a task an export has, and their seed: 0 and None where it has none.
+
+    Raises UserError for a folder that holds something else.
+    """
+    there = earlier_export(folder).get("splits", {}).get(split, {})
+    return int(there.get("episodes", {}).get(file_name(task), 0)), there.get("seed")
+
+
 def earlier_export(folder: Path) -> dict[str, Any]:
     """The summary of an export that lies in a folder; empty where there is none.
 
@@ -120,6 +130,8 @@ def earlier_export(folder: Path) -> dict[str, Any]:
         summary = strict_json(read_whole_file(path, _MOST_SUMMARY).decode())
     except ValueError as error:
         raise UserError(f"{path} must be what an export wrote, but it is no JSON") from error
+    if isinstance(summary, dict) and summary.get("format") in _OLDER:
+        raise UserError(f"{folder} holds an export of an earlier version: export into a new folder")
     is_ours = isinstance(summary, dict) and summary.get("format") == FORMAT
     splits = summary.get("splits") if is_ours else None
     if not isinstance(splits, dict) or not all(isinstance(part, dict) for part in splits.values()):

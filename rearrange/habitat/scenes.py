@@ -26,7 +26,10 @@ from rearrange.sim.home.house import Layout
 from rearrange.sim.model import WALL_HEIGHT
 
 ARTICULATED = {"counter": COUNTER, "fridge": FRIDGE}
-_SLAB = 0.05  # m, half the thickness of floor and ceiling
+_SLAB = 0.05  # m, half the thickness of the ceiling
+# m, of the floor. A navmesh counts heights in cells of 0.2 m from the lowest point of the scene
+# and rounds up: the robot drives 1 mm above this floor, and 10 cm above one half as thick.
+_FLOOR_DEPTH = 0.199
 _MARGIN = 0.1  # m, floor below the outer walls
 _FLOOR_RGB, _WALL_RGB = (0.66, 0.58, 0.48), (0.85, 0.83, 0.79)
 
@@ -41,10 +44,10 @@ def stage_solids(layout: Layout, has_ceiling: bool) -> list[Solid]:
     """Floor and walls in the world, z up; with a ceiling for collisions."""
     x0, y0, x1, y1 = layout.bounds
     middle, half = ((x0 + x1) / 2, (y0 + y1) / 2), ((x1 - x0) / 2, (y1 - y0) / 2)
-    flat = (half[0] + _MARGIN, half[1] + _MARGIN, _SLAB)
-    solids = [box((*middle, -_SLAB), flat, _FLOOR_RGB)]
+    flat = (half[0] + _MARGIN, half[1] + _MARGIN)
+    solids = [box((*middle, -_FLOOR_DEPTH / 2), (*flat, _FLOOR_DEPTH / 2), _FLOOR_RGB)]
     if has_ceiling:
-        solids.append(box((*middle, WALL_HEIGHT + _SLAB), flat, _WALL_RGB))
+        solids.append(box((*middle, WALL_HEIGHT + _SLAB), (*flat, _SLAB), _WALL_RGB))
     for x, y, hx, hy, yaw in layout.walls:
         solids.append(_turned_wall(x, y, hx, hy, yaw))
     return solids

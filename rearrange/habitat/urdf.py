@@ -7,6 +7,8 @@ What Habitat makes of it (habitat-sim 0.3.4, its URDF importer):
 - `damping` is the most impulse, N s or N m s, with which a motor brakes the joint in each physics
   step: a friction of `damping / dt`. `friction` is not used.
 - Links are numbered depth first, children in the order of their joints' names.
+- All links are in the collision group of robots, which what the robot holds passes through, unless
+  their shapes name another.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from dataclasses import dataclass, field
 Vector = tuple[float, float, float]
 _LEAST_MASS = 0.01  # kg: a moving link without mass has no dynamics
 _LEAST_INERTIA = 1e-5  # kg m^2
+# Habitat's groups (CollisionGroups): what never moves, and what collides with all but that and its
+# like, as drawers and doors, which the carcass around them must not stop.
+STATIC, MOVED = 2, 4
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Link:
     mass: float = _LEAST_MASS
     inertia: Vector = (_LEAST_INERTIA, _LEAST_INERTIA, _LEAST_INERTIA)
     shapes: tuple[Shape, ...] = ()
+    group: int | None = None
+    """Habitat's collision group: `STATIC`, `MOVED`; None: that of robots."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,8 @@ def _add_link(root: ET.Element, link: Link, friction: float | None) -> None:
     for shape in link.shapes:
         for use in ("visual", "collision"):
             part = ET.SubElement(element, use)
+            if use == "collision" and link.group is not None:
+                part.set("group", str(link.group))
             ET.SubElement(part, "origin", xyz=_numbers(shape.pos), rpy=_numbers(shape.rpy))
             geometry = ET.SubElement(part, "geometry")
             if shape.kind == "box":

@@ -52,6 +52,21 @@ def test_arm_joints_have_the_limits_of_the_model(robot, home):
         assert effort == pytest.approx(motor)
 
 
+def test_what_the_robot_holds_meets_counter_fridge_drawers_and_doors(counter, fridge):
+    """Groups of habitat-sim: 2 is static, 4 all but static; links without are a robot's, which what
+    a robot holds passes through. All collisions of a link must say the same."""
+    for chain, body in ((counter, counter.base), (fridge, "body")):
+        for name, link in chain.links.items():
+            groups = {part.get("group") for part in link.findall("collision")}
+            assert groups <= {"2" if name == body else "4"}, name
+        assert chain.links[body].findall("collision")
+
+
+def test_the_robots_own_links_are_a_robots(robot):
+    for link in robot.links.values():
+        assert all(part.get("group") is None for part in link.findall("collision"))
+
+
 FETCH = {  # fetch_ros at 9c38de6 (melodic-devel), fetch_description/robots/fetch.urdf: xyz and rpy
     "l_wheel_joint": ((0.0012914, 0.18738, 0.055325), (0.0, 0.0, 0.0)),
     "r_wheel_joint": ((0.0012914, -0.18738, 0.055325), (0.0, 0.0, 0.0)),

@@ -11,6 +11,7 @@ from rearrange.errors import UserError
 from rearrange.habitat.dataset import earlier_export, export
 from rearrange.habitat.episodes import exported_episode, habitat_episode
 from rearrange.sim.scene import ObjectPlacement
+from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.episodes.files import load_episode
 from tests.habitat.conftest import read_json, z_up
 
@@ -50,6 +51,22 @@ def test_a_pose_by_hand():
     np.testing.assert_allclose(matrix[:, 3], [2.0, 0.5, -1.0, 1.0])  # ahead, up, right
     np.testing.assert_allclose(matrix[:3, 0], [0.0, 0.0, -1.0], atol=1e-7)  # its front: to the left
     np.testing.assert_allclose(matrix[:3, 1], [0.0, 1.0, 0.0], atol=1e-7)
+
+
+def test_what_is_held_hangs_there_as_it_does_here():
+    env = RearrangeEnv("place", "val", 0, depth=False)
+    try:
+        env.reset(options={"index": 3})
+        slot = env.sim.held_object
+        info = habitat_episode(env.episode)["info"]
+        matrix = np.array(info["rearrange_held"])
+        np.testing.assert_allclose(z_up(matrix[:3, 3]), env.sim.object_pos_w(slot), atol=1e-9)
+        np.testing.assert_allclose(matrix[:3, :3], np.eye(3), atol=1e-9)  # upright
+        assert exported_episode(habitat_episode(env.episode), "it: ") == env.episode
+    finally:
+        env.close()
+    spec = load_episode("rearrange_easy", "val", 0, 0)
+    assert habitat_episode(spec)["info"]["rearrange_held"] is None
 
 
 def test_what_episodes_name_is_in_the_folder(exported):
@@ -122,12 +139,18 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": "other"}', '{"format": "habitat"}',
-    '{"format": "habitat", "splits": {"val": 3}}',
-    '{"format": "habitat", "splits": {"val": {"episodes": []}}}'])  # fmt: skip
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": "other"}', '{"format": "habitat-2"}',
+    '{"format": "habitat-2", "splits": {"val": 3}}',
+    '{"format": "habitat-2", "splits": {"val": {"episodes": []}}}'])  # fmt: skip
 def test_a_damaged_summary_is_one_line(tmp_path, text):
     (tmp_path / "export.json").write_text(text)
     with pytest.raises(UserError, match="must be what an export wrote"):
+        earlier_export(tmp_path)
+
+
+def test_an_older_export_is_not_taken_for_one_of_today(tmp_path):
+    (tmp_path / "export.json").write_text('{"format": "habitat", "splits": {}}')
+    with pytest.raises(UserError, match="of an earlier version: export into a new folder"):
         earlier_export(tmp_path)
 
 

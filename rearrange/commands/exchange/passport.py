@@ -36,19 +36,15 @@ def run(cfg: PassportCfg) -> int:
                 raise UserError(f"{kind} must be among {', '.join(known)}; got {name}")
     python, folder = check_python(cfg.habitat.python), user_path(cfg.output)
     prepare_folder(folder)
-    counts = dict.fromkeys(cfg.skills, cfg.num_episodes)
-    counts |= dict.fromkeys(cfg.tasks, cfg.num_task_episodes)
+    wanted = ((cfg.skills, cfg.num_episodes), (cfg.tasks, cfg.num_task_episodes))
     data = cfg.habitat.data
     if data is None:
         data = str(folder / "data")
-        for names, number in (
-            (cfg.skills, cfg.num_episodes),
-            (cfg.tasks, cfg.num_task_episodes),
-        ):
+        for names, number in wanted:
             if names:
                 export(Path(data), cfg.split, names, number, cfg.seed)
     found: list[TaskPassport] = []
-    for task, number in counts.items():
+    for task, number in [(task, number) for names, number in wanted for task in names]:
         cfgs: dict[str, EvaluateCfg] = {}
         for name in SIMULATORS:
             words = [

@@ -9,8 +9,7 @@ from rearrange.errors import UserError
 from rearrange.eval.habitat.client import check_python
 from rearrange.eval.habitat.skill_env import ENV_ID
 from rearrange.eval.habitat.tasks import STOCK_TASKS
-from rearrange.habitat.dataset import earlier_export
-from rearrange.habitat.episodes import file_name
+from rearrange.habitat.dataset import exported
 from rearrange.system.files import user_path
 from rearrange.tasks.actions import action_slots
 from rearrange.tasks.gym_factory import read_spaces
@@ -44,8 +43,7 @@ def habitat_envs(settings: TrainSkillCfg, kwargs: dict[str, Any]) -> ExternalEnv
     if settings.habitat.data is None:
         raise UserError(f"backend=habitat needs habitat.data=, the folder of an export: {wanted}")
     folder = user_path(settings.habitat.data).resolve()
-    splits = earlier_export(folder)["splits"] if folder.is_dir() else {}
-    if not splits.get(split, {}).get("episodes", {}).get(file_name(task)):
+    if exported(folder, task, split)[0] == 0:
         raise UserError(f"habitat.data={folder} has no episodes of {task}, {split}: {wanted}")
     space, _ = read_spaces(settings.skill.env, kwargs)
     content = {

@@ -69,7 +69,7 @@ def episode_to_json(spec: EpisodeSpec) -> dict[str, Any]:
     labels, targets = {}, {}
     for target in spec.targets:
         labels[handles[target.object]] = target.name
-        targets[handles[target.object]] = _matrix(target.goal, (1.0, 0.0, 0.0, 0.0))
+        targets[handles[target.object]] = pose_matrix(target.goal, (1.0, 0.0, 0.0, 0.0))
     x, y, yaw = scene.base
     return {
         "episode_id": str(spec.index),
@@ -80,7 +80,7 @@ def episode_to_json(spec: EpisodeSpec) -> dict[str, Any]:
         "start_rotation": [0.0, math.sin(yaw / 2), 0.0, math.cos(yaw / 2)],
         "info": {"object_labels": labels},
         "ao_states": states,
-        "rigid_objs": [[p.kind + _OBJECT_FILE, _matrix(p.pos, p.quat)] for p in scene.objects],
+        "rigid_objs": [[p.kind + _OBJECT_FILE, pose_matrix(p.pos, p.quat)] for p in scene.objects],
         "targets": targets,
         "markers": [_marker(layout, name) for name in fur.MARKERS],
         "target_receptacles": [_place(layout, t.start_receptacle) for t in spec.targets],
@@ -129,7 +129,7 @@ def object_handles(kinds: list[str]) -> list[str]:
     return handles
 
 
-def _matrix(pos, quat) -> list[list[float]]:
+def pose_matrix(pos, quat) -> list[list[float]]:
     """A pose of our world as Habitat's 4 x 4 matrix."""
     turn = np.round(_TO_Y_UP @ rotation_matrix(quat) @ _TO_Y_UP.T, _TURN_DIGITS) + 0.0
     x, y, z = (float(v) for v in pos)

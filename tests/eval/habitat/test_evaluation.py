@@ -15,7 +15,7 @@ from rearrange.eval.habitat.tasks import STOCK_TASKS
 from rearrange.habitat.episodes import file_name
 from rearrange.tasks.episodes.files import load_episode
 
-IN_HABITATS_PYTHON = ("conversion", "serving", "skill_env", "stock_env", "tasks")
+IN_HABITATS_PYTHON = ("conversion", "serving", "skill_env", "starts", "stock_env", "tasks")
 
 
 def settings(python, data, *more, verb="evaluate"):
@@ -87,6 +87,11 @@ def test_mistakes_are_one_line(words, line, hand_made, exported_pick):
 def test_settings_that_do_not_go_together(words, line):
     with pytest.raises(UserError, match=line):
         load("evaluate", words)
+
+
+def test_an_empty_folder_has_no_episodes(hand_made, tmp_path):
+    with pytest.raises(UserError, match="must have 3 episodes of pick, val, seed 0, it has none: "):
+        runner(settings(hand_made, tmp_path, "num_episodes=3"))
 
 
 def test_a_folder_must_be_named(hand_made):

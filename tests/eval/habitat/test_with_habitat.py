@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rearrange.commands.settings import load
+from rearrange.eval.habitat.evaluation import evaluate_settings
 from rearrange.eval.habitat.passport import resets, worst_of
 from rearrange.habitat.dataset import export
 from rearrange.ver.bridge.external_python import find_python
@@ -72,6 +73,20 @@ def test_objects_stay_where_they_stand(folder):
     )  # fmt: skip
     objects = sum(one["objects"] for one in found)
     assert sum(one["moved_over_10cm"] for one in found) <= objects / 1000
+
+
+@pytest.mark.parametrize("skill", ["pick", "place", "navigate"])
+def test_the_oracle_acts_there_as_well_as_here(folder, skill, tmp_path):
+    """Within 10 points; of fewer than ten episodes one more may fail there."""
+    rates = {}
+    for backend in ("mujoco", "habitat"):
+        words = [f"task={skill}", "agent=oracle", f"num_episodes={EPISODES}", "num_workers=1",
+                 f"output_dir={tmp_path / backend}", f"backend={backend}"]  # fmt: skip
+        if backend == "habitat":
+            words += [f"habitat.python={PYTHON}", f"habitat.data={folder}"]
+        summary, _ = evaluate_settings(load("evaluate", words))
+        rates[backend] = summary["success"]["mean"]
+    assert rates["habitat"] >= rates["mujoco"] - max(0.1, 1 / EPISODES), rates
 
 
 @pytest.mark.parametrize("skill", SKILLS)
