@@ -39,6 +39,9 @@ from rearrange.habitat.scenes import (
     body_config,
     body_name,
     dataset_config,
+    floor_config,
+    floor_name,
+    floor_solid,
     furniture_config,
     scene_instance,
     stage_config,
@@ -155,6 +158,9 @@ def home_files(split: str) -> Iterator[tuple[str, bytes]]:
             for end, has_ceiling in (("", False), ("_collision", True)):
                 content = glb_bytes(stage_solids(layout, has_ceiling))
                 yield f"{HOMES}/stages/{stage}{end}.glb", content
+            floor = floor_name(layout)
+            yield f"{HOMES}/configs/objects/{floor}.object_config.json", _json(floor_config(floor))
+            yield f"{HOMES}/objects/{floor}.glb", glb_bytes([floor_solid(layout)])
     for name, piece in fur.PIECES.items():  # those of all of HAB's homes
         is_body = name in ARTICULATED
         template = body_name(name) if is_body else template_name(name)

@@ -1,9 +1,12 @@
-"""Apartments as Habitat's scenes: a stage, furniture on it, counter and fridge.
+"""Apartments as Habitat's scenes: a stage, a floor, furniture on it, counter and fridge.
 
-    stage_<plan>       floor and walls; for collisions a ceiling too (see below)
+    stage_<plan>       walls, and what lies below the floor; for collisions a ceiling too
+    rearrange_floor_*  the floor, an object that does not move
     furniture          objects that do not move, with receptacles
     *_body             what counter and fridge cover of the floor, without collisions
 
+A stage is a surface and not a solid, which an arm pushes things through: so the floor is an object.
+The first navmesh of a scene is made of the stage alone, so there is ground below it.
 habitat-lab takes a floor for indoors where a ray upwards meets something, so the stage collides as
 if it had a ceiling, which is not drawn, as none is in our depth images. Its navmesh goes around
 objects that do not move and not around articulated ones: hence the two bodies.
@@ -26,31 +29,47 @@ from rearrange.sim.home.house import Layout
 from rearrange.sim.model import WALL_HEIGHT
 
 ARTICULATED = {"counter": COUNTER, "fridge": FRIDGE}
-_SLAB = 0.05  # m, half the thickness of the ceiling
+_CEILING = 0.1  # m, its thickness
 # m, of the floor. A navmesh counts heights in cells of 0.2 m from the lowest point of the scene
-# and rounds up: the robot drives 1 mm above this floor, and 10 cm above one half as thick.
-_FLOOR_DEPTH = 0.199
+# and rounds up: the robot drives 1 mm above this floor. What is driven into it finds its top nearer
+# than its bottom.
+_FLOOR_DEPTH = 1.999
+_GROUND = -0.1  # m, of the stage: in the floor
 _MARGIN = 0.1  # m, floor below the outer walls
 _FLOOR_RGB, _WALL_RGB = (0.66, 0.58, 0.48), (0.85, 0.83, 0.79)
 
 
 def stage_name(layout: Layout) -> str:
     """Apartments with the same walls have the same."""
+    return f"stage_{_plan(layout)}"
+
+
+def floor_name(layout: Layout) -> str:
+    """Of the object; apartments with the same walls have the same."""
+    return f"rearrange_floor_{_plan(layout)}"
+
+
+def _plan(layout: Layout) -> str:
     numbers = repr((layout.bounds, layout.walls.tolist()))
-    return f"stage_{hashlib.sha256(numbers.encode()).hexdigest()[:8]}"
+    return hashlib.sha256(numbers.encode()).hexdigest()[:8]
 
 
 def stage_solids(layout: Layout, has_ceiling: bool) -> list[Solid]:
-    """Floor and walls in the world, z up; with a ceiling for collisions."""
+    """Ground and walls in the world, z up; with a ceiling for collisions."""
+    walls = [_turned_wall(*(float(v) for v in wall)) for wall in layout.walls]
+    solids = [_slab(layout, _GROUND - _CEILING, _CEILING, _FLOOR_RGB), *walls]
+    return [*solids, _slab(layout, WALL_HEIGHT, _CEILING, _WALL_RGB)] if has_ceiling else solids
+
+
+def floor_solid(layout: Layout) -> Solid:
+    """In the world, z up, its top at 0."""
+    return _slab(layout, -_FLOOR_DEPTH, _FLOOR_DEPTH, _FLOOR_RGB)
+
+
+def _slab(layout: Layout, bottom: float, depth: float, rgb: tuple[float, float, float]) -> Solid:
     x0, y0, x1, y1 = layout.bounds
-    middle, half = ((x0 + x1) / 2, (y0 + y1) / 2), ((x1 - x0) / 2, (y1 - y0) / 2)
-    flat = (half[0] + _MARGIN, half[1] + _MARGIN)
-    solids = [box((*middle, -_FLOOR_DEPTH / 2), (*flat, _FLOOR_DEPTH / 2), _FLOOR_RGB)]
-    if has_ceiling:
-        solids.append(box((*middle, WALL_HEIGHT + _SLAB), (*flat, _SLAB), _WALL_RGB))
-    for x, y, hx, hy, yaw in layout.walls:
-        solids.append(_turned_wall(x, y, hx, hy, yaw))
-    return solids
+    half = ((x1 - x0) / 2 + _MARGIN, (y1 - y0) / 2 + _MARGIN, depth / 2)
+    return box(((x0 + x1) / 2, (y0 + y1) / 2, bottom + depth / 2), half, rgb)
 
 
 def _turned_wall(x: float, y: float, hx: float, hy: float, yaw: float) -> Solid:
@@ -81,6 +100,11 @@ def template_name(piece: str) -> str:
     if piece in fur.PARENTS:
         return fur.PARENTS[piece].partition("_:")[0]
     return f"rearrange_{piece}"
+
+
+def floor_config(name: str) -> dict[str, Any]:
+    """The floor's `object_config.json`, in `configs/objects`."""
+    return _furniture(name) | {"is_collidable": True}
 
 
 def body_name(piece: str) -> str:
@@ -116,7 +140,14 @@ def _furniture(name: str) -> dict[str, Any]:
 
 def scene_instance(layout: Layout) -> dict[str, Any]:
     """The `scene_instance.json` of an apartment."""
-    objects, articulated = [], []
+    floor = {
+        "template_name": floor_name(layout),
+        "motion_type": "STATIC",
+        "translation_origin": "asset_local",
+        "translation": [0.0, 0.0, 0.0],
+        "rotation": [1.0, 0.0, 0.0, 0.0],
+    }
+    objects, articulated = [floor], []
     for piece, (x, y, yaw) in layout.pieces.items():
         place = {
             "translation_origin": "asset_local",

@@ -52,6 +52,8 @@ def test_furniture_stands_where_mujoco_has_it(exported, home):
     seen = set()
     for instance in scene["object_instances"]:
         template = instance["template_name"]
+        if "floor" in template:
+            continue
         piece = (names | handles).get(template, template.removeprefix("rearrange_"))
         seen.add(piece)
         config = read_json(replica / f"configs/objects/{template}.object_config.json")
@@ -74,12 +76,8 @@ def test_stage_has_the_walls_and_a_ceiling_that_is_not_drawn(exported, home):
     config = read_json(replica / f"configs/stages/{name}.stage_config.json")
     drawn = loaded((replica / "configs/stages" / config["render_asset"]).resolve()).geometry
     solid = loaded((replica / "configs/stages" / config["collision_asset"]).resolve()).geometry
-    floor, *walls = drawn.values()
-    heights = z_up(floor.vertices)[:, 2]
-    # A navmesh's heights are whole cells of 0.2 m (habitat-sim's NavMeshSettings) above the lowest
-    # point, rounded up: that of the floor must be the floor's.
-    cells = np.ceil((heights.max() - heights.min()) / 0.2)
-    assert heights.max() == 0.0 and 0.0 < heights.min() + 0.2 * cells < 0.002
+    ground, *walls = drawn.values()
+    assert z_up(ground.vertices)[:, 2].max() < -0.05  # hidden in the floor
     assert len(walls) == len(layout.walls)
     for i, wall in enumerate(walls):
         theirs = geom_corners(model, data, f"wall_{i:02d}")
@@ -90,6 +88,25 @@ def test_stage_has_the_walls_and_a_ceiling_that_is_not_drawn(exported, home):
     x0, y0, x1, y1 = layout.bounds
     low, high = z_up(ceiling.vertices).min(axis=0), z_up(ceiling.vertices).max(axis=0)
     assert low[0] <= x0 and low[1] <= y0 and high[0] >= x1 and high[1] >= y1
+
+
+def test_the_floor_is_a_solid_whose_top_the_robot_drives_on(exported, home):
+    layout, _, _ = home
+    replica = exported / "data/replica_cad"
+    scene = read_json(replica / f"configs/scenes/{HOME}.scene_instance.json")
+    (floor,) = [o for o in scene["object_instances"] if "floor" in o["template_name"]]
+    path = replica / f"configs/objects/{floor['template_name']}.object_config.json"
+    config = read_json(path)
+    assert config["is_collidable"] and not config["join_collision_meshes"]
+    (mesh,) = loaded((path.parent / config["collision_asset"]).resolve()).geometry.values()
+    corners = placed(floor, mesh)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    x0, y0, x1, y1 = layout.bounds
+    assert low[0] <= x0 and low[1] <= y0 and high[0] >= x1 and high[1] >= y1
+    # A navmesh's heights are whole cells of 0.2 m (habitat-sim's NavMeshSettings) above the lowest
+    # point, rounded up: that of the floor must be the floor's.
+    assert high[2] == 0.0 and 0.0 < low[2] + 0.2 * np.ceil(-low[2] / 0.2) < 0.002
+    assert is_convex(mesh) and is_closed(mesh)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
