@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -45,21 +45,25 @@ class HabitatEnv:
     """
 
     def __init__(self, python: str, folder: Path, cfg: StockCfg, delay: int = 1) -> None:
-        self._cfg, self._delay = cfg, delay
-        self._current: dict[str, np.ndarray] = {}
-        program = find_python(python)
-        self._name, self._closing = str(program), ExitStack()
+        self._delay = delay
+        self._program, self._folder, self._cfg = find_python(python), folder, cfg
+        self._name, self._current = str(self._program), dict[str, np.ndarray]()
+        self._start()
+
+    def _start(self) -> None:
+        self._closing = ExitStack()
         starter = Starter()
         self._closing.callback(starter.close)
         requests, self._questions = Pipe(duplex=False)
         self._answers, answers = Pipe(duplex=False)
         for pipe in (self._questions, self._answers):
             self._closing.callback(pipe.close)
-        content = {"task": "call", "module": _SERVING, "folder": str(folder), "cfg": asdict(cfg)}
+        content = {"task": "call", "module": _SERVING, "folder": str(self._folder)}
+        content |= {"cfg": asdict(self._cfg)}
         try:
             with requests, answers:
                 fds = {"requests": requests.fileno(), "answers": answers.fileno()}
-                process = starter.start(program, content, fds)
+                process = starter.start(self._program, content, fds)
             self._closing.callback(end_process, process)
             self.num_episodes = int(self._heard(START_S)["num_episodes"])
         except BaseException:
@@ -101,6 +105,17 @@ class HabitatEnv:
         """Most memory of the process there so far."""
         self._tell({"do": "memory"})
         return float(self._heard(STEP_S)["memory"])
+
+    def film(self, size: int) -> None:
+        """From the next reset on, pictures of that many pixels a side, or none: 0.
+
+        Habitat draws all cameras at every step, so without them it is faster. To change it, its
+        process is started anew.
+        """
+        if size != self._cfg.film_size:
+            self.close()
+            self._cfg = replace(self._cfg, film_size=size)
+            self._start()
 
     def render(self) -> np.ndarray:
         """The scene from behind the robot, [H, W, 3] uint8; `film_size` of the settings says H."""

@@ -56,6 +56,7 @@ class HabitatRunnerCfg(EpisodeRunnerCfg):
         self, env: HabitatEnv | TwinEnv, agent: Any, index: int, on_step: Callable[[], None]
     ) -> EpisodeRecord:
         if index >= self.record:
+            _there(env).film(0)
             return follow(env, agent, self, index, on_step)
         return film(env, agent, self, index, self.video_path(index), on_step)
 
@@ -122,8 +123,7 @@ def check_export(folder: Path, task: str, split: str, num_episodes: int, seed: i
 
 def make_env_and_agent(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv | TwinEnv, Any]:
     """The environment there and the agent here. Raises UserError for what is missing."""
-    film_size = FILM_SIZE if cfg.record else 0
-    stock = StockCfg(task=cfg.task, split=cfg.split, seed=cfg.seed, film_size=film_size)
+    stock = StockCfg(task=cfg.task, split=cfg.split, seed=cfg.seed)
     if cfg.agent != "learned":
 
         def start_twin(
@@ -162,7 +162,8 @@ def film(
     """`follow`, with a film of it."""
     from rearrange.eval.film.env_film import film_env
 
-    there = env.there if isinstance(env, TwinEnv) else env
+    there = _there(env)
+    there.film(FILM_SIZE)
     with film_env(there, path, _FPS) as add:
 
         def watch() -> None:
@@ -170,6 +171,10 @@ def film(
             on_step()
 
         return follow(env, agent, cfg, index, watch)
+
+
+def _there(env: HabitatEnv | TwinEnv) -> HabitatEnv:
+    return env.there if isinstance(env, TwinEnv) else env
 
 
 def follow(

@@ -43,6 +43,21 @@ def test_a_skill_acts_there_unchanged(hand_made, exported_pick):
     assert records[1].attempts == [("pick", False)]
 
 
+def test_only_episodes_with_a_film_are_drawn_for_one(hand_made, exported_pick, tmp_path):
+    words = settings(hand_made, exported_pick, "num_episodes=3")
+    cfg = runner(words, record=1, video_dir=str(tmp_path))
+    env, skill = make_env_and_agent(cfg)
+    try:
+        sizes = []
+        for index in (0, 1, 2):
+            cfg.run_episode(env, skill, index, lambda: None)
+            sizes.append(env._cfg.film_size)
+    finally:
+        env.close()
+    assert sizes == [512, 0, 0]
+    assert [path.suffix for path in tmp_path.rglob("*.mp4")] == [".mp4"]
+
+
 def test_results_of_both_simulators_are_never_mixed(hand_made, exported_pick):
     there = runner(settings(hand_made, exported_pick, "num_episodes=1"))
     told = settings_of(there, {})
