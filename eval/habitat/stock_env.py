@@ -33,6 +33,7 @@ from rearrange.eval.habitat.conversion import (
 from rearrange.eval.habitat.starts import start_episode
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 
+_NEAR = 1e-3  # m
 _OVERRIDES = (
     "habitat.simulator.concur_render=False",  # the picture of this step: ours are delayed together
     "habitat.environment.iterator_options.shuffle=False",
@@ -67,6 +68,7 @@ class StockEnv:
         get_config = import_module("habitat.config.default").get_config
         self._cfg, self._stock = cfg, STOCK_TASKS[cfg.task]
         config = get_config(self._stock.config, overrides=self._overrides())
+        _see_near(config)
         self._env: Any = import_module("habitat.core.env").Env(config)
         self._parts = _parts(self._env.action_space)
         self._limit = int(config.habitat.environment.max_episode_steps)
@@ -271,6 +273,15 @@ class StockEnv:
                     lengths[i] = hit.ray_distance
                     break
         return lengths
+
+
+def _see_near(config: Any) -> None:
+    """Cameras draw what is nearer than habitat-sim's 1 cm: the arm is, in some postures."""
+    open_dict = import_module("omegaconf").open_dict
+    sensors = config.habitat.simulator.agents.main_agent.sim_sensors
+    for name in sensors:
+        with import_module("habitat.config").read_write(config), open_dict(sensors[name]):
+            sensors[name].near = _NEAR  # of `habitat_sim.CameraSensorSpec`
 
 
 def _numbers(values: Any) -> list[float]:

@@ -32,7 +32,7 @@ from rearrange.habitat.articulated import (
 )
 from rearrange.habitat.contact import PHYSICS, object_physics
 from rearrange.habitat.episodes import episode_file, file_name
-from rearrange.habitat.fetch_urdf import fetch_robot
+from rearrange.habitat.fetch_urdf import arm_insides, fetch_robot
 from rearrange.habitat.glb import glb_bytes
 from rearrange.habitat.scenes import (
     ARTICULATED,
@@ -98,6 +98,8 @@ def export(
     for path, content in object_files(sorted(kinds)):
         _write(folder, path, content)
     _write(folder, ROBOT, fetch_robot().text().encode())
+    for name, solid in arm_insides().items():
+        _write(folder, f"{Path(ROBOT).parent}/{name}", glb_bytes([solid]))
     _write(folder, "data/default.physics_config.json", _json(PHYSICS))
     splits = dict(before.get("splits", {}))
     episodes_of = dict(splits.get(split, {}).get("episodes", {})) | written

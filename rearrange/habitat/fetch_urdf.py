@@ -18,6 +18,7 @@ import math
 
 from rearrange.habitat.axes import TO_Z_UP_RPY
 from rearrange.habitat.contact import FRICTION
+from rearrange.habitat.solids import Solid, capsule, inside_out, turned_along
 from rearrange.habitat.urdf import Joint, Link, Robot, Shape, Vector, along
 from rearrange.sim.robot import fetch
 
@@ -41,6 +42,24 @@ def fetch_robot() -> Robot:
     _add_head(robot)
     _add_arm(robot)
     return robot
+
+
+def arm_insides() -> dict[str, Solid]:
+    """The arm's links from within, by the names of their files.
+
+    A start posture may put the upper arm around the head's camera. Habitat draws faces from outside
+    alone, so it would see through the arm, and ours sees the arm.
+    """
+    return {
+        _inside_file(joint.name): inside_out(
+            turned_along(capsule(radius, math.dist(start, end) / 2, _ORANGE), start, end)
+        )
+        for joint, (_, start, end, radius) in zip(fetch.ARM_JOINTS, fetch.ARM_CAPSULES, strict=True)
+    }
+
+
+def _inside_file(joint: str) -> str:
+    return f"{joint}_inside.glb"
 
 
 def _fixed(
@@ -115,7 +134,8 @@ def _add_arm(robot: Robot) -> None:
         middle, rpy, length = along(start, end)
         shape = Shape("capsule", (radius, length), middle, rpy, _ORANGE)
         link = f"{joint.name}_link"
-        robot.links.append(Link(link, joint.link_mass, _capsule_inertia(i), (shape,)))
+        inertia, inside = _capsule_inertia(i), _inside_file(joint.name)
+        robot.links.append(Link(link, joint.link_mass, inertia, (shape,), inside=inside))
         robot.joints.append(
             Joint(
                 f"{joint.name}_joint", "revolute", parent, link, (x, y, z), axis=joint.axis,

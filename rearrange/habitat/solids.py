@@ -65,22 +65,53 @@ def cylinder(radius: float, half_height: float, rgb) -> Solid:
 
 def sphere(radius: float, rgb) -> Solid:
     """A sphere around the origin, m; poles at both ends of z."""
-    rings, sides = SPHERE_RINGS, SPHERE_SIDES
-    polar = np.pi * np.arange(rings + 1) / rings
+    polar = np.pi * np.arange(SPHERE_RINGS + 1) / SPHERE_RINGS
+    return _turned(radius, polar, np.zeros(len(polar)), rgb)
+
+
+def capsule(radius: float, half_length: float, rgb) -> Solid:
+    """A cylinder around z with half a sphere at each end, its centre at the origin, m."""
+    quarter = np.pi * np.arange(SPHERE_RINGS // 2 + 1) / SPHERE_RINGS
+    polar = np.concatenate([quarter, quarter + np.pi / 2])
+    return _turned(radius, polar, half_length * np.repeat([1.0, -1.0], len(quarter)), rgb)
+
+
+def _turned(radius: float, polar: np.ndarray, shift: np.ndarray, rgb) -> Solid:
+    """Rings around z at these angles from it, each moved along it, m."""
+    sides, last = SPHERE_SIDES, len(polar) - 1
     angle = 2 * np.pi * np.arange(sides) / sides
     z, r = np.repeat(np.cos(polar), sides), np.repeat(np.sin(polar), sides)
-    out = np.column_stack([r * np.tile(np.cos(angle), rings + 1),
-                           r * np.tile(np.sin(angle), rings + 1), z])  # fmt: skip
+    out = np.column_stack([r * np.tile(np.cos(angle), last + 1),
+                           r * np.tile(np.sin(angle), last + 1), z])  # fmt: skip
     triangles = []
-    for ring in range(rings):
+    for ring in range(last):
         for side in range(sides):
             a, b = ring * sides + side, ring * sides + (side + 1) % sides
             c, d = a + sides, b + sides
             if ring > 0:  # at a pole one of the two has no area
                 triangles.append((a, d, b))
-            if ring < rings - 1:
+            if ring < last - 1:
                 triangles.append((a, c, d))
-    return Solid(radius * out, out, np.array(triangles), tuple(rgb))
+    vertices = radius * out
+    vertices[:, 2] += np.repeat(shift, sides)
+    return Solid(vertices, out, np.array(triangles), tuple(rgb))
+
+
+def inside_out(solid: Solid) -> Solid:
+    """The same surface, seen from within."""
+    return Solid(solid.vertices, -solid.normals, solid.triangles[:, ::-1], solid.rgb)
+
+
+def turned_along(solid: Solid, start: Sequence[float], end: Sequence[float]) -> Solid:
+    """What lies along z around the origin, put midway between two points, along their line."""
+    way = np.subtract(end, start)
+    z = way / np.linalg.norm(way)
+    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
+    x /= np.linalg.norm(x)
+    turn, middle = np.column_stack([x, np.cross(z, x), z]), np.add(start, end) / 2
+    return Solid(
+        solid.vertices @ turn.T + middle, solid.normals @ turn.T, solid.triangles, solid.rgb
+    )
 
 
 def solids_of_boxes(boxes: Sequence[Box]) -> list[Solid]:

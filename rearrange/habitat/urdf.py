@@ -24,6 +24,7 @@ _LEAST_INERTIA = 1e-5  # kg m^2
 # Habitat's groups (CollisionGroups): what never moves, and what collides with all but that and its
 # like, as drawers and doors, which the carcass around them must not stop.
 STATIC, MOVED = 2, 4
+_FROM_Y_UP_RPY = (math.pi / 2, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Link:
     shapes: tuple[Shape, ...] = ()
     group: int | None = None
     """Habitat's collision group: `STATIC`, `MOVED`; None: that of robots."""
+    inside: str | None = None
+    """A .glb beside the URDF that is drawn too, y up: the shapes from within."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,11 @@ def _add_link(root: ET.Element, link: Link, friction: float | None) -> None:
             if use == "visual":
                 material = ET.SubElement(part, "material", name=_colour_name(shape.rgb))
                 ET.SubElement(material, "color", rgba=_numbers((*shape.rgb, 1.0)))
+
+    if link.inside is not None:
+        part = ET.SubElement(element, "visual")
+        ET.SubElement(part, "origin", xyz="0 0 0", rpy=_numbers(_FROM_Y_UP_RPY))
+        ET.SubElement(ET.SubElement(part, "geometry"), "mesh", filename=link.inside)
 
 
 def _colour_name(rgb: Vector) -> str:

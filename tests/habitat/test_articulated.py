@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rearrange.sim.robot import fetch
-from tests.habitat.conftest import HOME, Chain, geom_corners, read_json, z_up
+from tests.habitat.conftest import HOME, Chain, geom_corners, pose_of, read_json, z_up
 
 REPLICA = "data/replica_cad"
 
@@ -65,6 +65,23 @@ def test_what_the_robot_holds_meets_counter_fridge_drawers_and_doors(counter, fr
 def test_the_robots_own_links_are_a_robots(robot):
     for link in robot.links.values():
         assert all(part.get("group") is None for part in link.findall("collision"))
+
+
+def test_the_arm_is_drawn_from_within_where_its_capsules_are(robot, exported):
+    trimesh = pytest.importorskip("trimesh", reason="trimesh, of the extra dev, is not installed")
+    folder = exported / "data/robots/hab_fetch/robots"
+    for joint, (_, start, end, radius) in zip(fetch.ARM_JOINTS, fetch.ARM_CAPSULES, strict=True):
+        (inner,) = [
+            visual
+            for visual in robot.links[f"{joint.name}_link"].findall("visual")
+            if visual.find("geometry/mesh") is not None
+        ]
+        path = folder / inner.find("geometry/mesh").get("filename")
+        (mesh,) = trimesh.load(path, file_type="glb").geometry.values()
+        corners = mesh.vertices @ pose_of(inner.find("origin"))[:3, :3].T
+        low, high = np.minimum(start, end) - radius, np.maximum(start, end) + radius
+        np.testing.assert_allclose(corners.min(axis=0), low, atol=1e-3)
+        np.testing.assert_allclose(corners.max(axis=0), high, atol=1e-3)
 
 
 FETCH = {  # fetch_ros at 9c38de6 (melodic-devel), fetch_description/robots/fetch.urdf: xyz and rpy

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from rearrange.habitat.glb import glb_bytes
-from rearrange.habitat.solids import Solid, box, cylinder, solid_of_kind, sphere
+from rearrange.habitat.solids import (
+    Solid,
+    box,
+    capsule,
+    cylinder,
+    inside_out,
+    solid_of_kind,
+    sphere,
+    turned_along,
+)
 from rearrange.sim.home.objects import KINDS
 from tests.habitat.conftest import HOME, geom_corners, read_json, z_up
 
@@ -107,6 +116,25 @@ def test_the_floor_is_a_solid_whose_top_the_robot_drives_on(exported, home):
     # point, rounded up: that of the floor must be the floor's.
     assert high[2] == 0.0 and 0.0 < low[2] + 0.2 * np.ceil(-low[2] / 0.2) < 0.002
     assert is_convex(mesh) and is_closed(mesh)
+
+
+def test_a_capsule_lies_between_its_points_and_is_seen_from_within(tmp_path):
+    start, end, radius = np.array([0.1, 0.2, 0.3]), np.array([0.4, -0.2, 0.3]), 0.05
+    solid = turned_along(capsule(radius, 0.25, (1.0, 0.0, 0.0)), start, end)
+    path = tmp_path / "it.glb"
+    path.write_bytes(glb_bytes([solid]))
+    (mesh,) = loaded(path).geometry.values()
+    assert is_convex(mesh) and is_closed(mesh)
+    corners = z_up(mesh.vertices)
+    t = np.clip((corners - start) @ (end - start) / 0.25, 0.0, 1.0)  # |end - start|^2 is 0.25
+    away = np.linalg.norm(corners - start - t[:, None] * (end - start), axis=1)
+    np.testing.assert_allclose(away, radius, atol=1e-6)
+    ends = (corners - start) @ (end - start) / 0.5
+    assert ends.min() == pytest.approx(-radius, abs=1e-6)
+    assert ends.max() == pytest.approx(0.5 + radius, abs=1e-6)
+    path.write_bytes(glb_bytes([inside_out(solid)]))
+    (inner,) = loaded(path).geometry.values()
+    assert is_closed(inner) and inner.volume == pytest.approx(-mesh.volume)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
