@@ -42,6 +42,7 @@ from rearrange.tasks.gym_factory import read_spaces
 GIB = 2**30
 LONG_H = 2.0  # a training that takes longer is told of a way that takes less
 BYTES = 4  # of a number in a rollout
+HABITAT_BYTES = 560 * 2**20  # of a process with one of habitat-lab's environments, as measured
 ARRAYS = 80  # bytes of a step's numbers beside the tensors, see `ver/rollout/rows.py`
 STEP_PICTURE_BYTES = 40  # while learning, for each pixel of each step of a minibatch
 
@@ -93,7 +94,9 @@ def forecast(stages: Sequence[TrainingStage]) -> str:
         ]
     hours = total_hours(stages)
     if hours is None:
-        lines.append("expected: nobody has measured this network on this device")
+        is_ours = stages[-1].settings.backend == "mujoco"
+        what = "this network" if is_ours else "this network with Habitat"
+        lines.append(f"expected: nobody has measured {what} on this device")
     else:
         lines.append(
             f"expected: {_long(hours)}, by steps a second of this run or else of a "
@@ -125,6 +128,7 @@ def quicker_way(stages: Sequence[TrainingStage]) -> str | None:
     """The preset for laptops where VER from nothing, or a network for a GPU, is asked of a CPU."""
     settings = stages[-1].settings
     is_fresh = settings.warm_start is None and settings.method == "ver"
+    is_fresh = is_fresh and settings.backend == "mujoco"
     if len(stages) > 1 or not is_fresh or pick_device(settings.device).type != "cpu":
         return None
     hours, other = total_hours(stages), laptop_hours(settings.skill.name)
@@ -170,7 +174,8 @@ def memory_of(settings: TrainSkillCfg) -> float:
     pool = settings.workers.sized(settings.num_envs, num_cores())
     is_here = settings.serial or settings.mode == "batched"
     workers = 0 if is_here else settings.num_envs / pool.envs_per_worker
-    return PROGRAM_BYTES + workers * WORKER_BYTES + count * rollout * step + learning
+    worker = WORKER_BYTES if settings.backend == "mujoco" else HABITAT_BYTES
+    return PROGRAM_BYTES + workers * worker + count * rollout * step + learning
 
 
 def _about(stage: TrainingStage) -> str:

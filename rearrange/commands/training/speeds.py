@@ -56,7 +56,7 @@ def picture_seconds(settings: TrainSkillCfg) -> float:
 
 def usual_rate(settings: AnyRunCfg) -> float | None:
     """Steps a second by the table, which is of a CPU; None if nobody knows."""
-    if not isinstance(settings, TrainSkillCfg):
+    if not isinstance(settings, TrainSkillCfg) or settings.backend != "mujoco":
         return None
     rate = speed_table()["steps_per_second"].get(speed_key(settings))
     if rate is None:

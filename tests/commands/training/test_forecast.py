@@ -55,6 +55,19 @@ def test_a_network_that_nobody_has_measured_is_said_so(tmp_path):
     assert "expected: nobody has measured" in text and "train-skills skills=pick" in text
 
 
+def test_habitats_workers_are_told_by_what_they_need(tmp_path, monkeypatch):
+    """Eight take 540 MiB each, and nobody knows how fast the machine's renderer is."""
+    monkeypatch.setattr(told, "usual_rate", speeds.usual_rate)
+    words = ["pick", "num_envs=8", "workers.envs_per_worker=1"]
+    here = leg(tmp_path, *words).settings
+    there = replace(here, backend="habitat")
+    monkeypatch.setattr(told, "training_env_of", lambda settings: training_env_of(here))
+    assert memory_of(there) - memory_of(here) == 8 * (560 - 250) * 2**20
+    text = forecast([TrainingStage("ver", there)])
+    assert "expected: nobody has measured this network with Habitat" in text
+    assert "quicker" not in text
+
+
 def test_colour_pictures_cost_their_time(tmp_path):
     table = speeds.speed_table()
     step_s = 1.0 / table["steps_per_second"]["small_ver_camera"]
