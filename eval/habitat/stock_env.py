@@ -34,6 +34,7 @@ from rearrange.eval.habitat.starts import start_episode
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 
 _NEAR = 1e-3  # m
+CONTROL_DT = 1.0 / 30.0  # s
 _OVERRIDES = (
     "habitat.simulator.concur_render=False",  # the picture of this step: ours are delayed together
     "habitat.environment.iterator_options.shuffle=False",
@@ -217,12 +218,21 @@ class StockEnv:
             marker = self._env.task.get_use_marker()
             inside = hand.inverted().transform_point(marker.get_current_position())
             sensors["marker_rel_pos"] = np.array(inside, np.float32)
-            joint = (marker.get_targ_js(), marker.get_targ_js_vel())
-            sensors["marker_js"] = np.array(joint, np.float32).reshape(2)
+            sensors["marker_js"] = self._joint_state(float(marker.get_targ_js()))
         if self._cfg.has_ranges:
             sensors["coarse_depth"] = coarse_depth(sensors["head_depth"])
             sensors["base_scan"] = nearness(self._scan())
         return sensors, self._facts()
+
+    def _joint_state(self, position: float) -> np.ndarray:
+        """Position and speed of the marker's joint, m or rad and a second, [2].
+
+        The speed is what it moved in the last control step: the base is moved without a speed, and
+        what it pulls along has next to none of its own.
+        """
+        before = position if self._steps == 0 else self._joint_position
+        self._joint_position = position
+        return np.array([position, (position - before) / CONTROL_DT], np.float32)
 
     def _facts(self) -> dict[str, Any]:
         env = self._env

@@ -15,6 +15,7 @@ from rearrange.eval.habitat.conversion import (
     to_habitat,
     with_nothing_far,
 )
+from rearrange.eval.habitat.stock_env import StockEnv
 from rearrange.habitat import axes
 from rearrange.sim.robot import fetch
 from rearrange.tasks import actions, ranges
@@ -104,3 +105,16 @@ def test_axes_are_those_of_the_export():
     point = (1.0, 2.0, 3.0)
     assert tuple(to_habitat(point)) == axes.to_habitat(point)
     assert tuple(from_habitat(to_habitat(point))) == point
+
+
+def test_the_speed_of_a_joint_is_what_it_moved_in_a_control_step():
+    """By hand: 3 cm in 1/30 s are 0.9 m/s, whatever the physics there call its speed."""
+    env = object.__new__(StockEnv)
+    env._steps = 0
+    np.testing.assert_allclose(env._joint_state(0.1), [0.1, 0.0])
+    env._steps = 1
+    np.testing.assert_allclose(env._joint_state(0.13), [0.13, 0.9], rtol=1e-6)
+    env._steps = 2
+    np.testing.assert_allclose(env._joint_state(0.13), [0.13, 0.0])
+    env._steps = 0
+    np.testing.assert_allclose(env._joint_state(0.5), [0.5, 0.0])  # of another episode
