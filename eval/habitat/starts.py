@@ -95,6 +95,32 @@ def _hold(sim: Any, number: int, rows: list[list[float]]) -> None:
     )
 
 
+def hold_handle_at_tip(sim: Any, before: str | None) -> str | None:
+    """The marker that is gripped now, if any; one that was not before is tied to the hand's tip.
+
+    habitat-lab ties "the end-effector and the marker", as it says, but at the origin of the hand's
+    link, 8 cm behind (habitat-lab 0.3.320260507, `RearrangeGraspManager.snap_to_marker`): a handle
+    is drawn into the hand and pressed against it with some 1,000 N.
+    """
+    grasp = sim.grasp_mgr
+    name = grasp.snapped_marker_id
+    if name is not None and name != before:
+        mn, kinds = import_module("magnum"), import_module("habitat_sim").physics
+        for number in grasp._snap_constraints:  # noqa: SLF001, its list of what ties the hand
+            sim.remove_rigid_constraint(number)
+        marker, robot = sim.get_marker(name), sim.articulated_agent
+        grasp._snap_constraints = [  # noqa: SLF001
+            grasp.create_hold_constraint(
+                kinds.RigidConstraintType.PointToPoint,
+                robot.params.ee_offset[0],
+                mn.Vector3(*marker.offset_position),
+                marker.ao_parent.object_id,
+                marker.link_id,
+            )
+        ]
+    return name
+
+
 def _matrix4(rows: list[list[float]]) -> Any:
     columns = [[rows[j][k] for j in range(4)] for k in range(4)]
     return import_module("magnum").Matrix4(columns)

@@ -30,7 +30,7 @@ from rearrange.eval.habitat.conversion import (
     stock_action,
     with_nothing_far,
 )
-from rearrange.eval.habitat.starts import start_episode
+from rearrange.eval.habitat.starts import hold_handle_at_tip, start_episode
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 
 _NEAR = 1e-3  # m
@@ -90,6 +90,7 @@ class StockEnv:
         env.reset()
         start_episode(env, episode, self._cfg.task)
         self._steps, self._was_holding, self._mishap = 0, self._held() is not None, None
+        self._handle: str | None = None
         stock = env.task._get_observations(episode)  # noqa: SLF001, as its own tasks' resets do
         env.task.measurements.reset_measures(
             episode=episode, task=env.task, observations=stock
@@ -106,6 +107,7 @@ class StockEnv:
         self._is_stop = float(action[STOP]) > 0.0
         stock = self._env.step(stock_action(action, self._parts))
         self._steps += 1
+        self._handle = hold_handle_at_tip(self._env.sim, self._handle)
         self._watch_grip()
         return self._told(stock)
 
