@@ -23,11 +23,12 @@ import numpy as np
 
 ACTION_SIZE = 11
 ARM, GRIP, BASE, STOP = slice(0, 7), 7, slice(8, 10), 10
+CONTROL_DT = 1.0 / 30.0  # s, of a control step
 ARM_STEP = 0.0125  # rad, of the motors' targets at an action of 1, here and there
 # A control step of 1/30 s moves ours by 1.0 m/s and 2.5 rad/s; there by 10 m/s and 10 rad/s over
 # the 1/120 s of one substep (habitat-lab 0.3.320260507, BaseVelAction).
-FORWARD = (1.0 / 30.0) / (10.0 / 120.0)
-TURN = (2.5 / 30.0) / (10.0 / 120.0)
+FORWARD = CONTROL_DT / (10.0 / 120.0)
+TURN = 2.5 * CONTROL_DT / (10.0 / 120.0)
 CELL = 4  # pixels a side of a cell of coarse_depth
 MAX_RANGE = 10.0  # m
 LASER_POS_B = (0.235, 0.0, 0.2878)  # m, base frame, z up

@@ -123,7 +123,8 @@ def check_export(folder: Path, task: str, split: str, num_episodes: int, seed: i
 
 def make_env_and_agent(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv | TwinEnv, Any]:
     """The environment there and the agent here. Raises UserError for what is missing."""
-    stock = StockCfg(task=cfg.task, split=cfg.split, seed=cfg.seed)
+    film_size = FILM_SIZE if cfg.record else 0  # those with a film come first
+    stock = StockCfg(task=cfg.task, split=cfg.split, seed=cfg.seed, film_size=film_size)
     if cfg.agent != "learned":
 
         def start_twin(

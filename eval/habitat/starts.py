@@ -1,4 +1,4 @@
-"""Our episodes' start states, put into habitat-lab's world after its own reset.
+"""Our episodes' start states, put into habitat-lab's world after its own reset; handles in hand.
 
 Runs in Habitat's Python: numpy and habitat alone, Python 3.9.
 """

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.eval.habitat.conversion import (
+    CONTROL_DT,
     LASER_POS_B,
     MAX_RANGE,
     STOP,
@@ -34,7 +35,6 @@ from rearrange.eval.habitat.starts import hold_handle_at_tip, start_episode
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 
 _NEAR = 1e-3  # m
-CONTROL_DT = 1.0 / 30.0  # s
 _OVERRIDES = (
     "habitat.simulator.concur_render=False",  # the picture of this step: ours are delayed together
     "habitat.environment.iterator_options.shuffle=False",

@@ -138,22 +138,21 @@ def _furniture(name: str) -> dict[str, Any]:
     }
 
 
+def _place(x: float, y: float, yaw: float) -> dict[str, Any]:
+    """Of an instance on the floor, m and rad in our axes."""
+    return {
+        "translation_origin": "asset_local",
+        "translation": [round(v, 9) for v in to_habitat((x, y, 0.0))],
+        "rotation": [round(v, 12) for v in yaw_to_habitat(yaw)],
+    }
+
+
 def scene_instance(layout: Layout) -> dict[str, Any]:
     """The `scene_instance.json` of an apartment."""
-    floor = {
-        "template_name": floor_name(layout),
-        "motion_type": "STATIC",
-        "translation_origin": "asset_local",
-        "translation": [0.0, 0.0, 0.0],
-        "rotation": [1.0, 0.0, 0.0, 0.0],
-    }
-    objects, articulated = [floor], []
+    floor = {"template_name": floor_name(layout), "motion_type": "STATIC"}
+    objects, articulated = [floor | _place(0.0, 0.0, 0.0)], []
     for piece, (x, y, yaw) in layout.pieces.items():
-        place = {
-            "translation_origin": "asset_local",
-            "translation": [round(v, 9) for v in to_habitat((x, y, 0.0))],
-            "rotation": [round(v, 12) for v in yaw_to_habitat(yaw)],
-        }
+        place = _place(x, y, yaw)
         is_articulated = piece in ARTICULATED
         name = body_name(piece) if is_articulated else template_name(piece)
         objects.append({"template_name": name, "motion_type": "STATIC"} | place)

@@ -128,8 +128,8 @@ def quicker_way(stages: Sequence[TrainingStage]) -> str | None:
     """The preset for laptops where VER from nothing, or a network for a GPU, is asked of a CPU."""
     settings = stages[-1].settings
     is_fresh = settings.warm_start is None and settings.method == "ver"
-    is_fresh = is_fresh and settings.backend == "mujoco"
-    if len(stages) > 1 or not is_fresh or pick_device(settings.device).type != "cpu":
+    is_ours = settings.backend == "mujoco"
+    if len(stages) > 1 or not (is_fresh and is_ours) or pick_device(settings.device).type != "cpu":
         return None
     hours, other = total_hours(stages), laptop_hours(settings.skill.name)
     if other is None or (hours is not None and hours < max(LONG_H, other)):
