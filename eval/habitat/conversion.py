@@ -3,7 +3,8 @@
     ours                     there
     arm        7             arm_action, the same: 0.0125 rad of the motors' targets a control step
     grip                     grip_action, the same, where the task has it
-    base       2             base_vel; forward x 0.4: 1.0 m/s here, 10 m/s over one substep there
+    base       2             base_vel; forward x 0.4: 1.0 m/s here, 10 m/s over one substep there;
+                             how it moves in that step: `driven_base`
     stop                     rearrange_stop, the same, where the task has it
     motor_lead               not there: the arm's action is held back so that targets stay within it
     head_depth               where nothing is seen 1, which is 0 there

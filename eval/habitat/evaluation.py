@@ -48,9 +48,11 @@ class HabitatRunnerCfg(EpisodeRunnerCfg):
     folder: str
     there: tuple[tuple[str, str], ...]
     """Versions of its packages."""
+    base: str
+    """How the base moves there, see `driven_base`."""
 
     def elsewhere(self) -> dict[str, Any]:
-        return {"backend": "habitat", "habitat": dict(self.there)}
+        return {"backend": "habitat", "habitat": {**dict(self.there), "base": self.base}}
 
     def run_episode(
         self, env: HabitatEnv | TwinEnv, agent: Any, index: int, on_step: Callable[[], None]
@@ -74,7 +76,13 @@ def runner(cfg: EvaluateCfg | RecordCfg, **more: Any) -> EpisodeRunnerCfg:
     python, folder = check_habitat(cfg)
     versions = tuple(sorted(versions_of(python).items()))
     return runner_cfg(
-        cfg, HabitatRunnerCfg, python=python, folder=str(folder), there=versions, **more
+        cfg,
+        HabitatRunnerCfg,
+        python=python,
+        folder=str(folder),
+        there=versions,
+        base=cfg.habitat.base,
+        **more,
     )
 
 
@@ -124,7 +132,9 @@ def check_export(folder: Path, task: str, split: str, num_episodes: int, seed: i
 def make_env_and_agent(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv | TwinEnv, Any]:
     """The environment there and the agent here. Raises UserError for what is missing."""
     film_size = FILM_SIZE if cfg.record else 0  # those with a film come first
-    stock = StockCfg(task=cfg.task, split=cfg.split, seed=cfg.seed, film_size=film_size)
+    stock = StockCfg(
+        task=cfg.task, split=cfg.split, seed=cfg.seed, film_size=film_size, base=cfg.base
+    )
     if cfg.agent != "learned":
 
         def start_twin(

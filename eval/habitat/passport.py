@@ -52,6 +52,8 @@ class TaskPassport:
     `depth_near`."""
     films: dict[str, str]
     """Simulator -> film of episode 0, if there is one."""
+    base: str
+    """`habitat.base`: how the base moved in Habitat."""
 
 
 def task_passport(cfgs: dict[str, EvaluateCfg], num_resets: int, notify: Notify) -> TaskPassport:
@@ -75,6 +77,7 @@ def task_passport(cfgs: dict[str, EvaluateCfg], num_resets: int, notify: Notify)
         memory_mb=memory_mb,
         resets=worst_of(starts),
         films={name: str(film) for name, film in films.items() if film.is_file()},
+        base=cfgs["habitat"].habitat.base,
     )
 
 
@@ -125,6 +128,7 @@ def passport_table(found: list[TaskPassport]) -> str:
         mean, low, high = (100 * one.comparison.difference[k] for k in ("mean", "low", "high"))
         numbers = f"{100 * a:>7.1f}%{100 * b:>8.1f}%{mean:>+12.1f}   {low:+.1f} to {high:+.1f}"
         lines.append(f"{one.task:<18}{numbers}")
+    lines.append(f"the base in Habitat: {', '.join(sorted({one.base for one in found}))}")
     for one in found:
         only = {
             name: sorted(set(one.failures[name]) - set(one.failures[other]))

@@ -31,6 +31,7 @@ from rearrange.eval.habitat.conversion import (
     stock_action,
     with_nothing_far,
 )
+from rearrange.eval.habitat.driven_base import base_overrides
 from rearrange.eval.habitat.starts import hold_handle_at_tip, start_episode
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 
@@ -39,9 +40,6 @@ _OVERRIDES = (
     "habitat.simulator.concur_render=False",  # the picture of this step: ours are delayed together
     "habitat.environment.iterator_options.shuffle=False",
     "habitat.task.object_in_hand_sample_prob=0.0",  # ours says what is held
-    # A control step is four steps of physics, 1/30 s, here and in HAB. habitat-lab does two more
-    # before these, for any task of its own (habitat-lab 0.3.320260507, EmbodiedTask.step).
-    "habitat.simulator.ac_freq_ratio=2",
 )
 
 
@@ -59,6 +57,8 @@ class StockCfg:
     """Pixels a side of `picture`; 0: there is none."""
     device: int = -1
     """The GPU that draws; -1: software."""
+    base: str = "driven"
+    """How the base moves, see `driven_base`: driven or stock."""
 
 
 class StockEnv:
@@ -170,6 +170,7 @@ class StockEnv:
         camera = "habitat.simulator.agents.main_agent.sim_sensors.head_depth_sensor"
         found = [
             *_OVERRIDES,
+            *base_overrides(cfg.base),
             f"habitat.seed={cfg.seed}",
             f"habitat.dataset.split={cfg.split}",
             "habitat.dataset.data_path="

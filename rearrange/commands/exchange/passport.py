@@ -54,7 +54,8 @@ def run(cfg: PassportCfg) -> int:
                 f"backend={name}",
             ]  # fmt: skip
             if name == "habitat":
-                words += [f"habitat.python={python}", f"habitat.data={data}"]
+                words += [f"habitat.python={python}", f"habitat.data={data}",
+                          f"habitat.base={cfg.habitat.base}"]  # fmt: skip
             cfgs[name] = load("evaluate", words)
         found.append(task_passport(cfgs, min(cfg.num_resets, number), print_line))
     atomic_write_json(folder / "passport.json", passport_json(found))

@@ -51,5 +51,6 @@ def habitat_envs(settings: TrainSkillCfg, kwargs: dict[str, Any]) -> ExternalEnv
         "sensors": {name: list(spec.shape) for name, spec in observation_spec(space).items()},
         "slots": list(action_slots(task, kwargs["action_space"])),
         "camera_size": kwargs["camera_size"], "motor_lead": kwargs.get("motor_lead"),
+        "base": settings.habitat.base,
     }  # fmt: skip
     return ExternalEnvs(python, _ID, content, _START_S)

@@ -95,7 +95,7 @@ def test_mistakes_are_one_line(words, line, hand_made, exported_pick):
     "words, line",
     [
         (["backend=bullet"], "backend must be mujoco or habitat, got bullet"),
-        (["habitat.python=a"], r"habitat\.python and habitat\.data are for backend=habitat"),
+        (["habitat.python=a"], r"habitat\.\* settings are for backend=habitat"),
         (["backend=habitat", "run=runs/pick"], "instead of run= or env="),
     ],
 )

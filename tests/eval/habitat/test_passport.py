@@ -29,6 +29,7 @@ def found(tmp_path):
         memory_mb={"mujoco": 198.6, "habitat": 700.2},
         resets={"object": 0.001, "depth_near": 0.97},
         films={"habitat": str(tmp_path / "pick-habitat/videos/episode_0000.mp4")},
+        base="stock",
     )  # fmt: skip
 
 
@@ -36,7 +37,7 @@ def test_table_has_both_rates_and_what_fails_in_one_alone(found):
     text = passport_table([found])
     assert "90.0%" in text and "50.0%" in text and "-40.0   -50.0 to -30.0" in text
     assert "pick: only in habitat: force 3" in text and "only in mujoco" not in text
-    assert "object 0.001, depth_near 0.97" in text
+    assert "object 0.001, depth_near 0.97" in text and "the base in Habitat: stock" in text
 
 
 def test_page_links_films_from_where_it_lies(found, tmp_path):
@@ -55,6 +56,7 @@ def test_worst_is_the_episode_that_agrees_least():
     "words, line",
     [
         (["num_episodes=0"], "num_episodes must be at least 1, got 0"),
+        (["habitat.base=fast"], "habitat.base must be driven or stock, got fast"),
         (["skills=pick,pick"], "must not name anything twice"),
         (["skills=[]", "tasks=[]"], "skills or tasks must name at least one"),
     ],

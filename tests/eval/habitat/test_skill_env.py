@@ -109,7 +109,7 @@ def test_mistakes_are_one_line(words, line, hand_made, exported_train):
 @pytest.mark.parametrize(
     "words, line",
     [
-        (["habitat.data=a"], r"habitat\.python and habitat\.data are for backend=habitat"),
+        (["habitat.data=a"], r"habitat\.\* settings are for backend=habitat"),
         (["backend=bullet"], "backend must be mujoco or habitat, got bullet"),
         (["backend=habitat"], r"backend=habitat needs habitat\.python="),
     ],
