@@ -179,6 +179,8 @@ class StockEnv:
             f"{camera}.width={cfg.camera_size}",
             f"{camera}.height={cfg.camera_size}",
         ]
+        if self._stock.max_steps is not None:
+            found.append(f"habitat.environment.max_episode_steps={self._stock.max_steps}")
         if cfg.film_size:
             third = "habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor"
             found += [

@@ -13,9 +13,18 @@ from rearrange.eval.evaluate import output_folder
 from rearrange.eval.habitat.evaluation import film_in_habitat, make_env_and_agent, runner
 from rearrange.eval.habitat.tasks import STOCK_TASKS
 from rearrange.habitat.episodes import file_name
+from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.episodes.files import load_episode
 
-IN_HABITATS_PYTHON = ("conversion", "serving", "skill_env", "starts", "stock_env", "tasks")
+IN_HABITATS_PYTHON = (
+    "conversion",
+    "driven_base",
+    "serving",
+    "skill_env",
+    "starts",
+    "stock_env",
+    "tasks",
+)
 
 
 def settings(python, data, *more, verb="evaluate"):
@@ -118,6 +127,13 @@ def test_a_folder_must_be_named(hand_made):
 def test_episodes_are_read_from_the_files_that_are_exported():
     for name, stock in STOCK_TASKS.items():
         assert f"{stock.file}.json.gz" == file_name(name)
+
+
+def test_habs_tasks_last_as_long_there():
+    for name, steps in (("tidy_house", 5000), ("prepare_groceries", 4000), ("set_table", 4500)):
+        assert STOCK_TASKS[name].max_steps == steps
+        with RearrangeEnv(name) as env:
+            assert env.task.rules.max_episode_steps == steps
 
 
 def test_what_runs_there_is_python_3_9_and_numpy():
