@@ -32,7 +32,7 @@ SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2
 # Code that affects episodes; changes elsewhere (training, reports) do not.
 _DECIDING = (
     "sim/**/*.py", "sim/**/*.json.gz", "tasks/**/*.py", "tasks/**/*.json.gz", "skills/**/*.py",
-    "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py", "eval/habitat/*.py",
+    "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py", "eval/habitat/**/*.py",
 )  # fmt: skip
 
 

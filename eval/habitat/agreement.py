@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.eval.habitat.client import HabitatEnv
-from rearrange.eval.habitat.conversion import from_habitat, to_habitat
+from rearrange.eval.habitat.lab.conversion import from_habitat, to_habitat
 from rearrange.habitat.axes import HALF_HEIGHT
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.simulation import Simulation

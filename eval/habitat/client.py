@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.eval.habitat.stock_env import StockCfg
+from rearrange.eval.habitat.lab.stock_env import StockCfg
 from rearrange.ver.bridge import habitat
 from rearrange.ver.bridge.external_python import describe, find_python
 from rearrange.ver.bridge.spawning import Starter
@@ -28,7 +28,7 @@ from rearrange.ver.workers.forking import end_process
 
 START_S = 300.0  # to import Habitat, and to load the first home
 STEP_S = 120.0
-_SERVING = "rearrange.eval.habitat.serving"
+_SERVING = "rearrange.eval.habitat.lab.serving"
 
 log = logging.getLogger(__name__)
 

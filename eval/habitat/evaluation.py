@@ -17,8 +17,9 @@ from rearrange.errors import UserError
 from rearrange.eval.evaluate import evaluate, output_folder
 from rearrange.eval.evaluate import evaluate_settings as evaluate_in_mujoco
 from rearrange.eval.habitat.client import HabitatEnv, check_python, versions_of
-from rearrange.eval.habitat.stock_env import StockCfg
-from rearrange.eval.habitat.tasks import STOCK_TASKS
+from rearrange.eval.habitat.data_folder import DataFolder, find_data
+from rearrange.eval.habitat.lab.stock_env import StockCfg
+from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
 from rearrange.eval.habitat.twin import TwinEnv
 from rearrange.eval.missing_episodes import Notify, print_line
 from rearrange.eval.runner import (
@@ -32,7 +33,6 @@ from rearrange.eval.runner import (
 from rearrange.eval.runner import make_env_and_agent as make_ours
 from rearrange.habitat.dataset import exported
 from rearrange.planner.home.descriptions import names_of
-from rearrange.system.files import user_path
 from rearrange.tasks.episodes.files import load_episode
 
 FILM_SIZE = 512  # pixels a side
@@ -50,9 +50,15 @@ class HabitatRunnerCfg(EpisodeRunnerCfg):
     """Versions of its packages."""
     base: str
     """How the base moves there, see `driven_base`."""
+    is_export: bool
+    """Whether the episodes are exported ones of ours; else habitat-lab's own."""
+    num_episodes: int
+    """How many the folder must have."""
 
     def elsewhere(self) -> dict[str, Any]:
-        return {"backend": "habitat", "habitat": {**dict(self.there), "base": self.base}}
+        data = "export" if self.is_export else "habitat-lab's own"
+        there = {**dict(self.there), "base": self.base, "data": data}
+        return {"backend": "habitat", "habitat": there}
 
     def run_episode(
         self, env: HabitatEnv | TwinEnv, agent: Any, index: int, on_step: Callable[[], None]
@@ -73,15 +79,17 @@ def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[di
 
 def runner(cfg: EvaluateCfg | RecordCfg, **more: Any) -> EpisodeRunnerCfg:
     """`runner_cfg` for episodes there. Raises UserError for what does not fit."""
-    python, folder = check_habitat(cfg)
+    python, data = check_habitat(cfg)
     versions = tuple(sorted(versions_of(python).items()))
     return runner_cfg(
         cfg,
         HabitatRunnerCfg,
         python=python,
-        folder=str(folder),
+        folder=str(data.path),
         there=versions,
         base=cfg.habitat.base,
+        is_export=data.is_export,
+        num_episodes=_number(cfg),
         **more,
     )
 
@@ -97,24 +105,32 @@ def film_in_habitat(cfg: RecordCfg, path: Path) -> EpisodeRecord:
         env.close()
 
 
-def check_habitat(cfg: EvaluateCfg | RecordCfg) -> tuple[str, Path]:
-    """Habitat's Python and the folder of the export. Raises UserError for what does not fit."""
+def check_habitat(cfg: EvaluateCfg | RecordCfg) -> tuple[str, DataFolder]:
+    """Habitat's Python and the folder of its data. Raises UserError for what does not fit."""
     task = cfg.task.name
     if task not in STOCK_TASKS:
         raise UserError(f"backend=habitat runs {', '.join(STOCK_TASKS)}; got task={task}")
     for name, usual in (("homes", "hab"), ("episodes", None), ("scheme", "local")):
         if (value := getattr(cfg, name, usual)) != usual:
-            raise UserError(f"backend=habitat runs exported episodes, {name}={value} has no use")
+            raise UserError(
+                f"backend=habitat takes the episodes of habitat.data, {name}={value} has no use"
+            )
     python = check_python(cfg.habitat.python)
-    if cfg.habitat.data is None:
+    number = _number(cfg)
+    how = f" num_episodes={number} seed={cfg.seed}"
+    data = find_data(cfg.habitat.data, task, cfg.split, how)
+    if data.is_export:
+        check_export(data.path, task, cfg.split, number, cfg.seed)
+    elif cfg.agent != "learned":
         raise UserError(
-            "backend=habitat needs habitat.data=, the folder of an export: rearrange export-homes "
-            f"output=DIR split={cfg.split} tasks={task}"
+            f"agent={cfg.agent} acts by a twin of one of our homes, habitat.data={data.path} has "
+            "habitat-lab's own: agent=learned, or the folder of an export"
         )
-    folder = user_path(cfg.habitat.data).resolve()
-    num_episodes = cfg.num_episodes if isinstance(cfg, EvaluateCfg) else cfg.index + 1
-    check_export(folder, task, cfg.split, num_episodes, cfg.seed)
-    return python, folder
+    return python, data
+
+
+def _number(cfg: EvaluateCfg | RecordCfg) -> int:
+    return cfg.num_episodes if isinstance(cfg, EvaluateCfg) else cfg.index + 1
 
 
 def check_export(folder: Path, task: str, split: str, num_episodes: int, seed: int) -> None:
@@ -133,8 +149,9 @@ def make_env_and_agent(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv | TwinEnv, Any
     """The environment there and the agent here. Raises UserError for what is missing."""
     film_size = FILM_SIZE if cfg.record else 0  # those with a film come first
     stock = StockCfg(
-        task=cfg.task, split=cfg.split, seed=cfg.seed, film_size=film_size, base=cfg.base
-    )
+        task=cfg.task, split=cfg.split, seed=cfg.seed, film_size=film_size, base=cfg.base,
+        is_export=cfg.is_export,
+    )  # fmt: skip
     if cfg.agent != "learned":
 
         def start_twin(
@@ -163,7 +180,14 @@ def make_env_and_agent(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv | TwinEnv, Any
 
 
 def _start(cfg: HabitatRunnerCfg, stock: StockCfg, delay: int) -> HabitatEnv:
-    return HabitatEnv(cfg.python, Path(cfg.folder), stock, delay)
+    there = HabitatEnv(cfg.python, Path(cfg.folder), stock, delay)
+    if there.num_episodes < cfg.num_episodes:
+        there.close()
+        raise UserError(
+            f"habitat.data={cfg.folder} must have {cfg.num_episodes} episodes of {cfg.task}, "
+            f"{cfg.split}, it has {there.num_episodes}"
+        )
+    return there
 
 
 def film(
@@ -204,11 +228,15 @@ def follow(
         observation, facts = env.step(agent.act(observation))
         path_length += hypot(facts["base"][0] - x, facts["base"][1] - y)
         watch()
-    episode = load_episode(cfg.task, cfg.split, cfg.seed, index)
-    success = bool(facts["success"])
+    success, targets = bool(facts["success"]), dict[str, list[str]]()
+    scene = Path(facts["scene"]).name.split(".")[0]
+    if cfg.is_export:
+        episode = load_episode(cfg.task, cfg.split, cfg.seed, index)
+        scene = episode.scene.layout_id
+        targets = {name: list(names) for name, names in names_of(episode).items()}
     return EpisodeRecord(
         index=index,
-        scene=episode.scene.layout_id,
+        scene=scene,
         success=success,
         stages={},
         failure=None if success else str(facts["failure"]),
@@ -216,5 +244,5 @@ def follow(
         force=round(float(facts["force"]), 3),
         path_length=round(path_length, 4),
         attempts=[(cfg.task, success)],
-        targets={name: list(names) for name, names in names_of(episode).items()},
+        targets=targets,
     )

@@ -22,7 +22,7 @@ from rearrange.eval.compare import Comparison, compare, read_result
 from rearrange.eval.habitat.agreement import agreement
 from rearrange.eval.habitat.client import HabitatEnv
 from rearrange.eval.habitat.evaluation import evaluate_settings
-from rearrange.eval.habitat.stock_env import StockCfg
+from rearrange.eval.habitat.lab.stock_env import StockCfg
 from rearrange.eval.missing_episodes import Notify
 from rearrange.eval.runner import film_of
 from rearrange.system.files import user_path

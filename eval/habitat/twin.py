@@ -16,7 +16,7 @@ import numpy as np
 
 from rearrange.eval.habitat.agreement import joint_positions
 from rearrange.eval.habitat.client import HabitatEnv
-from rearrange.eval.habitat.conversion import held_back
+from rearrange.eval.habitat.lab.conversion import held_back
 from rearrange.habitat.axes import from_habitat
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.objects import NUM_SLOTS

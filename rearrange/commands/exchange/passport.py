@@ -7,6 +7,7 @@ from rearrange.configs.exchange import PassportCfg
 from rearrange.configs.schema import EvaluateCfg
 from rearrange.errors import UserError
 from rearrange.eval.habitat.client import check_python
+from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
 from rearrange.eval.habitat.passport import (
     SIMULATORS,
     TaskPassport,
@@ -15,9 +16,8 @@ from rearrange.eval.habitat.passport import (
     passport_table,
     task_passport,
 )
-from rearrange.eval.habitat.tasks import STOCK_TASKS
 from rearrange.eval.missing_episodes import print_line
-from rearrange.habitat.dataset import export
+from rearrange.habitat.dataset import SUMMARY, export
 from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, prepare_folder
 from rearrange.tasks.rules.names import HOME_TASKS
@@ -43,6 +43,8 @@ def run(cfg: PassportCfg) -> int:
         for names, number in wanted:
             if names:
                 export(Path(data), cfg.split, names, number, cfg.seed)
+    elif not (user_path(data) / SUMMARY).is_file():
+        raise UserError(f"habitat.data must be an export of ours (it has {SUMMARY}), got {data}")
     found: list[TaskPassport] = []
     for task, number in [(task, number) for names, number in wanted for task in names]:
         cfgs: dict[str, EvaluateCfg] = {}

@@ -7,17 +7,16 @@ from typing import Any
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.eval.habitat.client import check_python
-from rearrange.eval.habitat.skill_env import ENV_ID
-from rearrange.eval.habitat.tasks import STOCK_TASKS
-from rearrange.habitat.dataset import exported
-from rearrange.system.files import user_path
+from rearrange.eval.habitat.data_folder import find_data
+from rearrange.eval.habitat.lab.skill_env import ENV_ID
+from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
 from rearrange.tasks.actions import action_slots
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.bridge.external_python import ExternalEnvs, find_python
 from rearrange.ver.workers.spaces import observation_spec
 
-_ID = f"rearrange.eval.habitat.skill_env:{ENV_ID}"
+_ID = f"rearrange.eval.habitat.lab.skill_env:{ENV_ID}"
 _START_S = 300.0  # Habitat loads for long
 _KNOWN = {"camera_size", "action_space", "observation_delay", "motor_lead", "split", "depth"}
 _OURS_ALONE = {"starts"}  # of a recipe: there the episodes of the export begin as they are
@@ -39,15 +38,11 @@ def habitat_envs(settings: TrainSkillCfg, kwargs: dict[str, Any]) -> ExternalEnv
     if task not in STOCK_TASKS:
         raise UserError(f"backend=habitat has {', '.join(STOCK_TASKS)}; got {task}")
     python = find_python(check_python(settings.habitat.python))
-    wanted = f"rearrange export-homes output=DIR split={split} tasks={task} num_episodes=1000"
-    if settings.habitat.data is None:
-        raise UserError(f"backend=habitat needs habitat.data=, the folder of an export: {wanted}")
-    folder = user_path(settings.habitat.data).resolve()
-    if exported(folder, task, split)[0] == 0:
-        raise UserError(f"habitat.data={folder} has no episodes of {task}, {split}: {wanted}")
+    data = find_data(settings.habitat.data, task, split, " num_episodes=1000")
     space, _ = read_spaces(settings.skill.env, kwargs)
     content = {
-        "folder": str(folder), "task": task, "split": split, "delay": kwargs["observation_delay"],
+        "folder": str(data.path), "is_export": data.is_export, "task": task, "split": split,
+        "delay": kwargs["observation_delay"],
         "sensors": {name: list(spec.shape) for name, spec in observation_spec(space).items()},
         "slots": list(action_slots(task, kwargs["action_space"])),
         "camera_size": kwargs["camera_size"], "motor_lead": kwargs.get("motor_lead"),

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from rearrange.eval.habitat import serving
+from rearrange.eval.habitat.lab import serving
 
 SHAPES = {"joint": 7, "is_holding": 1, "relative_resting_position": 3, "obj_start_sensor": 3}
 LENGTH = 4  # steps; an episode with an even index succeeds
@@ -39,6 +39,7 @@ class FakeEnv:
             "failure": "dropped" if is_over and not is_even else None,
             "steps": self.step_number, "force": 1.5 * self.step_number,
             "base": [0.25 * self.step_number, 0.0],
+            "scene": "configs/scenes/apt_7.scene_instance.json",
         }  # fmt: skip
         return sensors, facts
 

@@ -9,7 +9,7 @@ from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.run import processes
 from rearrange.eval.habitat import client
 from rearrange.eval.habitat.client import HabitatEnv, check_python
-from rearrange.eval.habitat.stock_env import StockCfg
+from rearrange.eval.habitat.lab.stock_env import StockCfg
 
 CFG = StockCfg(task="pick", split="val", camera_size=8)
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from rearrange.eval.habitat import conversion
-from rearrange.eval.habitat.conversion import (
+from rearrange.eval.habitat.lab import conversion
+from rearrange.eval.habitat.lab.conversion import (
     coarse_depth,
     from_habitat,
     held_back,
@@ -15,7 +15,7 @@ from rearrange.eval.habitat.conversion import (
     to_habitat,
     with_nothing_far,
 )
-from rearrange.eval.habitat.stock_env import StockEnv
+from rearrange.eval.habitat.lab.stock_env import StockEnv
 from rearrange.habitat import axes
 from rearrange.sim.robot import fetch
 from rearrange.tasks import actions, ranges

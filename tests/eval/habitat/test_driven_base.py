@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rearrange.configs.backend import HABITAT_BASES
-from rearrange.eval.habitat.driven_base import SUBSTEPS, base_overrides, drive
+from rearrange.eval.habitat.lab.driven_base import SUBSTEPS, base_overrides, drive
 
 FREQ = 120.0
 

@@ -11,20 +11,10 @@ from rearrange.errors import UserError
 from rearrange.eval.episode_store import settings_of
 from rearrange.eval.evaluate import output_folder
 from rearrange.eval.habitat.evaluation import film_in_habitat, make_env_and_agent, runner
-from rearrange.eval.habitat.tasks import STOCK_TASKS
+from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
 from rearrange.habitat.episodes import file_name
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.episodes.files import load_episode
-
-IN_HABITATS_PYTHON = (
-    "conversion",
-    "driven_base",
-    "serving",
-    "skill_env",
-    "starts",
-    "stock_env",
-    "tasks",
-)
 
 
 def settings(python, data, *more, verb="evaluate"):
@@ -81,6 +71,41 @@ def test_a_film_is_of_habitats_own_pictures(hand_made, exported_pick, tmp_path):
     assert record.index == 2 and (tmp_path / "film.mp4").stat().st_size > 500
 
 
+@pytest.fixture
+def replica_cad(tmp_path):
+    """The folder of habitat-lab's own data, with its episodes for Pick."""
+    file = tmp_path / "data/datasets/replica_cad/rearrange/v2/val/rearrange_easy.json.gz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"read there alone")
+    return tmp_path
+
+
+def test_habitat_labs_own_episodes_begin_as_it_draws_them(hand_made, replica_cad):
+    cfg = runner(settings(hand_made, replica_cad, "num_episodes=2", "habitat.base=stock"))
+    assert settings_of(cfg, {})["habitat"]["data"] == "habitat-lab's own"
+    env, skill = make_env_and_agent(cfg)
+    try:
+        assert not env._cfg.is_export and env._cfg.base == "stock"
+        record = cfg.run_episode(env, skill, 0, lambda: None)
+    finally:
+        env.close()
+    assert record.success and record.scene == "apt_7" and record.targets == {}
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["agent=oracle"], "agent=oracle acts by a twin of one of our homes"),
+        (["split=train"], "is no export .* of pick, train, it lacks data/.*/rearrange_easy"),
+        (["task=open_drawer"], "of open_drawer, val, it lacks data/.*/val/in_drawer_1k_100.json"),
+        (["num_episodes=11"], "must have 11 episodes of pick, val, it has 10"),
+    ],
+)
+def test_what_their_folder_lacks_is_one_line(words, line, hand_made, replica_cad):
+    with pytest.raises(UserError, match=line):
+        make_env_and_agent(runner(settings(hand_made, replica_cad, *words)))
+
+
 @pytest.mark.parametrize(
     "words, line",
     [
@@ -92,7 +117,10 @@ def test_a_film_is_of_habitats_own_pictures(hand_made, exported_pick, tmp_path):
         (["homes=procedural"], "homes=procedural has no use"),
         (["num_episodes=5"], "must have 5 episodes of pick, val, seed 0, it has 4 of seed 0: "),
         (["seed=3", "num_episodes=1"], "seed 3, it has 4 of seed 0: rearrange export-homes"),
-        (["split=test"], "test, seed 0, it has none"),
+        (
+            ["split=test"],
+            "has no episodes of pick, test: rearrange export-homes .* num_episodes=100 seed=0",
+        ),
     ],
 )
 def test_mistakes_are_one_line(words, line, hand_made, exported_pick):
@@ -114,7 +142,9 @@ def test_settings_that_do_not_go_together(words, line):
 
 
 def test_an_empty_folder_has_no_episodes(hand_made, tmp_path):
-    with pytest.raises(UserError, match="must have 3 episodes of pick, val, seed 0, it has none: "):
+    with pytest.raises(
+        UserError, match="has no episodes of pick, val: rearrange export-homes .* num_episodes=3"
+    ):
         runner(settings(hand_made, tmp_path, "num_episodes=3"))
 
 
@@ -137,13 +167,14 @@ def test_habs_tasks_last_as_long_there():
 
 
 def test_what_runs_there_is_python_3_9_and_numpy():
-    folder = Path(rearrange.__file__).parent / "eval" / "habitat"
-    for name in IN_HABITATS_PYTHON:
-        tree = ast.parse((folder / f"{name}.py").read_text(), feature_version=(3, 9))
+    files = [*(Path(rearrange.__file__).parent / "eval" / "habitat" / "lab").glob("*.py")]
+    assert len(files) > 5
+    for path in files:
+        tree = ast.parse(path.read_text(), feature_version=(3, 9))
         roots = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 roots |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 roots.add(node.module.split(".")[0])
-        assert not roots & {"torch", "mujoco", "numba", "gymnasium", "habitat", "magnum"}, name
+        assert not roots & {"torch", "mujoco", "numba", "gymnasium", "habitat", "magnum"}, path

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rearrange.eval.habitat.starts import hold_handle_at_tip
+from rearrange.eval.habitat.lab.starts import hold_handle_at_tip
 
 
 class Grasp:

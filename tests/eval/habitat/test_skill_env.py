@@ -12,8 +12,8 @@ from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.training_env import training_env_of
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.errors import UserError
-from rearrange.eval.habitat import skill_env
-from rearrange.eval.habitat.skill_env import SkillEnv
+from rearrange.eval.habitat.lab import skill_env
+from rearrange.eval.habitat.lab.skill_env import SkillEnv
 from rearrange.habitat.dataset import export
 from rearrange.tasks.gym_factory import read_spaces
 from tests.eval.habitat.fake_serving import SHAPES, FakeEnv

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from rearrange.errors import described
-from rearrange.eval.habitat.stock_env import StockCfg, StockEnv
+from rearrange.eval.habitat.lab.stock_env import StockCfg, StockEnv
 from rearrange.system.processes import end_with_parent, most_memory_mb
 
 

@@ -1,4 +1,4 @@
-"""An unpatched habitat-lab environment that starts in our episodes' states.
+"""An unpatched habitat-lab environment, with our sensors and actions.
 
     env = StockEnv(cfg)                  in the folder of an export
     sensors, facts = env.reset(0)        habitat-lab's own reset, then our start: robot, objects,
@@ -6,7 +6,8 @@
 
 habitat-lab draws the start of its skills itself, so what it has drawn is replaced by the start that
 each exported episode carries. Rules, rewards, physics and pictures stay habitat-lab's. The robot,
-the objects and the joints are moved through its public interface.
+the objects and the joints are moved through its public interface. In ReplicaCAD, with habitat-lab's
+own episodes, the start is the one that it has drawn.
 
 Runs in Habitat's Python: numpy and habitat alone, Python 3.9.
 """
@@ -14,12 +15,13 @@ Runs in Habitat's Python: numpy and habitat alone, Python 3.9.
 from __future__ import annotations
 
 import dataclasses
+import random
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from rearrange.eval.habitat.conversion import (
+from rearrange.eval.habitat.lab.conversion import (
     CONTROL_DT,
     LASER_POS_B,
     MAX_RANGE,
@@ -31,15 +33,14 @@ from rearrange.eval.habitat.conversion import (
     stock_action,
     with_nothing_far,
 )
-from rearrange.eval.habitat.driven_base import base_overrides
-from rearrange.eval.habitat.starts import hold_handle_at_tip, start_episode
-from rearrange.eval.habitat.tasks import STOCK_TASKS
+from rearrange.eval.habitat.lab.driven_base import base_overrides
+from rearrange.eval.habitat.lab.starts import hold_handle_at_tip, start_episode
+from rearrange.eval.habitat.lab.tasks import STOCK_TASKS, episode_file
 
 _NEAR = 1e-3  # m
 _OVERRIDES = (
     "habitat.simulator.concur_render=False",  # the picture of this step: ours are delayed together
     "habitat.environment.iterator_options.shuffle=False",
-    "habitat.task.object_in_hand_sample_prob=0.0",  # ours says what is held
 )
 
 
@@ -59,6 +60,8 @@ class StockCfg:
     """The GPU that draws; -1: software."""
     base: str = "driven"
     """How the base moves, see `driven_base`: driven or stock."""
+    is_export: bool = True
+    """Whether the folder is an export of ours; else it has habitat-lab's own episodes."""
 
 
 class StockEnv:
@@ -85,16 +88,17 @@ class StockEnv:
         """The episode of that place in the file, in its own start state."""
         env = self._env
         episode = env.episodes[index]
-        env.seed(self._cfg.seed + index)
+        seed = self._cfg.seed + index
+        env.seed(seed)
+        random.seed(seed)  # its tasks draw by these two
+        np.random.seed(seed)
         env.current_episode = episode
-        env.reset()
-        start_episode(env, episode, self._cfg.task)
+        stock = env.reset()
+        if self._cfg.is_export:
+            stock = self._start(episode)
         self._steps, self._was_holding, self._mishap = 0, self._held() is not None, None
         self._handle: str | None = None
-        stock = env.task._get_observations(episode)  # noqa: SLF001, as its own tasks' resets do
-        env.task.measurements.reset_measures(
-            episode=episode, task=env.task, observations=stock
-        )  # of the start that it has now
+        self._scene = episode.scene_id
         return self._told(stock)
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -165,6 +169,14 @@ class StockEnv:
 
     # --- private -------------------------------------------------------------------------------
 
+    def _start(self, episode: Any) -> dict[str, Any]:
+        """Our start in place of the one that has been drawn, and what is observed there."""
+        env = self._env
+        start_episode(env, episode, self._cfg.task)
+        stock = env.task._get_observations(episode)  # noqa: SLF001, as its own tasks' resets do
+        env.task.measurements.reset_measures(episode=episode, task=env.task, observations=stock)
+        return stock
+
     def _overrides(self) -> list[str]:
         cfg = self._cfg
         camera = "habitat.simulator.agents.main_agent.sim_sensors.head_depth_sensor"
@@ -173,12 +185,13 @@ class StockEnv:
             *base_overrides(cfg.base),
             f"habitat.seed={cfg.seed}",
             f"habitat.dataset.split={cfg.split}",
-            "habitat.dataset.data_path="
-            f"data/datasets/replica_cad/rearrange/v2/{cfg.split}/{self._stock.file}.json.gz",
+            f"habitat.dataset.data_path={episode_file(self._stock, cfg.split, cfg.is_export)}",
             f"habitat.simulator.habitat_sim_v0.gpu_device_id={cfg.device}",
             f"{camera}.width={cfg.camera_size}",
             f"{camera}.height={cfg.camera_size}",
         ]
+        if cfg.is_export:  # ours says what is held
+            found.append("habitat.task.object_in_hand_sample_prob=0.0")
         if self._stock.max_steps is not None:
             found.append(f"habitat.environment.max_episode_steps={self._stock.max_steps}")
         if cfg.film_size:
@@ -252,6 +265,7 @@ class StockEnv:
         return {
             "success": success, "is_over": is_over, "failure": failure, "steps": self._steps,
             "force": float(force["accum"]), "base": [x, -z],
+            "scene": self._scene,
             "reward": self._reward(metrics, success),
         }  # fmt: skip
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.eval.habitat.conversion import ACTION_SIZE, GRIP
-from rearrange.eval.habitat.stock_env import StockCfg, StockEnv
+from rearrange.eval.habitat.lab.conversion import ACTION_SIZE, GRIP
+from rearrange.eval.habitat.lab.stock_env import StockCfg, StockEnv
 
 ENV_ID = "HabitatSkill-v0"
 

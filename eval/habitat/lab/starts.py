@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.eval.habitat.tasks import STOCK_TASKS
+from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
 
 
 def start_episode(env: Any, episode: Any, task: str) -> None:

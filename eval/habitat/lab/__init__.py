@@ -1,0 +1,1 @@
+"""Our tasks in habitat-lab, in its own Python: numpy and habitat alone, Python 3.9."""
