@@ -14,7 +14,8 @@ class HabitatCfg:
     """backend=habitat: the interpreter that has habitat-sim and habitat-lab, or the folder of its
     environment."""
     data: str | None = None
-    """backend=habitat: the folder that `export-homes` wrote, with the task's episodes."""
+    """backend=habitat: the folder that `export-homes` wrote, with the task's episodes; or one that
+    has habitat-lab's own (ReplicaCAD) in data/, for agent=learned."""
     base: str = "driven"
     """backend=habitat: driven, where the robot's base drives through a control step at its speed
     and slides along the navmesh's edge, as here; or stock, habitat-lab's own, which is moved at
