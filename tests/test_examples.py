@@ -30,7 +30,8 @@ def test_a_plan_is_carried_out(capsys):
     lines = capsys.readouterr().out.splitlines()
     planned = [line.strip().partition("(")[0] for line in lines if line.startswith("  ")]
     assert lines[-1] == "success"
-    assert [name for name, has_worked in attempts if has_worked] == planned
+    worked = iter([name for name, has_worked in attempts if has_worked])
+    assert planned and all(name in worked for name in planned)  # in this order, some again
 
 
 def test_a_training_gives_a_policy(capsys, tmp_path):
