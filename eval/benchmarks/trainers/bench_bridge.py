@@ -34,8 +34,7 @@ from rearrange.ver.workers.pool import PoolCfg, SerialPool, WorkerPool
 from rearrange.ver.workers.shared_memory import SlotLayout
 
 ENV = "CartPole-v1"
-# A step there beside one in this process, processors awake; bar of the project.
-MOST_OVERHEAD_US = 60.0
+MOST_OVERHEAD_US = 60.0  # a step there beside one in this process; bar of the project
 _LOOP = """
 import os, sys
 os.nice(19)
@@ -64,7 +63,7 @@ def run(cfg: BenchBridgeCfg) -> int:
             print(f"  {name:<24}{middle:8.1f} us a step (middle half {low:.1f} to {high:.1f})")
         more, beside = timing["overhead_us"], timing["beside_forked_us"]
         print(f"  a step there costs {more:.1f} us more than here, {beside:.1f} more than forked")
-    overhead = timings["processors awake"]["overhead_us"]
+    overhead = timings["the machine as it is"]["overhead_us"]
     killing = kill_workers(ExternalEnvs(python, ENV, {}), cfg.num_kills)
     print(
         f"{cfg.num_kills} kills: {killing['seconds']:.2f} s until the next one steps; left: "
