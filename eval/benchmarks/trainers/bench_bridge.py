@@ -2,9 +2,8 @@
 
 CartPole-v1 is stepped in turn by this process, by a worker of this Python and by one of the other,
 one step each: what else the machine does falls on all three alike. That is done twice: on the
-machine as it is, and beside a loop of the lowest priority on each processor. In a training they
-have work; one that has none goes to sleep, and on a virtual machine it takes 40 us to wake, twice
-a step. Then one worker of the other Python is killed again and again.
+machine as it is, and beside a loop of the lowest priority on each processor. Then one worker of
+the other Python is killed again and again.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ def run(cfg: BenchBridgeCfg) -> int:
     print(f"{python}: {', '.join(f'{name} {version}' for name, version in found.items())}")
     envs, timings = ExternalEnvs(python, ENV, {}), dict[str, dict[str, Any]]()
     timings["the machine as it is"] = _timing(step_times(envs, cfg.num_steps))
-    with processors_awake():
-        timings["processors awake"] = _timing(step_times(envs, cfg.num_steps))
+    with loops_on_processors():
+        timings["beside a loop on each processor"] = _timing(step_times(envs, cfg.num_steps))
     for how, timing in timings.items():
         print(f"{how}:")
         for name, (low, middle, high) in timing["step_us"].items():
@@ -98,8 +97,8 @@ def _timing(times: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 @contextmanager
-def processors_awake() -> Iterator[None]:
-    """No processor goes to sleep, and all else comes first."""
+def loops_on_processors() -> Iterator[None]:
+    """Others want every processor, as the workers of a training with many do."""
     words = [sys.executable, "-c", _LOOP, str(os.getpid())]
     with ExitStack() as stack:
         for _ in range(num_cores()):
@@ -113,8 +112,8 @@ def step_times(envs: ExternalEnvs, num_steps: int) -> dict[str, np.ndarray]:
     here = partial(make_gym, env_id=ENV)
     pools = {
         "this process": _started(SerialPool(*_arguments(here))),
-        "worker of this Python": _workers(here, PoolCfg()),
-        "worker of the other": _workers(envs, PoolCfg()),
+        "worker of this Python": _workers(here),
+        "worker of the other": _workers(envs),
     }
     times = {name: np.zeros(num_steps) for name in pools}
     gc.disable()
@@ -141,7 +140,7 @@ def kill_workers(envs: ExternalEnvs, num_kills: int) -> dict[str, float]:
     when the pool is closed, and whether its memory is.
     """
     before = _open_files()
-    pool = _workers(envs, PoolCfg(max_restarts=num_kills))
+    pool = _workers(envs, max_restarts=num_kills)
     memory = {link for link in _open_files() if "memfd:" in link}
     pids, seconds = list(pool.pids), np.zeros(num_kills)
     logging.disable(logging.WARNING)  # each one is told
@@ -170,7 +169,8 @@ def kill_workers(envs: ExternalEnvs, num_kills: int) -> dict[str, float]:
     }
 
 
-def _workers(make_env: MakeEnv, cfg: PoolCfg) -> WorkerPool:
+def _workers(make_env: MakeEnv, **settings) -> WorkerPool:
+    cfg = PoolCfg(**settings).sized(1, num_cores())
     return _started(WorkerPool(*_arguments(make_env), cfg))
 
 

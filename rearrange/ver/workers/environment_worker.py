@@ -14,6 +14,7 @@ episode ends the next one starts in the same answer. No torch here, and nothing 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import struct
 import sys
@@ -34,6 +35,7 @@ from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.restarts import is_left_out
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.workers.spaces import write_observation
+from rearrange.ver.workers.waiting import Waiting
 
 REQUEST, ANSWER = struct.Struct("<H"), struct.Struct("<HH")  # env; generation, env
 
@@ -61,6 +63,7 @@ class WorkerCfg:
     age: int = 0  # steps an environment has taken in earlier processes, where it asks for that
     offsets: tuple[int, ...] = ()  # staggered: where in the horizon each of this rank begins
     is_cut: bool = False  # staggered: first episodes are cut short instead of begun by random steps
+    awake_s: float = 0.0  # so long a worker waits awake for its next request
 
 
 def episode_seed(seed: int, env: int, number: int) -> int:
@@ -328,7 +331,10 @@ def run_environment_worker(
             environments[current].start()
         for index in environments:  # now that all can answer in time
             _announce(answers, generation, index)
-        while data := os.read(requests.fileno(), 4096):
+        poll = select.poll()
+        poll.register(requests.fileno(), select.POLLIN)
+        waiting = Waiting(poll, cfg.awake_s)
+        while data := _next_requests(requests, waiting):
             for (current,) in REQUEST.iter_unpack(data):
                 environments[current].step()
                 _announce(answers, generation, current)
@@ -343,6 +349,12 @@ def run_environment_worker(
         with suppress(_ParentGone):
             _announce(answers, generation, current)
         sys.exit(1)
+
+
+def _next_requests(requests, waiting: Waiting) -> bytes:
+    """As much of the pipe as there is; nothing once the other end is closed."""
+    waiting.wait(None)
+    return os.read(requests.fileno(), 4096)
 
 
 class _ParentGone(Exception):

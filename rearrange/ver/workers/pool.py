@@ -37,6 +37,7 @@ from rearrange.ver.workers.forking import WorkerProcess, end_process
 from rearrange.ver.workers.launching import ForkLauncher, Launcher, RemoteEnvs, Work
 from rearrange.ver.workers.restarts import FailedResets, RestartBudget
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
+from rearrange.ver.workers.waiting import Waiting
 
 log = logging.getLogger(__name__)
 _PER_CORE = 2  # processes: one more than cores can run fills in while another waits for its action
@@ -57,6 +58,9 @@ class PoolCfg:
     """So many workers are replaced; one more ends the training, with its work saved."""
     restart_refill_s: float = 10.0
     """After so long one of these restarts comes back."""
+    awake_us: float = 1000.0
+    """So long each side waits awake for the other's next word, where there are more cores than
+    workers and nothing else wants them: waking up takes 40 us on a virtual machine."""
     python: str | None = None
     """Another Python that makes and steps the environments, 3.9 or newer and with numpy: its
     interpreter, or the folder of a virtual or conda environment. For `train`."""
@@ -69,12 +73,16 @@ class PoolCfg:
         for name in ("step_timeout_s", "start_timeout_s", "restart_refill_s"):
             if not 0.0 < getattr(self, name) <= 1e6:  # the system's waiting takes no more
                 raise ValueError(f"{name} must lie in (0, 1e6], got {getattr(self, name)}")
+        if not 0.0 <= self.awake_us <= 1e6:
+            raise ValueError(f"awake_us must lie in [0, 1e6], got {self.awake_us}")
 
     def sized(self, num_envs: int, cores: int) -> PoolCfg:
         """With the number of environments of a process, chosen for so many cores."""
-        if self.envs_per_worker:
-            return self
-        return replace(self, envs_per_worker=max(1, num_envs // (_PER_CORE * cores)))
+        size = self.envs_per_worker or max(1, num_envs // (_PER_CORE * cores))
+        has_spare_core = -(-num_envs // size) < cores
+        return replace(
+            self, envs_per_worker=size, awake_us=self.awake_us if has_spare_core else 0.0
+        )
 
 
 @dataclass
@@ -200,7 +208,8 @@ class WorkerPool:
     ) -> None:
         """Raises UserError if this process may not have as many files open as workers need."""
         self.num_envs, self.restarts = layout.num_envs, 0
-        self._worker_cfg, self._cfg, self._is_fresh = cfg, pool_cfg, is_fresh
+        self._worker_cfg = replace(cfg, awake_s=1e-6 * pool_cfg.awake_us)
+        self._cfg, self._is_fresh = pool_cfg, is_fresh
         num_workers = -(-layout.num_envs // pool_cfg.envs_per_worker)
         raise_file_limit(_FILES_PER_WORKER * num_workers, f"{num_workers} environment workers")
         self._budget = RestartBudget(pool_cfg.max_restarts, pool_cfg.restart_refill_s)
@@ -216,6 +225,7 @@ class WorkerPool:
         os.set_blocking(self._answers.fileno(), False)
         self._poll = select.poll()
         self._poll.register(self._answers.fileno(), select.POLLIN)
+        self._waiting = Waiting(self._poll, self._worker_cfg.awake_s)
         self._workers: list[_Worker] = []
         self._worker_of: dict[int, _Worker] = {}
         self._by_sentinel: dict[int, _Worker] = {}
@@ -252,7 +262,8 @@ class WorkerPool:
         Raises TooManyRestarts when the budget is spent, UserError for a mistake found by a worker.
         """
         ready: list[int] = []
-        events = self._poll.poll(max(0.0, timeout_s) * 1000.0)
+        is_owed = any(worker.owed for worker in self._workers)
+        events = self._waiting.wait(timeout_s, is_owed)
         broken = [self._by_sentinel[fd] for fd, _ in events if fd in self._by_sentinel]
         if events:
             self._read_answers(ready)

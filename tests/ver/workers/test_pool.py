@@ -2,10 +2,12 @@
 
 import functools
 import os
+import select
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from multiprocessing import forkserver, reduction
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ from rearrange.ver.workers.environment_worker import WorkerCfg, episode_seed
 from rearrange.ver.workers.pool import PoolCfg, SerialPool, TooManyRestarts, WorkerPool
 from rearrange.ver.workers.shared_memory import SlotLayout
 from rearrange.ver.workers.spaces import action_spec, observation_spec
+from rearrange.ver.workers.waiting import Waiting
 from rearrange.workloads.faulty import FaultyEnv
 
 LAYOUT_OF_TWO = SlotLayout(
@@ -67,6 +70,11 @@ def num_pipes():
     """This process's; the memory of pools that are still referred to is not counted."""
     links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
     return sum("pipe" in os.readlink(link) for link in links if os.path.lexists(link))
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/schedstat") as file:
+        return 1e-9 * int(file.read().split()[0])
 
 
 def step(pool, envs=(0, 1), action=1):
@@ -237,13 +245,71 @@ def test_with_a_killed_worker_all_its_environments_begin_anew(pools):
 
 
 @pytest.mark.parametrize(
-    ("num_envs", "cores", "expected"),
-    [(16, 2, 4), (16, 1, 8), (16, 8, 1), (16, 64, 1), (1, 1, 1), (7, 2, 1), (9, 2, 2)],
-)
-def test_as_many_environments_as_leave_two_processes_to_a_core(num_envs, cores, expected):
+    ("num_envs", "cores", "expected", "has_spare_core"),
+    [
+        (16, 2, 4, False), (16, 1, 8, False), (16, 8, 1, False), (16, 64, 1, True),
+        (1, 1, 1, False), (1, 2, 1, True), (2, 2, 1, False), (7, 2, 1, False), (9, 2, 2, False),
+    ],
+)  # fmt: skip
+def test_as_many_environments_as_leave_two_processes_to_a_core(
+    num_envs, cores, expected, has_spare_core
+):
     sized = PoolCfg(envs_per_worker=0, max_restarts=3).sized(num_envs, cores)
-    assert sized == PoolCfg(envs_per_worker=expected, max_restarts=3)
+    awake_us = 1000.0 if has_spare_core else 0.0
+    assert sized == PoolCfg(envs_per_worker=expected, max_restarts=3, awake_us=awake_us)
     assert PoolCfg(envs_per_worker=5).sized(num_envs, cores).envs_per_worker == 5
+
+
+def test_who_waits_awake_sleeps_in_time_and_hears_all():
+    reader, writer = os.pipe()
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    for timeout_s, awake_s in ((0.0, 1.0), (0.05, 0.0), (0.05, 0.02), (0.05, 1.0)):
+        begin, busy = time.monotonic(), time.thread_time()
+        assert Waiting(poll, awake_s).wait(timeout_s) == []
+        assert timeout_s - 0.002 < time.monotonic() - begin < timeout_s + 5.0
+        assert time.thread_time() - busy < min(timeout_s, awake_s) + 0.01
+    for awake_s in (0.0, 0.001, 1.0):  # told while it sleeps, or while it is awake
+        timer = threading.Timer(0.03, os.write, (writer, b"x"))
+        timer.start()
+        assert Waiting(poll, awake_s).wait(None) == [(reader, select.POLLIN)]
+        timer.join()
+        assert os.read(reader, 9) == b"x"
+    os.close(writer)
+    assert Waiting(poll, 1.0).wait(None) == [(reader, select.POLLHUP)]
+    os.close(reader)
+
+
+def test_who_waits_awake_sleeps_for_a_while_if_others_take_the_processor(monkeypatch):
+    turns = []
+    monkeypatch.setattr(os, "sched_yield", lambda: turns.append(time.sleep(0.02)))
+    reader, writer = os.pipe()
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    waiting = Waiting(poll, 1.0)
+    for timeout_s in (0.03, 0.01, 0.01):
+        assert waiting.wait(timeout_s) == []
+    assert len(turns) == 1
+    assert waiting.wait(0.5) == []  # 20 such turns are over by now
+    assert waiting.wait(0.01) == []
+    assert len(turns) == 2
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("awake_us", [0.0, 1000.0])
+def test_workers_that_wait_awake_step_alike_and_are_replaced_alike(pools, awake_us):
+    pool = started(pools(awake_us=awake_us))
+    for _ in range(20):
+        step(pool)
+    os.kill(pool.pids[0], signal.SIGKILL)
+    receive(pool, [0])
+    assert [fault.envs for fault in pool.take_faults()] == [[0]]
+    pids = pool.pids
+    begin, used = time.monotonic(), [cpu_seconds(pid) for pid in pids]
+    while time.monotonic() < begin + 0.5:  # nothing is asked of them
+        assert pool.receive(0.1) == []
+    assert all(cpu_seconds(pid) - before < 0.1 for pid, before in zip(pids, used, strict=True))
 
 
 def test_nothing_is_left_behind_also_by_workers_that_do_not_listen(pools):
