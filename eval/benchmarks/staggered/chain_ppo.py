@@ -10,8 +10,8 @@ because an agent that sees only its block is a table: the network is asked once 
 for each step, and several trainings learn in step, their networks stacked, each with gradients and
 an optimiser state of its own. Both change nothing but the time that it takes.
 
-What the paper leaves open, and what holds here: actor and critic share their layers; weights are
-orthogonal; advantages are normalised in each minibatch, Adam's epsilon is 1e-5 and the learning
+What the paper leaves open, and what holds here: actor and critic have layers of their own; weights
+are orthogonal; advantages are normalised in each minibatch, Adam's epsilon is 1e-5 and the learning
 rate constant, as in the paper's other experiments (table 3); each seed has right actions of its
 own.
 

@@ -1,10 +1,11 @@
 """The networks that act on the chain, R of them stacked, and their outputs for all blocks.
 
-    block -- embedding -- 4 x (linear, ReLU) --+-- log-probabilities of actions
-                                               +-- value
+    block --+-- embedding -- 4 x (linear, ReLU) -- log-probabilities of actions
+            +-- embedding -- 4 x (linear, ReLU) -- value
 
 Bharthulwar et al., "Staggered Environment Resets Improve Massively Parallel On-Policy Reinforcement
-Learning", table 2. It leaves open whether actor and critic share the layers, which they do here.
+Learning", table 2 ("Actor & Critic MLP"). It does not say whether they share layers. Here they do
+not, as in CleanRL's and ManiSkill's PPO, on which the paper's other experiments are based.
 
 Legend: R networks, U blocks to ask about, B blocks of the chain, A actions, N chains.
 """
@@ -37,23 +38,33 @@ class Table(NamedTuple):
         return (sums[blocks] <= rng.random((len(blocks), 1))).sum(axis=1)
 
 
-class ChainNetwork(nn.Module):
-    """One network: blocks [U] -> log-probabilities [U, A] and values [U]."""
+class Column(nn.Module):
+    """Blocks [U] -> outputs [U, O]."""
 
-    def __init__(self, num_blocks: int, num_actions: int) -> None:
+    def __init__(self, num_blocks: int, num_outputs: int, gain: float) -> None:
         super().__init__()
         self.embedding = nn.Embedding(num_blocks, EMBEDDING)
         sizes = (EMBEDDING, *HIDDEN)
         pairs = zip(sizes, sizes[1:], strict=False)
         self.hidden = nn.Sequential(*(layer(a, b, "relu") for a, b in pairs))
-        self.actor, self.critic = nn.Linear(HIDDEN[-1], num_actions), nn.Linear(HIDDEN[-1], 1)
-        for head, gain in ((self.actor, ACTOR_GAIN), (self.critic, 1.0)):
-            nn.init.orthogonal_(head.weight, gain)
-            nn.init.zeros_(head.bias)
+        self.head = nn.Linear(HIDDEN[-1], num_outputs)
+        nn.init.orthogonal_(self.head.weight, gain)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, blocks: Tensor) -> Tensor:
+        return self.head(self.hidden(self.embedding(blocks)))
+
+
+class ChainNetwork(nn.Module):
+    """One network: blocks [U] -> log-probabilities [U, A] and values [U]."""
+
+    def __init__(self, num_blocks: int, num_actions: int) -> None:
+        super().__init__()
+        self.actor = Column(num_blocks, num_actions, ACTOR_GAIN)
+        self.critic = Column(num_blocks, 1, 1.0)
 
     def forward(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.hidden(self.embedding(blocks))
-        return self.actor(x).log_softmax(dim=-1), self.critic(x).squeeze(-1)
+        return self.actor(blocks).log_softmax(dim=-1), self.critic(blocks).squeeze(-1)
 
 
 class Networks:
@@ -78,10 +89,8 @@ class Networks:
 
     def __call__(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
         """Each network's log-probabilities [R, U, A] and values [R, U] of blocks [R, U]."""
-        x = self.weights["embedding.weight"][self._each, blocks]
-        for i in range(len(HIDDEN)):
-            x = self._linear(f"hidden.{i}.0", x).relu()
-        return self._linear("actor", x).log_softmax(dim=-1), self._linear("critic", x).squeeze(-1)
+        actor, critic = self._column("actor", blocks), self._column("critic", blocks)
+        return actor.log_softmax(dim=-1), critic.squeeze(-1)
 
     def tables(self) -> list[Table]:
         """What each network makes of all blocks."""
@@ -101,6 +110,13 @@ class Networks:
             gradient.mul_(factors.clamp(max=1.0).view(-1, *[1] * (gradient.dim() - 1)))
         self.optimizer.step()
 
+    def _column(self, name: str, blocks: Tensor) -> Tensor:
+        """`Column.forward` of each, [R, U, O]."""
+        x = self.weights[f"{name}.embedding.weight"][self._each, blocks]
+        for i in range(len(HIDDEN)):
+            x = self._linear(f"{name}.hidden.{i}.0", x).relu()
+        return self._linear(f"{name}.head", x)
+
     def _linear(self, name: str, x: Tensor) -> Tensor:
         return torch.baddbmm(
             self.weights[f"{name}.bias"].unsqueeze(1), x, self.weights[f"{name}.weight"]
@@ -108,4 +124,4 @@ class Networks:
 
 
 def _turned(name: str, weight: Tensor) -> Tensor:
-    return weight if weight.dim() == 1 or name.startswith("embedding") else weight.T
+    return weight if weight.dim() == 1 or name.endswith("embedding.weight") else weight.T
