@@ -305,11 +305,14 @@ def works(capsys, *arguments):
     return captured.out
 
 
-def test_evaluate_writes_its_episodes_and_a_summary(capsys, tmp_path):
+def test_evaluate_gives_the_same_episodes_whatever_the_workers(capsys, tmp_path):
     arguments = ["evaluate", "task=open_drawer", "agent=random", "num_episodes=3"]
-    works(capsys, *arguments, "num_workers=2", f"output_dir={tmp_path}")
-    assert (tmp_path / "episodes.jsonl").read_bytes().count(b"\n") == 3
-    summary = json.loads((tmp_path / "summary.json").read_text())
+    for num_workers in (1, 2):
+        folder = tmp_path / str(num_workers)
+        works(capsys, *arguments, f"num_workers={num_workers}", f"output_dir={folder}")
+    first, second = ((tmp_path / n / "episodes.jsonl").read_bytes() for n in ("1", "2"))
+    assert first == second and first.count(b"\n") == 3
+    summary = json.loads((tmp_path / "2/summary.json").read_text())
     assert summary["success"]["mean"] == 0.0 and summary["stages"] == []
 
 

@@ -63,7 +63,7 @@ def run(cfg: BenchBridgeCfg) -> int:
         more, beside = timing["overhead_us"], timing["beside_forked_us"]
         print(f"  a step there costs {more:.1f} us more than here, {beside:.1f} more than forked")
     overhead = timings["the machine as it is"]["overhead_us"]
-    killing = kill_workers(ExternalEnvs(python, ENV, {}), cfg.num_kills)
+    killing = kill_workers(envs, cfg.num_kills)
     print(
         f"{cfg.num_kills} kills: {killing['seconds']:.2f} s until the next one steps; left: "
         f"{killing['processes']} processes, {killing['files']} files, {killing['memory']} memory"

@@ -353,7 +353,7 @@ def run_environment_worker(
 
 def _next_requests(requests, waiting: Waiting) -> bytes:
     """As much of the pipe as there is; nothing once the other end is closed."""
-    waiting.wait(None)
+    waiting.stay_awake()
     return os.read(requests.fileno(), 4096)
 
 

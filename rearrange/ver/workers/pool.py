@@ -262,7 +262,7 @@ class WorkerPool:
         Raises TooManyRestarts when the budget is spent, UserError for a mistake found by a worker.
         """
         ready: list[int] = []
-        is_owed = any(worker.owed for worker in self._workers)
+        is_owed = self._cfg.awake_us > 0.0 and any(worker.owed for worker in self._workers)
         events = self._waiting.wait(timeout_s, is_owed)
         broken = [self._by_sentinel[fd] for fd, _ in events if fd in self._by_sentinel]
         if events:

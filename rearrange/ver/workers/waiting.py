@@ -36,17 +36,16 @@ class Waiting:
             timeout_s: None: for ever.
             is_worth_it: to stay awake, since something will come soon.
         """
-        if self._awake_s > 0.0 and is_worth_it:
-            awake_s = self._awake_s if timeout_s is None else min(self._awake_s, timeout_s)
-            if events := self._wait_awake(awake_s):
-                return events
+        if is_worth_it and (events := self.stay_awake(timeout_s)):
+            return events
         return self._poll.poll(None if timeout_s is None else max(0.0, timeout_s) * 1000.0)
 
-    def _wait_awake(self, awake_s: float) -> list[tuple[int, int]]:
+    def stay_awake(self, timeout_s: float | None = None) -> list[tuple[int, int]]:
+        """The same without falling asleep: none as well once it is time to."""
         last = time.perf_counter()
-        until = last + awake_s
-        if last < self._asleep_until:
+        if self._awake_s <= 0.0 or last < self._asleep_until:
             return []
+        until = last + (self._awake_s if timeout_s is None else min(self._awake_s, timeout_s))
         while not (events := self._poll.poll(0)) and last < until:
             os.sched_yield()
             now = time.perf_counter()

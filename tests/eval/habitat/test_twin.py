@@ -116,10 +116,10 @@ def run(env, name, index):
     return info, agent, seen
 
 
-@pytest.mark.parametrize("task", [*SKILL_TASKS, "set_table_easy"])
+@pytest.mark.parametrize("task", [*SKILL_TASKS, "set_table"])
 def test_the_oracle_acts_elsewhere_by_the_twins_state(task):
     env = TwinEnv(Elsewhere(task), task=task, split="val", seed=0, depth=False)
-    for index in (2, 0) if task != "set_table_easy" else (0,):
+    for index in (2, 0) if task != "set_table" else (0,):
         info, agent, seen = run(env, "oracle", index)
         assert info["success"] and agent.failure is None, index
         assert all(info["stages"].values())
