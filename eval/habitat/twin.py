@@ -59,7 +59,7 @@ class TwinEnv(RearrangeEnv):
         self, action: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         """One control step there, with an action of the full space, [11]."""
-        sim, command, previous = self.sim, self._actions.read(action), self._current
+        sim, command, previous = self.sim, self.actions.read(action), self._current
         limits = (fetch.ARM_LOWER, fetch.ARM_UPPER)
         sent = held_back(action, sim.arm_target, sim.arm_qpos, sim.motor_lead, limits)
         _, facts = self.there.step(sent)
@@ -74,7 +74,9 @@ class TwinEnv(RearrangeEnv):
         seen = previous if self.observation_delay else current
         return seen, outcome.reward, is_over and not is_cut_off, is_cut_off, info
 
-    def observe(self, out: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+    def observe(
+        self, out: dict[str, np.ndarray] | None = None, pictures: list[int] | None = None
+    ) -> dict[str, np.ndarray]:
         """The current observation, in new arrays."""
         observation = super().observe()
         if self._sees:

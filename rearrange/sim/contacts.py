@@ -26,8 +26,10 @@ class ForceMeter:
         self._model = model
         is_robot = np.zeros(model.nbody, dtype=bool)
         is_robot[robot_bodies] = True
-        self._is_robot_geom = is_robot[model.geom_bodyid]
-        self._is_object_geom = model.geom_group == 2
+        self.is_robot_geom = is_robot[model.geom_bodyid]
+        """[ngeom] bool."""
+        self.is_object_geom = model.geom_group == 2
+        """[ngeom] bool."""
         self._wrench = np.zeros(6)
         self.reset()
 
@@ -38,7 +40,7 @@ class ForceMeter:
         self.added = 0.0  # N, what the last control step added to `accum`
         self._level = 0.0
         self.robot_object = self.robot_scene = self.held_scene = 0
-        self._step_flags = [False, False, False]
+        self._step_flags = [False, False, False]  # in the order of the counts above
 
     def state(self) -> dict[str, Any]:
         """The episode's forces and counts so far, by name."""
@@ -60,7 +62,7 @@ class ForceMeter:
         if not count:
             return
         pairs = data.contact.geom
-        robot = self._is_robot_geom[pairs]  # [ncon, 2]
+        robot = self.is_robot_geom[pairs]  # [ncon, 2]
         touched = robot[:, 0] != robot[:, 1]
         if held_geom >= 0:
             touched |= (pairs == held_geom).any(axis=1)
@@ -77,8 +79,16 @@ class ForceMeter:
                 continue
             self.instant = max(self.instant, force)
             other = b if robot[i, 0] or a == held_geom else a
-            kind = (0 if self._is_object_geom[other] else 1) if by_robot else 2
+            kind = (0 if self.is_object_geom[other] else 1) if by_robot else 2
             self._step_flags[kind] = True
+
+    def include(self, force: float, touched: np.ndarray) -> None:
+        """Adds what was measured elsewhere: the largest force, N, and what touched, as below."""
+        if force > self.instant:
+            self.instant = float(force)
+        for kind in range(3):
+            if touched[kind]:
+                self._step_flags[kind] = True
 
     def end_step(self) -> None:
         """Call after the substeps: the ratchet that turns forces into an accumulated measure."""

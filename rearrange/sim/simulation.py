@@ -26,7 +26,7 @@ from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, new_model, objec
 from rearrange.sim.resting import TOUCHDOWN, all_rest
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import Scene
-from rearrange.sim.substep import Substep
+from rearrange.sim.substep import Substepper
 from rearrange.sim.suction import Suction
 
 CONTROL_DT = PHYSICS_DT * SUBSTEPS  # s
@@ -49,12 +49,12 @@ class Simulation:
         self.data = mujoco.MjData(self.model)
         model = self.model
         self._apartment = ApartmentWriter(model)
-        self._substep = Substep(model)
         self._suction = Suction(model)
         self._base_body = model.body("base_link").id
         self._ee_site = model.site("ee").id
         robot = [b for b in range(model.nbody) if model.body_rootid[b] == self._base_body]
         self._forces = ForceMeter(model, robot)
+        self._substepper = Substepper(model, self._forces)
         self._robot_geoms = np.isin(model.geom_bodyid, robot)
         self._base_qpos = [int(model.joint(n).qposadr[0]) for n in ("base_x", "base_y", "base_yaw")]
         self._base_qvel = [int(model.joint(n).dofadr[0]) for n in ("base_x", "base_y", "base_yaw")]
@@ -76,6 +76,8 @@ class Simulation:
         self._num_objects = 0
         self.arm_target = np.zeros(7)  # rad
         self.hold_violation = False
+        self.is_sound = True
+        """Whether the last step left finite numbers and no warning of MuJoCo's."""
 
     # --- reset ---------------------------------------------------------------------------------
 
@@ -177,7 +179,13 @@ class Simulation:
             grip: >= 0 suction on, < 0 off, None leaves it as it is.
             base: forward and turn in [-1, 1], times 1.0 m/s and 2.5 rad/s.
         """
-        data, model = self.data, self.model
+        self.begin_step(arm_delta, grip, base)
+        self.run_step()
+        self.end_step()
+
+    def begin_step(self, arm_delta, grip: float | None, base) -> int:
+        """The first third of `step`; returns what `substep_kernel.run_worlds` takes."""
+        data = self.data
         self._suction.update(data, grip)
         target = self.arm_target + fetch.MAX_ARM_STEP * np.asarray(arm_delta, dtype=float)
         if (lead := self.motor_lead) is not None:
@@ -185,31 +193,22 @@ class Simulation:
             np.clip(target, now - lead, now + lead, out=target)
             np.clip(target, fetch.ARM_LOWER, fetch.ARM_UPPER, out=target)
         self.arm_target = target
-        qpos, ctrl, step, measure = data.qpos, data.ctrl, self._substep.step, self._forces.measure
-        ctrl[3:10] = self.arm_target
-        speed = fetch.MAX_BASE_SPEED * float(base[0])
+        ctrl = data.ctrl
+        ctrl[3:10] = target
         ctrl[2] = fetch.MAX_BASE_TURN * float(base[1])
-        yaw_address = self._base_qpos[2]
         self._forces.begin_step()
-        held = self._suction.held_geom
-        for _ in range(SUBSTEPS):
-            yaw = qpos[yaw_address]
-            ctrl[0] = speed * math.cos(yaw)
-            ctrl[1] = speed * math.sin(yaw)
-            pieces = self._substep.pieces(data)
-            if pieces == 1:
-                step(data, PHYSICS_DT)
-                measure(data, held)
-                continue
-            model.opt.timestep = PHYSICS_DT / pieces
-            for _ in range(pieces):
-                step(data, PHYSICS_DT / pieces)
-                measure(data, held)
-            model.opt.timestep = PHYSICS_DT
+        speed = fetch.MAX_BASE_SPEED * float(base[0])
+        return self._substepper.begin(data, speed, self._suction.held_geom)
+
+    def run_step(self) -> None:
+        """The second third of `step`; or `run_worlds`, for any number of simulations at once."""
+        self._substepper.run()
+
+    def end_step(self) -> None:
+        """The last third of `step`."""
+        self.is_sound = self._substepper.end(self.data, self._forces)
         self._forces.end_step()
-        mujoco.mj_kinematics(model, data)
-        mujoco.mj_camlight(model, data)
-        self.hold_violation = self._suction.is_violated(data)
+        self.hold_violation = self._suction.is_violated(self.data)
 
     # --- the robot -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""One physics substep: arm joints within the URDF's speed limits, no deep first contact.
+"""The physics of a control step: arm joints within the URDF's speed limits, no deep first contact.
 
     pieces: the hand or an object is fast?   -> a substep of two to four shorter steps
     step:   a joint would exceed its limit?  -> the step again, with that joint held just below it
@@ -9,7 +9,7 @@ just below it by an equality constraint, which the solver treats together with t
 that cannot give way faster stops the base. An arm without contacts or joints at an end stop is
 simply slowed down. Contacts are detected once a step, 27 mm deep when the hand moves at 3.3 m/s, 35
 mm when something has fallen from a counter: fast bodies get shorter steps. All other steps, and
-that is nearly all of them, are MuJoCo's own.
+that is nearly all of them, are MuJoCo's own, and run in one compiled call, see `substep_kernel`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ import math
 import mujoco
 import numpy as np
 
+from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.home.objects import NUM_SLOTS
-from rearrange.sim.model import PHYSICS_DT, object_body, speed_limit
+from rearrange.sim.model import PHYSICS_DT, SUBSTEPS, object_body, speed_limit
+from rearrange.sim.native import substep_kernel as kernel
+from rearrange.sim.native.addresses import address_of
+from rearrange.sim.native.library import FUNCTIONS, Native, native
 from rearrange.sim.robot import fetch
 
 FAST = 1.4  # m/s, of hand or object: 12 mm a substep
@@ -32,10 +36,16 @@ _HELD = _MOST / SLACK
 _SLOW = float(_MOST.min()) ** 2  # (rad/s)^2, summed over the joints: below it none is too fast
 
 
-class Substep:
-    """Steps worlds of one model. Nothing is remembered from one substep to the next."""
+class Substepper:
+    """Steps worlds of one model. Nothing is remembered from one control step to the next.
 
-    def __init__(self, model: mujoco.MjModel) -> None:
+        begin --> run_worlds([table, ...]), of several worlds at once --> end
+
+    Args:
+        forces: knows whose contacts count.
+    """
+
+    def __init__(self, model: mujoco.MjModel, forces: ForceMeter) -> None:
         self._model = model
         joints = [model.joint(joint.name) for joint in fetch.ARM_JOINTS]
         first_q, first_v = int(joints[0].qposadr[0]), int(joints[0].dofadr[0])
@@ -43,21 +53,110 @@ class Substep:
         count = len(joints)
         self._rows = slice(first_row, first_row + count)
         self._angles, self._speeds = (slice(n, n + count) for n in (first_q, first_v))
+        self._yaw = int(model.joint("base_yaw").qposadr[0])
         self._zero = model.qpos0[self._angles].copy()
         self._before = (np.empty(model.nq), np.empty(model.nv), np.empty(model.nv))
         self._hand = model.site("ee").id
-        self._hand_velocity = np.zeros(6)
+        self._wrench = np.zeros(6)
         slots = [model.joint(object_body(slot)) for slot in range(NUM_SLOTS)]
         first_object = int(slots[0].dofadr[0])
         self._objects = slice(first_object, first_object + 6 * NUM_SLOTS)
         assert [int(slot.dofadr[0]) for slot in slots] == [*range(model.nv)[self._objects]][::6]
+        self._numbers = np.zeros(kernel.NUMBERS_SIZE)
+        self._numbers[:] = 0.0, PHYSICS_DT, FAST, MOST_PIECES, _SLOW
+        self._found = np.zeros(kernel.FOUND_SIZE)
+        self._kinds = forces.is_robot_geom, forces.is_object_geom
+        self._native = native()
+        self._world: mujoco.MjData | None = None  # which the table belongs to
+        self._table = np.zeros(kernel.TABLE_SIZE, np.int64)
+        self._address = address_of(self._table)
+        self._tables = np.array([self._address])
+
+    def begin(self, data: mujoco.MjData, speed: float, held: int) -> int:
+        """Before a control step: returns the address of the table for `run_worlds`.
+
+        Args:
+            speed: forward, m/s.
+            held: the held object's geom, -1 for none.
+        """
+        if self._native is not None and data is not self._world:
+            self._look_at(data, self._native)
+        table = self._table
+        self._numbers[kernel.SPEED], table[kernel.HELD] = speed, held
+        self._found[:] = 0.0
+        # What watches steps, in Python, may raise: not through compiled code.
+        is_watched = mujoco.get_mjcb_control() is not None
+        table[kernel.NEXT : kernel.PIECES] = 0, SUBSTEPS, 0
+        table[kernel.WHY] = kernel.PLAIN if self._native is None or is_watched else kernel.TO_DO
+        return self._address
+
+    def run(self) -> None:
+        """`run_worlds` of this world alone."""
+        kernel.run_worlds(self._tables)
+
+    def end(self, data: mujoco.MjData, forces: ForceMeter) -> bool:
+        """After `run_worlds`: does what that left to do; `forces` gets what was measured.
+
+        Returns whether all numbers are finite, without a warning of MuJoCo's.
+        """
+        table, found = self._table, self._found
+        if table[kernel.WHY] == kernel.PLAIN:
+            return self._run_plain(data, forces)
+        while True:
+            forces.include(found[kernel.FORCE], found[kernel.TOUCHED : kernel.TIME])
+            if table[kernel.WHY] == kernel.DONE:
+                return found[kernel.IS_SOUND] > 0.0
+            self._slow_down(data, self._model.opt.timestep, float(found[kernel.TIME]))
+            forces.measure(data, int(table[kernel.HELD]))
+            table[kernel.PIECE] += 1
+            if table[kernel.PIECE] == table[kernel.PIECES]:
+                table[kernel.PIECE] = 0
+                table[kernel.NEXT] += 1
+                self._model.opt.timestep = PHYSICS_DT
+            self.run()
+
+    def _run_plain(self, data: mujoco.MjData, forces: ForceMeter) -> bool:
+        """The same, of a whole control step, without compiled code."""
+        option, speed = self._model.opt, self._numbers[kernel.SPEED]
+        for _ in range(SUBSTEPS):
+            yaw = data.qpos[self._yaw]
+            data.ctrl[0] = speed * math.cos(yaw)
+            data.ctrl[1] = speed * math.sin(yaw)
+            pieces = self.pieces(data)
+            option.timestep = PHYSICS_DT / pieces
+            for _ in range(pieces):
+                self.step(data, PHYSICS_DT / pieces)
+                forces.measure(data, int(self._table[kernel.HELD]))
+            option.timestep = PHYSICS_DT
+        mujoco.mj_kinematics(self._model, data)
+        mujoco.mj_camlight(self._model, data)
+        is_finite = np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all()
+        return bool(is_finite and not data.warning.number.any())
+
+    def _look_at(self, data: mujoco.MjData, where: Native) -> None:
+        """The table of other data: of a copy of the world, as a rule."""
+        at, model = data._address, self._model
+        arrays = (
+            data.qpos, data.qvel, data.qacc_warmstart, data.ctrl, *self._before, self._wrench,
+            _MOST, *self._kinds, self._numbers, self._found,
+        )  # fmt: skip
+        self._table[: kernel.HELD] = (
+            *where[: len(FUNCTIONS)], model._address, at, at + where.ncon, at + where.nefc,
+            at + where.time, at + where.contact, where.contact_size, where.contact_geom,
+            model._address + where.timestep, at + where.warning, where.warning_size,
+            where.num_warnings, mujoco.mjtObj.mjOBJ_SITE, self._hand, self._yaw,
+            self._angles.start, self._speeds.start,
+            len(_MOST), self._objects.start, self._objects.stop, model.nq, model.nv, model.ngeom,
+            *map(address_of, arrays),
+        )  # fmt: skip
+        self._world = data
 
     def pieces(self, data: mujoco.MjData) -> int:
         """The number of steps into which the next substep is divided."""
         mujoco.mj_objectVelocity(
-            self._model, data, mujoco.mjtObj.mjOBJ_SITE, self._hand, self._hand_velocity, 0
+            self._model, data, mujoco.mjtObj.mjOBJ_SITE, self._hand, self._wrench, 0
         )
-        linear = self._hand_velocity[3:]
+        linear = self._wrench[3:]
         square = linear.dot(linear)
         objects = data.qvel[self._objects]
         if objects.dot(objects) > FAST**2:  # most sleep
@@ -79,8 +178,17 @@ class Substep:
         speeds = data.qvel[self._speeds]
         if speeds.dot(speeds) < _SLOW or (np.abs(speeds) <= _MOST).all():
             return
-        if is_kept and data.nefc:
+        self._slow_down(data, length, time if is_kept and data.nefc else None)
+
+    def _slow_down(self, data: mujoco.MjData, length: float, time: float | None) -> None:
+        """Brings the arm's joints to their limits after a step in which one was too fast.
+
+        Args:
+            time: before that step, if it had constraints: it is then repeated.
+        """
+        if time is not None:
             self._hold_fast_joints(data, time, length)
+        speeds = data.qvel[self._speeds]
         excess = speeds - np.minimum(np.maximum(speeds, -_MOST), _MOST)
         speeds -= excess
         data.qpos[self._angles] -= length * excess

@@ -68,6 +68,9 @@ class Command(NamedTuple):
     stop: bool
 
 
+NO_COMMAND = Command([0.0] * 7, None, [0.0, 0.0], False)
+
+
 class ActionReader:
     """Turns an action of one space into a `Command`. A slot that the space lacks does nothing."""
 
@@ -83,11 +86,16 @@ class ActionReader:
 
         Raises UserError for a wrong shape and for numbers that are not finite.
         """
-        values = action_array(action, self._shape)
-        full = self._full
-        for slot, value in zip(self.slots, values.tolist(), strict=True):
+        values = action_array(action, self._shape).tolist()
+        for slot, value in zip(self.slots, values, strict=True):
             if not math.isfinite(value):
                 raise UserError(f"action must be finite numbers, got {value} in slot {slot}")
-            full[slot] = -1.0 if value < -1.0 else 1.0 if value > 1.0 else value
+        return self.command([-1.0 if v < -1.0 else 1.0 if v > 1.0 else v for v in values])
+
+    def command(self, values: list[float]) -> Command:
+        """The command of numbers that are finite and clipped already."""
+        full = self._full
+        for slot, value in zip(self.slots, values, strict=True):
+            full[slot] = value
         grip = full[GRIP] if self._has_grip else None
         return Command(full[ARM], grip, full[BASE], full[STOP] > 0.0)

@@ -11,7 +11,6 @@ twice.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
@@ -25,7 +24,7 @@ from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
 from rearrange.system.checked_json import quoted
-from rearrange.tasks.actions import ActionReader, action_slots
+from rearrange.tasks.actions import NO_COMMAND, ActionReader, Command, action_slots
 from rearrange.tasks.cameras import ColourSensors, VisualsCache, Window, panoptic_names
 from rearrange.tasks.env_options import (
     MAX_CAMERA_SIZE,
@@ -45,7 +44,7 @@ from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
-from rearrange.tasks.rules.task import Outcome
+from rearrange.tasks.rules.task import check_outcome
 
 # Paths between many rooms are longer: up to 20 m, where HAB's home is crossed in 10 m.
 LONGER_WAYS = 1.5  # factor on the time limits of HAB's tasks of several skills
@@ -145,12 +144,13 @@ class RearrangeEnv(gymnasium.Env):
         if max_episode_steps is not None:
             self._max_steps = whole("max_episode_steps", max_episode_steps, 1)
         camera_size = whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
-        self._actions = ActionReader(action_slots(self.task.name, action_space))
+        self._command = NO_COMMAND
+        self.actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task, handle_sensors)
         self._motor_lead = lead(motor_lead)
         self.sim = Simulation(self._motor_lead)
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
-        self.action_space = self._actions.space
+        self.action_space = self.actions.space
         self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
         self._visuals = VisualsCache()
         self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._visuals)
@@ -230,25 +230,46 @@ class RearrangeEnv(gymnasium.Env):
         """
         if self.episode is None:
             raise RuntimeError("reset must be called before step")
-        command = self._actions.read(action)
-        sim = self.sim
-        sim.step(command.arm, self.task.grip_command(sim, command.grip), command.base)
+        self.begin_advance(self.actions.read(action))
+        self.sim.run_step()
+        return self.end_advance()
+
+    def begin_advance(self, command: Command) -> int:
+        """`advance` up to the physics; returns what `substep_kernel.run_worlds` takes."""
+        self._command, sim = command, self.sim
+        return sim.begin_step(command.arm, self.task.grip_command(sim, command.grip), command.base)
+
+    def end_advance(self) -> tuple[float, bool, bool, dict[str, Any]]:
+        """`advance` from the physics on."""
+        sim, command = self.sim, self._command
+        sim.end_step()
         self._num_steps += 1
         outcome = self.task.step(sim, command.stop)
         self.is_success = outcome.success
-        self._check_finite(outcome)
+        check_outcome(sim, self.episode, self._num_steps, outcome)
         truncated = not outcome.terminated and self._num_steps >= self._max_steps
         is_stop = command.stop and self.task.rules.is_stop_used
         failure = "time_limit" if truncated else outcome.failure
         info = self._info(outcome.success, failure, is_stop)
         return outcome.reward, outcome.terminated, truncated, info
 
-    def observe(self, out: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-        """The current observation, in new arrays or in those of `out`, which it then keeps."""
+    def observe(
+        self, out: dict[str, np.ndarray] | None = None, pictures: list[int] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The current observation, in new arrays or in those of `out`, which it then keeps.
+
+        Args:
+            pictures: `head_depth`, of `out`, is left to `depth_kernel.draw_pictures`: what that
+                takes is appended here.
+        """
         observation = self._sensors.read(self.sim, out)
         if self._camera is not None:
             picture = None if out is None else out["head_depth"]
-            observation["head_depth"] = self._camera.render(self.sim.data, picture)
+            if picture is None or pictures is None:
+                picture = self._camera.render(self.sim.data, picture)
+            else:
+                pictures.append(self._camera.begin(self.sim.data, picture))
+            observation["head_depth"] = picture
         if self._ranges is not None:
             observation |= self._ranges.read(self.sim, out)
         observation |= self._colours.read(self.sim, out)
@@ -351,29 +372,6 @@ class RearrangeEnv(gymnasium.Env):
             "episode_index": episode.index,
             "scene": episode.scene.layout_id,
         }
-
-    def _check_finite(self, outcome: Outcome) -> None:
-        """Raises for a broken world instead of repairing it silently.
-
-        MuJoCo itself resets a diverged world and only counts a warning.
-        """
-        data = self.sim.data
-        qpos, qvel = data.qpos, data.qvel  # dot takes a third of the time of sum
-        is_whole = not any(data.warning.number.tolist()) and math.isfinite(
-            float(qpos.dot(qpos)) + float(qvel.dot(qvel))
-        )
-        if is_whole and math.isfinite(outcome.reward):
-            return
-        episode = self.episode
-        assert episode is not None
-        place = (
-            f"task {episode.task}, split {episode.split}, seed {episode.seed}, "
-            f"episode {episode.index}, step {self._num_steps}"
-        )
-        if is_whole:
-            raise UserError(f"the reward must be a finite number, got {outcome.reward}: {place}")
-        what = f"MuJoCo warnings {data.warning.number.tolist()}, or positions not finite"
-        raise RuntimeError(f"the simulation is broken ({what}): {place}")
 
 
 def _restored(

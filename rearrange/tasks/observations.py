@@ -23,12 +23,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import mujoco
 import numpy as np
 from gymnasium.spaces import Box, Dict, Space
 from numba import njit
 
 from rearrange.errors import UserError, nearest
 from rearrange.sim.home.furniture import MARKERS
+from rearrange.sim.native.addresses import address_of, float_rows, floats, int_rows
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.ranges import RangeSensors
@@ -36,6 +38,9 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.home import HOME_MARKERS
 from rearrange.tasks.rules.task import Task
 
+# Places in the kernel's table, int64: indices and sizes, addresses of arrays, and what changes.
+_X, _Y, _YAW, _ARM, _EE, _NQ, _NV, _NSITE, _TARGETS, _MARKERS, _QPOS, _QVEL, _SITES = range(13)
+_AXES, _STARTS, _GOALS, _NAV_GOAL, _HANDLES, _REST, _IS_HOLDING, _TABLE_SIZE = range(13, 21)
 BOUND = 100.0  # m, rad: no home is larger, no continuous joint turns further within an episode
 
 
@@ -75,10 +80,10 @@ class Sensors:
         self._starts = np.zeros((task.num_targets, 3))
         self._goals = np.zeros((task.num_targets, 3))
         self._nav_goal = np.zeros(3)
-        self._markers: list[tuple[str, str]] = []
-        self._marker_pos = np.zeros((task.num_markers, 3))
-        self._marker_state = np.zeros((task.num_markers, 2))
-        self._base = np.zeros(3)
+        self._handles = np.zeros((task.num_markers, 3), np.int32)  # site, place in qpos, in qvel
+        self._flat = np.empty(self._size, np.float32)
+        self._data: mujoco.MjData | None = None  # which the table belongs to
+        self._table = np.zeros(_TABLE_SIZE, np.int64)
 
     def spaces(self) -> dict[str, Box]:
         """The space of each sensor."""
@@ -96,29 +101,42 @@ class Sensors:
         for row, one in enumerate(targets):
             self._starts[row], self._goals[row] = one.start, one.goal
         self._nav_goal[:] = target.goal if episode.start_holding else target.start
-        names = {0: (), 1: (episode.marker,)}.get(self._task.num_markers, HOME_MARKERS)
-        self._markers = [(name, MARKERS[name]) for name in names]
+        self._markers = {0: (), 1: (episode.marker,)}.get(self._task.num_markers, HOME_MARKERS)
+        self._data = None
 
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
         """The current observations, in new arrays or in those of `out`."""
-        for row, (marker, joint) in enumerate(self._markers):
-            self._marker_pos[row] = sim.marker_pos_w(marker)
-            self._marker_state[row, 0] = sim.joint_position(joint)
-            self._marker_state[row, 1] = sim.joint_velocity(joint)
-        self._base[:] = sim.base_pose
-        flat = np.empty(self._size, np.float32)
-        _fill(
-            flat, self._base, sim.ee_pos_w, sim.ee_rot_w, sim.arm_qpos, sim.is_holding,
-            self._starts, self._goals, self._nav_goal, self._marker_pos, self._marker_state,
-            fetch.EE_REST_B,
-        )  # fmt: skip
+        if sim.data is not self._data:
+            self._look_at(sim)
+        flat = self._flat if out is not None else np.empty(self._size, np.float32)
+        self._table[_IS_HOLDING] = sim.is_holding
+        _fill(self._table, flat)
         if out is None:
             return {name: flat[part] for name, part in self._slices}
         for name, part in self._slices:
             out[name][:] = flat[part]
         return {name: out[name] for name in self._sizes}
+
+    def _look_at(self, sim: Simulation) -> None:
+        """The table of an episode, or of other data."""
+        data, model = sim.data, sim.model
+        for row, marker in enumerate(self._markers):
+            joint = model.joint(MARKERS[marker])
+            site = model.site(f"{joint.name}_marker").id
+            self._handles[row] = site, joint.qposadr[0], joint.dofadr[0]
+        names = "base_x", "base_y", "base_yaw", fetch.ARM_JOINTS[0].name
+        arrays = (
+            data.qpos, data.qvel, data.site_xpos, data.site_xmat, self._starts, self._goals,
+            self._nav_goal, self._handles, fetch.EE_REST_B,
+        )  # fmt: skip
+        self._table[:_IS_HOLDING] = (
+            *(model.joint(name).qposadr[0] for name in names), model.site("ee").id,
+            len(data.qpos), len(data.qvel),
+            len(data.site_xpos), len(self._starts), len(self._handles), *map(address_of, arrays),
+        )  # fmt: skip
+        self._data = data
 
 
 def observation_space(
@@ -136,7 +154,10 @@ def observation_space(
     return Dict({**spaces, **colours})
 
 
-@njit(cache=True, nogil=True)
+# They run for less time than it takes to let go of the interpreter's lock and to get it back.
+
+
+@njit(cache=True)
 def _in_ee(out, at, point, ee_pos, ee_rot):
     for i in range(3):
         out[at + i] = (
@@ -147,7 +168,7 @@ def _in_ee(out, at, point, ee_pos, ee_rot):
     return at + 3
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def _compass(out, at, point, base, cos, sin):
     dx, dy = point[0] - base[0], point[1] - base[1]
     out[at] = math.sqrt(dx * dx + dy * dy)
@@ -155,30 +176,36 @@ def _compass(out, at, point, base, cos, sin):
     return at + 2
 
 
-@njit(cache=True, nogil=True)
-def _fill(
-    out, base, ee_pos, ee_rot, arm, is_holding, starts, goals, nav_goal, markers, states, rest
-):
+@njit(cache=True)
+def _fill(table, out):
     """Writes all sensors into `out` (float32), in the order of `sensor_sizes`."""
+    qpos, qvel = floats(table[_QPOS], table[_NQ]), floats(table[_QVEL], table[_NV])
+    sites = float_rows(table[_SITES], table[_NSITE], 3)
+    axes = float_rows(table[_AXES] + 72 * table[_EE], 3, 3)
+    count, ee_pos = table[_TARGETS], sites[table[_EE]]
+    starts, goals = float_rows(table[_STARTS], count, 3), float_rows(table[_GOALS], count, 3)
+    base = (qpos[table[_X]], qpos[table[_Y]], qpos[table[_YAW]])
     cos, sin = math.cos(base[2]), math.sin(base[2])
     for i in range(7):  # one by one: `out[0:7] = arm` takes numba five seconds to compile
-        out[i] = arm[i]
+        out[i] = qpos[table[_ARM] + i]
     dx, dy = ee_pos[0] - base[0], ee_pos[1] - base[1]
     ee = (cos * dx + sin * dy, cos * dy - sin * dx, ee_pos[2])
-    out[10] = 1.0 if is_holding else 0.0
+    rest = floats(table[_REST], 3)
+    out[10] = 1.0 if table[_IS_HOLDING] else 0.0
     for i in range(3):
         out[7 + i] = ee[i]
         out[11 + i] = rest[i] - ee[i]
     at = 11 + len(rest)  # not 14: numba would compile what follows again for a constant
     for points in (starts, goals):
-        for row in range(points.shape[0]):
-            at = _in_ee(out, at, points[row], ee_pos, ee_rot)
+        for row in range(count):
+            at = _in_ee(out, at, points[row], ee_pos, axes)
     for points in (starts, goals):
-        for row in range(points.shape[0]):
+        for row in range(count):
             at = _compass(out, at, points[row], base, cos, sin)
-    at = _compass(out, at, nav_goal, base, cos, sin)
-    for row in range(markers.shape[0]):
-        at = _in_ee(out, at, markers[row], ee_pos, ee_rot)
-    for row in range(states.shape[0]):
-        out[at], out[at + 1] = states[row, 0], states[row, 1]
+    at = _compass(out, at, floats(table[_NAV_GOAL], 3), base, cos, sin)
+    markers = int_rows(table[_HANDLES], table[_MARKERS], 3)
+    for row in range(table[_MARKERS]):
+        at = _in_ee(out, at, sites[markers[row, 0]], ee_pos, axes)
+    for row in range(table[_MARKERS]):
+        out[at], out[at + 1] = qpos[markers[row, 1]], qvel[markers[row, 2]]
         at += 2

@@ -8,8 +8,8 @@ into MuJoCo's model. MuJoCo's `rollout` module cannot be used: between two subst
 the base, measures forces and limits joint speeds.
 
 An episode takes ten times as long to draw as its world takes to reset, and thirty times as long as
-a step. After each step the next episodes of a few homes are drawn ahead, so that a step in which
-many homes end does not take a second.
+a step. In each step the next episodes of a few homes are drawn ahead, so that a step in which many
+homes end does not take a second.
 
 With delayed observations each sensor alternates between two arrays: one is returned, the other gets
 the current values.
@@ -17,6 +17,7 @@ the current values.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,8 +25,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from numba import njit
 
 from rearrange.errors import UserError
+from rearrange.sim.native.substep_kernel import run_worlds
+from rearrange.sim.robot.depth_kernel import draw_pictures
 from rearrange.system.checked_json import quoted
 from rearrange.system.machine import num_cores
 from rearrange.tasks.actions import action_array
@@ -40,6 +44,7 @@ from rearrange.tasks.env_options import (
 from rearrange.tasks.thread_pool import ThreadPool
 
 HOMES_AHEAD = 32  # of so many homes one has its next episode drawn after each step
+TOGETHER = 4  # homes at most that a thread steps at a time, physics of all in one call
 
 Rows = list[dict[str, np.ndarray]]
 
@@ -102,6 +107,10 @@ class HomeVectorEnv(SyncVectorEnv):
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
         self._has_begun = False  # all of them
         self._thread_pool = ThreadPool(min(threads or num_cores(), num_envs))
+        self._groups = _groups(num_envs, self._thread_pool.num_threads)
+        # Instead of copies, the caller is given the arrays themselves, and new ones are made.
+        # Finished homes that do not move would be shown whatever became of them.
+        self._hands_over = copy and self.autoreset_mode != AutoresetMode.DISABLED
 
     def reset(
         self,
@@ -124,13 +133,16 @@ class HomeVectorEnv(SyncVectorEnv):
             home = chosen[number]
             self._begin(home, seeds[home], options)
 
+        if self._hands_over:  # what is shown belongs to the caller
+            self._renew(self._now, {name: a.copy() for name, a in self._shown().items()})
         self._thread_pool.run(begin, len(chosen))
         for flags in (self._terminations, self._truncations, self._autoreset_envs):
             flags[mask] = False
         infos: dict[str, Any] = {}
         for home in chosen:
             self._add_info(infos, self._infos[home], home)
-        return self._handed_out(), infos
+        shown = self._shown()
+        return {name: array.copy() for name, array in shown.items()} if self.copy else shown, infos
 
     def _seeds(self, seed: Any) -> list[int | None]:
         """A seed for each home. Raises UserError for any that is wrong, before a home begins."""
@@ -157,18 +169,27 @@ class HomeVectorEnv(SyncVectorEnv):
         before the first reset of all homes: none has moved then. Raises RuntimeError for a world
         that is no longer finite, after the other homes have done their step.
         """
-        actions = self._checked(actions)
+        checked = self._checked(actions)
         self._finals.clear()
         self._now ^= 1
-        self._thread_pool.run(lambda home: self._step_home(home, actions[home]), self.num_envs)
+        if self._hands_over:  # what is written now; the caller has the arrays that were here
+            self._renew(self._now ^ 1 if self._is_delayed else self._now)
+        left, errors = deque(self._groups), {}
+        to_draw = set(list(self._to_draw)[: self._draws_a_step])
+        pool = self._thread_pool
+        pool.run(lambda _: self._step_homes(left, checked, to_draw, errors), pool.num_threads)
+        if errors:
+            raise errors[min(errors)]
         self._autoreset_envs = self._terminations | self._truncations
-        self._draw_ahead()
         infos = self._all_infos()
         flags = self._terminations.copy(), self._truncations.copy()
-        return self._handed_out(), self._rewards.copy(), *flags, infos
+        shown = self._shown()
+        if self.copy and not self._hands_over:
+            shown = {name: array.copy() for name, array in shown.items()}
+        return shown, self._rewards.copy(), *flags, infos
 
-    def _checked(self, actions: Any) -> np.ndarray:
-        """The actions, [N, A] float64; homes that do not move may have any numbers."""
+    def _checked(self, actions: Any) -> list[list[float]]:
+        """The actions, [N][A], clipped; homes that do not move may have any numbers."""
         if not self._has_begun:
             self._has_begun = all(home.episode is not None for home in self.homes)
             if not self._has_begun:
@@ -176,15 +197,16 @@ class HomeVectorEnv(SyncVectorEnv):
         shape = self.action_space.shape
         assert shape is not None
         values = action_array(actions, shape, "actions")
+        clipped = np.clip(values, -1.0, 1.0).tolist()
         if np.isfinite(values).all():
-            return values
+            return clipped
         wrong = ~np.isfinite(values)
         if self.autoreset_mode != AutoresetMode.SAME_STEP:
             wrong[self._autoreset_envs] = False
         for home, slot in np.argwhere(wrong)[:1].tolist():
             got = f"{values[home, slot]} in row {home}, column {slot}"
             raise UserError(f"actions must be finite numbers, got {got}: no home has moved")
-        return values
+        return clipped
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles are independent environments in the same state."""
@@ -199,26 +221,69 @@ class HomeVectorEnv(SyncVectorEnv):
         self._thread_pool.close()
         super().close_extras(**kwargs)
 
-    # --- one home, in any thread ---------------------------------------------------------------
+    # --- in any thread -------------------------------------------------------------------------
 
-    def _step_home(self, i: int, action: np.ndarray) -> None:
-        home, mode, was_over = self.homes[i], self.autoreset_mode, self._autoreset_envs[i]
-        if was_over and mode == AutoresetMode.NEXT_STEP:
+    def _step_homes(
+        self,
+        groups: deque[range],
+        actions: list[list[float]],
+        to_draw: set[int],
+        errors: dict[int, Exception],
+    ) -> None:
+        """Steps groups of homes until none is left, which other threads may do too.
+
+        What takes time runs in one call a group without the interpreter's lock: its physics, and
+        the pictures of the group before. An error does not keep the other homes from their step.
+        """
+        pictures: list[int] = []  # what `draw_pictures` takes
+        while groups:
+            try:
+                group = groups.popleft()
+            except IndexError:
+                break
+            moving: dict[int, int] = {}  # home -> what `run_worlds` takes
+            for i in group:
+                try:
+                    if i in to_draw:
+                        self._draw_ahead(i)
+                    if not self._autoreset_envs[i] or not self._has_waited(i):
+                        home = self.homes[i]
+                        moving[i] = home.begin_advance(home.actions.command(actions[i]))
+                except Exception as error:
+                    errors[i] = error
+            _run_and_draw(np.array([*moving.values()], np.int64), np.array(pictures, np.int64))
+            pictures.clear()
+            for i in moving:
+                try:
+                    self._end_step(i, pictures)
+                except Exception as error:
+                    errors[i] = error
+        draw_pictures(np.array(pictures, np.int64))
+
+    def _has_waited(self, i: int) -> bool:
+        """Whether a home whose episode has ended spends this step otherwise than by moving."""
+        if self.autoreset_mode == AutoresetMode.NEXT_STEP:
             self._begin(i)
             self._rewards[i] = 0.0
             self._terminations[i] = self._truncations[i] = False
-            return
-        shown, seen = self._rows_in_turn(i)
-        if was_over and mode == AutoresetMode.DISABLED:
-            _copy_row(self._rows[self._now ^ 1][i], shown)
+            return True
+        if self.autoreset_mode == AutoresetMode.DISABLED:
+            _copy_row(self._rows[self._now ^ 1][i], self._rows[self._now][i])
             self._rewards[i] = 0.0
-            return
-        self._rewards[i], terminated, truncated, info = home.advance(action)
-        home.observe(seen)
+            return True
+        return False
+
+    def _end_step(self, i: int, pictures: list[int]) -> None:
+        """Reward, flags and sensors of a home that has moved."""
+        home, (shown, seen) = self.homes[i], self._rows_in_turn(i)
+        self._rewards[i], terminated, truncated, info = home.end_advance()
         self._terminations[i], self._truncations[i], self._infos[i] = terminated, truncated, info
-        if mode == AutoresetMode.SAME_STEP and (terminated or truncated):
-            self._finals[i] = {name: row.copy() for name, row in shown.items()}, info
-            self._begin(i)
+        if self.autoreset_mode != AutoresetMode.SAME_STEP or not (terminated or truncated):
+            home.observe(seen, pictures)
+            return
+        home.observe(seen)  # its picture is copied now
+        self._finals[i] = {name: row.copy() for name, row in shown.items()}, info
+        self._begin(i)
 
     def _begin(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
@@ -238,11 +303,10 @@ class HomeVectorEnv(SyncVectorEnv):
 
     # --- all of them ---------------------------------------------------------------------------
 
-    def _draw_ahead(self) -> None:
-        """Draws the next episodes of the homes that have waited longest."""
-        for i in list(self._to_draw)[: self._draws_a_step]:
-            del self._to_draw[i]
-            self.homes[i].prepare(self._expected.pop(i, None))
+    def _draw_ahead(self, i: int) -> None:
+        """Draws the next episode of a home."""
+        del self._to_draw[i]
+        self.homes[i].prepare(self._expected.pop(i, None))
 
     def _all_infos(self) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -270,13 +334,35 @@ class HomeVectorEnv(SyncVectorEnv):
             batch[f"_{name}"] = np.ones(len(rows), bool)
         return batch
 
-    def _handed_out(self) -> dict[str, np.ndarray]:
-        arrays = self._sensors[self._now]
-        return {name: array.copy() for name, array in arrays.items()} if self.copy else arrays
+    def _shown(self) -> dict[str, np.ndarray]:
+        return self._sensors[self._now]
+
+    def _renew(self, which: int, arrays: dict[str, np.ndarray] | None = None) -> None:
+        """Replaces one of the two sets of arrays, by new ones unless told."""
+        if arrays is None:
+            old = self._sensors[which]
+            arrays = {name: np.empty_like(array) for name, array in old.items()}
+        self._sensors[which], self._rows[which] = arrays, self._rows_of(arrays)
 
     def _rows_of(self, arrays: dict[str, np.ndarray]) -> Rows:
         names = list(arrays)
         return [{name: arrays[name][i] for name in names} for i in range(self.num_envs)]
+
+
+def _groups(num_homes: int, num_threads: int) -> list[range]:
+    """Homes to step together: less and less of them, so that all threads are done at one time."""
+    groups, first = [], 0
+    while first < num_homes:
+        size = max(1, min(TOGETHER, (num_homes - first) // (2 * num_threads)))
+        groups.append(range(first, first + size))
+        first += size
+    return groups
+
+
+@njit(cache=True, nogil=True)
+def _run_and_draw(worlds, pictures):
+    run_worlds(worlds)
+    draw_pictures(pictures)
 
 
 def _copy_row(source: dict[str, np.ndarray], target: dict[str, np.ndarray]) -> None:

@@ -13,12 +13,13 @@ import math
 import mujoco
 import numpy as np
 
+from rearrange.sim.native.addresses import address_of
+from rearrange.sim.robot import depth_kernel as kernel
 from rearrange.sim.robot.depth_kernel import (
     BLOCK,
     SUPPORTED_TYPES,
     VIEW_SIZE,
     WORK_SIZE,
-    draw_depth,
     write_view,
 )
 
@@ -54,14 +55,16 @@ class DepthCamera:
         self._is_seen = np.isin(np.arange(mujoco.mjNGROUP), geomgroups).astype(np.uint8)
         self._drawn = self._is_seen[model.geom_group]
         check_primitives(model, self._drawn)
-        # Views of the model's own memory: all of it may change between two images.
-        self._types, self._sizes, self._groups = model.geom_type, model.geom_size, model.geom_group
-        self._fovy = model.cam_fovy
         self._data: mujoco.MjData | None = None
-        self._nearness = np.empty((size, padded(size)), np.float32)
+        self._fovy, self._seen_fovy = model.cam_fovy, math.nan
         self._no_ids = np.empty((0, 0), np.int32)
+        self._nearness = np.empty((size, padded(size)), np.float32)
         self._spans, self._work = np.empty((2, size)), np.empty(WORK_SIZE)
-        self._view = np.empty(VIEW_SIZE)
+        self._view, self._numbers = np.empty(VIEW_SIZE), np.array([0.0, max_depth])
+        self._model = model
+        self._table = np.zeros(kernel.TABLE_SIZE, np.int64)
+        self._address = address_of(self._table)
+        self._tables = np.array([self._address])
 
     def render(self, data: mujoco.MjData, out: np.ndarray | None = None) -> np.ndarray:
         """Depth divided by `max_depth`, [size, size, 1] float32 in [0, 1]; row 0 is the top, column
@@ -70,19 +73,41 @@ class DepthCamera:
         `data` needs current kinematics (`mj_kinematics` and `mj_camlight`, part of every step).
         `out`, if given, is a C-contiguous float32 array of that shape and is filled.
         """
-        if data is not self._data:
-            self._data = data
-            self._positions, self._matrices = data.geom_xpos, data.geom_xmat
-            self._eye, self._axes = data.cam_xpos[self.camera], data.cam_xmat[self.camera]
         if out is None:
             out = np.empty((self.size, self.size, 1), np.float32)
-        draw_depth(
-            self._eye, self._axes, pixel_side(self._fovy[self.camera], self.size), self.max_depth,
-            self._types, self._sizes, self._positions, self._matrices, self._groups, self._is_seen,
-            self._drawn, self._nearness, self._no_ids, self._spans, self._work, self._view,
-            out[:, :, 0],
-        )  # fmt: skip
+        self.begin(data, out)
+        kernel.draw_pictures(self._tables)
         return out
+
+    def begin(self, data: mujoco.MjData, out: np.ndarray) -> int:
+        """`render` but for the drawing itself, by `depth_kernel.draw_pictures`, of any number of
+        pictures at once, to which goes what this returns.
+
+        Raises ValueError for an `out` of another shape or type.
+        """
+        if out.shape != (self.size, self.size, 1) or out.dtype != np.float32:
+            raise ValueError(f"out must be [{self.size}, {self.size}, 1] float32, got {out.shape}")
+        if data is not self._data:
+            self._look_at(data)
+        fovy = self._fovy[self.camera]
+        if fovy != self._seen_fovy:
+            self._seen_fovy = fovy
+            self._numbers[kernel.PIXEL] = pixel_side(fovy, self.size)
+        self._table[kernel.OUT] = address_of(out)
+        return self._address
+
+    def _look_at(self, data: mujoco.MjData) -> None:
+        """The table for other data. Its arrays are MuJoCo's own: all may change between two
+        images."""
+        model = self._model
+        arrays = (
+            self._numbers, data.cam_xpos[self.camera], data.cam_xmat[self.camera], model.geom_type,
+            model.geom_size, data.geom_xpos, data.geom_xmat, model.geom_group, self._is_seen,
+            self._drawn, self._nearness, self._no_ids, self._spans, self._work, self._view,
+        )  # fmt: skip
+        sizes = model.ngeom, len(self._is_seen), self.size, self._nearness.shape[1]
+        self._table[: kernel.OUT] = (*sizes, *map(address_of, arrays))
+        self._data = data
 
 
 def camera_index(model: mujoco.MjModel, camera: str | int) -> int:

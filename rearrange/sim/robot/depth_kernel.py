@@ -16,6 +16,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from rearrange.sim.native.addresses import (
+    bytes_at,
+    float_rows,
+    floats,
+    int_rows,
+    ints,
+    pixels,
+    wholes,
+)
 from rearrange.sim.robot.depth_solids import (
     BLOCK,
     draw_box,
@@ -31,7 +40,7 @@ __all__ = [
     "SAME_EVERYWHERE",
     "VIEW_SIZE",
     "WORK_SIZE",
-    "draw_depth",
+    "draw_pictures",
     "rasterise",
     "write_view",
 ]
@@ -120,29 +129,52 @@ def write_view(view, eye, axes, pixel, width, height, far):
     view[14], view[15], view[16] = (height / 2 - 0.5) * pixel, -pixel, far
 
 
-@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
-def draw_depth(
-    eye, axes, pixel, far, types, sizes, positions, matrices, groups, is_seen, drawn, nearness, ids,
-    spans, work, view, out,
-):  # fmt: skip
-    """The whole depth image in one call: out[row, col] = t / far, clipped to [0, 1].
+# Places in a picture's table, [TABLE_SIZE] int64: geoms, groups of geoms, pixels per side, columns
+# stored; addresses of the arrays that `rasterise` takes, of the camera's pose, and of the picture.
+COUNT, NUM_GROUPS, SIZE, COLUMNS, NUMBERS, EYE, AXES, TYPES, SIZES, POSITIONS, MATRICES = range(11)
+GROUPS, IS_SEEN, DRAWN, NEARNESS, IDS, SPANS, WORK, VIEW, OUT, TABLE_SIZE = range(11, 21)
+PIXEL, FAR = range(2)  # NUMBERS: see `write_view`
+
+
+@njit(cache=True, nogil=True)
+def draw_pictures(tables):
+    """Depth images of several worlds: out[row, col] = t / far, clipped to [0, 1].
 
     Args:
-        eye, axes, pixel: see `write_view`.
-        groups, is_seen: [G] group of each geom, and which groups are drawn.
-        drawn, nearness, ids, spans, work, view: scratch, see `rasterise`.
-        out: [H, W] float32.
+        tables: [N] int64, addresses of their tables.
     """
-    write_view(view, eye, axes, pixel, out.shape[1], out.shape[0], far)
-    nearness[:] = np.float32(1.0 / far)
-    for g in range(len(groups)):
-        drawn[g] = is_seen[min(max(groups[g], 0), len(is_seen) - 1)]
-    is_parallel = far < 0.0  # never; a plain False would be compiled a second time, as a type
-    rasterise(
-        view, is_parallel, out.shape[1], types, sizes, positions, matrices, drawn, nearness, ids,
-        spans, work,
-    )  # fmt: skip
-    scale, one = np.float32(1.0 / far), np.float32(1.0)
+    for i in range(len(tables)):
+        at = wholes(tables[i], TABLE_SIZE)
+        count, size, columns = at[COUNT], at[SIZE], at[COLUMNS]
+        numbers, view = floats(at[NUMBERS], 2), floats(at[VIEW], VIEW_SIZE)
+        eye, axes = floats(at[EYE], 3), floats(at[AXES], 9)
+        nearness, out = pixels(at[NEARNESS], size, columns), pixels(at[OUT], size, size)
+        groups, is_seen = ints(at[GROUPS], count), bytes_at(at[IS_SEEN], at[NUM_GROUPS])
+        drawn, far = bytes_at(at[DRAWN], count), numbers[FAR]
+        write_view(view, eye, axes, numbers[PIXEL], size, size, far)
+        for g in range(count):
+            drawn[g] = is_seen[min(max(groups[g], 0), len(is_seen) - 1)]
+        _fill(nearness, np.float32(1.0 / far))
+        is_parallel = far < 0.0  # never; a plain False would be compiled a second time, as a type
+        rasterise(
+            view, is_parallel, size, ints(at[TYPES], count), float_rows(at[SIZES], count, 3),
+            float_rows(at[POSITIONS], count, 3), float_rows(at[MATRICES], count, 9), drawn,
+            nearness, int_rows(at[IDS], 0, 0), float_rows(at[SPANS], 2, size),
+            floats(at[WORK], WORK_SIZE),
+        )  # fmt: skip
+        _to_depth(nearness, np.float32(1.0 / far), out)
+
+
+@njit(cache=True, nogil=True)
+def _fill(nearness, value):
+    for row in range(nearness.shape[0]):
+        for col in range(nearness.shape[1]):
+            nearness[row, col] = value
+
+
+@njit(cache=True, fastmath=SAME_EVERYWHERE, nogil=True)
+def _to_depth(nearness, scale, out):
+    one = np.float32(1.0)
     for row in range(out.shape[0]):
         for col in range(out.shape[1]):
             value = scale / nearness[row, col]

@@ -79,6 +79,27 @@ def check_task(name: str, task: Any) -> Task:
     return task
 
 
+def check_outcome(
+    sim: Simulation, episode: EpisodeSpec | None, num_steps: int, outcome: Outcome
+) -> None:
+    """Raises RuntimeError for a broken world instead of repairing it silently.
+
+    MuJoCo itself resets a diverged world and only counts a warning. Raises UserError for a reward
+    that is not finite.
+    """
+    if sim.is_sound and math.isfinite(outcome.reward):
+        return
+    assert episode is not None
+    place = (
+        f"task {episode.task}, split {episode.split}, seed {episode.seed}, "
+        f"episode {episode.index}, step {num_steps}"
+    )
+    if sim.is_sound:
+        raise UserError(f"the reward must be a finite number, got {outcome.reward}: {place}")
+    what = f"MuJoCo warnings {sim.data.warning.number.tolist()}, or positions not finite"
+    raise RuntimeError(f"the simulation is broken ({what}): {place}")
+
+
 def _scale(name: str, value: Any, least: float) -> float:
     if not _is_number(value) or not least <= value <= 1.0:
         raise UserError(f"{name} must lie in [{least}, 1], got {quoted(value)}")
