@@ -42,6 +42,8 @@ class BenchHomesCfg:
     """Homes in the process, and single ones beside them."""
     threads: list[int] = field(default_factory=lambda: [1, 2])
     """Numbers of threads that step them."""
+    sizes: list[int] = field(default_factory=lambda: [8, 128])
+    """Other numbers of homes whose speed is measured."""
     tasks: str = "pick,place,navigate,open_drawer,close_fridge,set_table"
     """Tasks whose episodes are compared with those of single homes, with commas."""
     episodes: int = 200
@@ -59,8 +61,9 @@ class BenchHomesCfg:
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
         _check(bool(self.threads), "threads must name at least one number")
-        for value in self.threads:
-            _check(value >= 1, f"threads must be at least 1, got {value}")
+        for name in ("threads", "sizes"):
+            for value in getattr(self, name):
+                _check(value >= 1, f"{name} must be at least 1, got {value}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
 
 

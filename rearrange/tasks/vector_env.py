@@ -251,7 +251,7 @@ class HomeVectorEnv(SyncVectorEnv):
                         moving[i] = home.begin_advance(home.actions.command(actions[i]))
                 except Exception as error:
                     errors[i] = error
-            _run_and_draw(np.array([*moving.values()], np.int64), np.array(pictures, np.int64))
+            run_and_draw(np.array([*moving.values()], np.int64), np.array(pictures, np.int64))
             pictures.clear()
             for i in moving:
                 try:
@@ -360,7 +360,8 @@ def _groups(num_homes: int, num_threads: int) -> list[range]:
 
 
 @njit(cache=True, nogil=True)
-def _run_and_draw(worlds, pictures):
+def run_and_draw(worlds, pictures):
+    """Both, see there; without the interpreter's lock."""
     run_worlds(worlds)
     draw_pictures(pictures)
 

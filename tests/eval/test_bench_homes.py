@@ -1,20 +1,26 @@
 """The benchmark of many homes sees what differs, and judges by its bars."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from rearrange.configs.benches import BenchHomesCfg
-from rearrange.eval.benchmarks.homes import bench_homes
+from rearrange.eval.benchmarks.homes import bench_homes, home_speed
+from rearrange.tasks import vector_env
 
 
-def results(different=0, processor=2.0, memory=2.5):
-    one = {"steps_per_s": 1000.0, "to_sync": 1.0, "to_async": 1.0, "processor_s": 3e-4}
+def results(different=0, processor=2.0, memory=2.5, **two):
+    one = {"steps_per_s": 1000.0, "processor_s": 3e-4}
+    one |= {"to_one_thread": 1.0, "to_sync": 1.0, "to_async": 1.0}
+    twice = one | {"to_one_thread": 1.95, "to_sync": 2.05, "to_async": 1.6} | two
     return {
         "equal": {"episodes": 200, "steps": 9000, "different": different},
-        "speed": {"homes, 1 thread": one},
-        "shares": {"physics": 0.4, "rules, infos and the rest": 0.6},
+        "speed": {"homes, 1 thread": one, "homes, 2 threads": twice},
+        "sizes": {"8": {"1": 900.0, "2": 1700.0}},
+        "costs_s": {"physics": 1e-4, "picture": 5e-5, "rules, infos and the rest": 5e-5},
+        "model": {"1": 5000.0, "2": 9000.0, "16": 20000.0},
         "resets": {"clock": 9.0, "processor": processor, "median_s": 0.01},
         "memory_mb": memory, "num_envs": 32, "cores": 2,
     }  # fmt: skip
@@ -27,6 +33,9 @@ def results(different=0, processor=2.0, memory=2.5):
         ({"different": 1}, "steps that differ from single homes"),
         ({"processor": 3.1}, "99% of steps / median"),
         ({"memory": 4.1}, "memory of a further home"),
+        ({"to_one_thread": 1.89}, "time of 2 threads / one thread's"),
+        ({"to_async": 1.49}, "time of 2 threads / AsyncVectorEnv's"),
+        ({"to_sync": 1.99}, "time of 2 threads / SyncVectorEnv's"),
     ],
 )
 def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_path, capsys):
@@ -57,3 +66,21 @@ def test_homes_are_compared_over_all_tasks():
     cfg = BenchHomesCfg(num_envs=2, tasks="navigate,open_drawer", episodes=4, threads=[2])
     found = bench_homes.compare(cfg)
     assert found["different"] == 0 and found["episodes"] >= 4
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_the_model_of_threads_is_a_queue_at_one_lock(threads):
+    """Against its stationary distribution: n of them at the lock with weight T! / (T - n)! g^n."""
+    costs = {"physics": 2e-4, "picture": 1e-4, "rules, infos and the rest": 1e-4}
+    ratio = 1e-4 / 3e-4
+    weights = [math.perm(threads, n) * ratio**n for n in range(threads + 1)]
+    speed = (1.0 - weights[0] / sum(weights)) / 1e-4
+    assert home_speed.speed_of(costs, threads) == pytest.approx(speed, rel=1e-12)
+
+
+def test_the_parts_of_a_step_are_measured_and_nothing_stays_changed():
+    cfg = BenchHomesCfg(num_envs=2, num_steps=3, threads=[1])
+    before = vector_env.run_and_draw, vector_env.draw_pictures
+    costs = home_speed.measure_costs(cfg)
+    assert (vector_env.run_and_draw, vector_env.draw_pictures) == before
+    assert all(cost > 0.0 for name, cost in costs.items() if name != "episodes drawn ahead")

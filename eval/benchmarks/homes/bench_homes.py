@@ -2,7 +2,8 @@
 
     equal     HomeVectorEnv and SyncVectorEnv of single homes in lockstep: every array, bit for bit
     speed     control steps a second by threads, SyncVectorEnv, AsyncVectorEnv, taking turns
-    shares    where a step's time goes, on one thread
+    sizes     the same of other numbers of homes
+    costs     where a step's time goes, on one thread, and what that means for more cores than here
     resets    the slowest steps of all beside the median, resets and drawn episodes included
     memory    what a further home takes
 
@@ -14,27 +15,31 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
+from gymnasium.vector import SyncVectorEnv
 
 from rearrange.configs.benches import BenchHomesCfg
 from rearrange.eval.benchmarks.criteria import report
 from rearrange.eval.benchmarks.homes.bench_sim import Threshold
+from rearrange.eval.benchmarks.homes.home_speed import (
+    maker,
+    measure_costs,
+    measure_sizes,
+    measure_speed,
+    random_actions,
+    speed_of,
+    timed_step,
+    way_of,
+)
 from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import prepare_output
-from rearrange.tasks.registry import make_env
-from rearrange.tasks.vector_env import HOMES_AHEAD, HomeVectorEnv
+from rearrange.tasks.vector_env import HomeVectorEnv
 
-TURN = 20  # steps of one way before the next one's turn
-WARM_UP = HOMES_AHEAD + TURN  # steps in which a new batch draws all of its next episodes, and more
-STOPS = 0.015  # share of the random actions that call a stop
 MODES = ("NextStep", "SameStep")
+EXTRAPOLATED = (4, 16, 64)  # threads
 TWO_BATCHES = """
 import sys
 import numpy as np
@@ -64,10 +69,13 @@ def run(cfg: BenchHomesCfg) -> int:
 
 def measure_homes(cfg: BenchHomesCfg) -> dict[str, Any]:
     """All results; times in seconds."""
+    costs = measure_costs(cfg)
     return {
         "equal": compare(cfg),
-        "speed": _speed(cfg),
-        "shares": _shares(cfg),
+        "speed": measure_speed(cfg),
+        "sizes": measure_sizes(cfg),
+        "costs_s": costs,
+        "model": {str(count): speed_of(costs, count) for count in (*cfg.threads, *EXTRAPOLATED)},
         "resets": _resets(cfg),
         "memory_mb": _memory_of_a_home(cfg),
         "num_envs": cfg.num_envs,
@@ -84,13 +92,13 @@ def compare(cfg: BenchHomesCfg) -> dict[str, int]:
     for number, task in enumerate(tasks):
         mode = MODES[number % 2]
         homes = HomeVectorEnv(cfg.num_envs, task, threads=max(cfg.threads), autoreset_mode=mode)
-        singles = SyncVectorEnv([_maker(task)] * cfg.num_envs, autoreset_mode=mode)
+        singles = SyncVectorEnv([maker(task)] * cfg.num_envs, autoreset_mode=mode)
         seed = cfg.seed + number
         found["different"] += not equal(homes.reset(seed=seed), singles.reset(seed=seed))
         wanted = cfg.episodes * (number + 1) / len(tasks)
         rng = np.random.default_rng(seed)
         while found["episodes"] < wanted:
-            actions = _actions(homes, rng)
+            actions = random_actions(homes, rng)
             ours, theirs = homes.step(actions), singles.step(actions)
             found["different"] += not equal(ours, theirs)
             found["episodes"] += int((theirs[2] | theirs[3]).sum())
@@ -112,100 +120,14 @@ def equal(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
-def _maker(task: str, **options: Any) -> Callable[[], gymnasium.Env]:
-    return lambda: make_env(task, **options)
-
-
-def _actions(envs: VectorEnv, rng: np.random.Generator) -> np.ndarray:
-    """Random actions, [N, A]; a stop is called now and then."""
-    actions = rng.uniform(-1.0, 1.0, envs.action_space.shape or ()).astype(np.float32)
-    actions[:, -1] -= 1.0 - 2.0 * STOPS
-    return actions
-
-
-def _speed(cfg: BenchHomesCfg) -> dict[str, dict[str, float]]:
-    """Of each way: control steps a second, and processor time of this process for one (s)."""
-    makers = [_maker("pick")] * cfg.num_envs
-    ways: dict[str, VectorEnv] = {
-        f"homes, {count} thread{'s' * (count > 1)}": HomeVectorEnv(cfg.num_envs, threads=count)
-        for count in cfg.threads
-    }
-    ways["SyncVectorEnv"] = SyncVectorEnv(makers)
-    ways["AsyncVectorEnv"] = AsyncVectorEnv(makers, context="forkserver")
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    try:
-        for envs in ways.values():
-            envs.reset(seed=cfg.seed)
-            rng = np.random.default_rng(cfg.seed)
-            for _ in range(WARM_UP):
-                envs.step(_actions(envs, rng))
-        for turn in range(-(-cfg.num_steps // TURN)):
-            for name, envs in ways.items():
-                rng = np.random.default_rng([cfg.seed, turn])
-                times[name] += [_timed(envs, _actions(envs, rng)) for _ in range(TURN)]
-    finally:
-        for envs in ways.values():
-            envs.close()
-    means = {name: np.mean(taken, axis=0) for name, taken in times.items()}
-    speed = {name: cfg.num_envs / wall for name, (wall, _) in means.items()}
-    return {
-        name: {
-            "steps_per_s": speed[name],
-            "to_sync": speed[name] / speed["SyncVectorEnv"],
-            "to_async": speed[name] / speed["AsyncVectorEnv"],
-            "processor_s": cpu / cfg.num_envs,
-        }
-        for name, (_, cpu) in means.items()
-    }
-
-
-def _timed(envs: VectorEnv, actions: np.ndarray) -> tuple[float, float]:
-    """A step's time by the clock, and the processor's (s)."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    envs.step(actions)
-    return time.perf_counter() - wall, time.process_time() - cpu
-
-
-def _shares(cfg: BenchHomesCfg) -> dict[str, float]:
-    """Parts of a step's time on one thread; what is left over is "rules, infos and the rest"."""
-    homes, spent = HomeVectorEnv(cfg.num_envs, threads=1), {}
-    homes.reset(seed=cfg.seed)
-    rng = np.random.default_rng(cfg.seed)
-    for _ in range(WARM_UP):
-        homes.step(_actions(homes, rng))
-
-    def watch(thing: Any, method: str, name: str) -> None:
-        call = getattr(thing, method)
-
-        def timed(*arguments: Any) -> Any:
-            begin = time.perf_counter()
-            try:
-                return call(*arguments)
-            finally:
-                spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
-
-        setattr(thing, method, timed)
-
-    for home in homes.homes:
-        watch(home.sim, "step", "physics")
-        watch(home._camera, "render", "picture")
-        watch(home._sensors, "read", "sensors")
-        watch(home, "prepare", "episodes drawn ahead")
-    begin = time.perf_counter()
-    for _ in range(cfg.num_steps):
-        homes.step(_actions(homes, rng))
-    total = time.perf_counter() - begin
-    homes.close()
-    shares = {name: value / total for name, value in spent.items()}
-    return shares | {"rules, infos and the rest": 1.0 - sum(shares.values())}
-
-
 def _resets(cfg: BenchHomesCfg) -> dict[str, float]:
     """Of Pick's steps, over the end of all first episodes: the 99% quantile beside the median."""
     homes = HomeVectorEnv(cfg.num_envs, threads=max(cfg.threads))
     homes.reset(seed=cfg.seed)
     rng = np.random.default_rng(cfg.seed)
-    times = np.array([_timed(homes, _actions(homes, rng)) for _ in range(cfg.reset_steps)])
+    times = np.array(
+        [timed_step(homes, random_actions(homes, rng)) for _ in range(cfg.reset_steps)]
+    )
     homes.close()
     middle, late = np.median(times, axis=0), np.quantile(times, 0.99, axis=0)
     ratios = dict(zip(("clock", "processor"), (late / middle).tolist(), strict=True))
@@ -224,7 +146,7 @@ def _memory_of_a_home(cfg: BenchHomesCfg) -> float | None:
 
 
 def criteria_of(results: dict[str, Any]) -> list[Threshold]:
-    """What has to hold of many homes in one process."""
+    """What has to hold of many homes in one process; of speed, with two cores or more."""
     criteria = [
         Threshold("steps that differ from single homes", results["equal"]["different"], 0.0, ""),
         Threshold(
@@ -233,6 +155,15 @@ def criteria_of(results: dict[str, Any]) -> list[Threshold]:
     ]
     if results["memory_mb"] is not None:
         criteria.append(Threshold("memory of a further home", results["memory_mb"], 4.0, "MB"))
+    two = results["speed"].get(way_of(2))
+    if two is not None and results["cores"] >= 2:
+        for than, ratio, least in (
+            ("one thread's", "to_one_thread", 1.9),
+            ("AsyncVectorEnv's", "to_async", 1.5),
+            ("SyncVectorEnv's", "to_sync", 2.0),
+        ):
+            name = f"time of 2 threads / {than}"
+            criteria.append(Threshold(name, 1.0 / two[ratio], 1.0 / least, f"(1 / {least:g})"))
     return criteria
 
 
@@ -243,14 +174,26 @@ def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
         f"{known} homes of Pick, {results['cores']} cores; "
         f"{same['episodes']} episodes, {same['steps']} steps compared with single homes",
         "",
-        f"{'way':<24}{'steps / s':>12}{'/ Sync':>10}{'/ Async':>10}{'own CPU ms':>12}",
+        f"{'way':<24}{'steps / s':>11}{'/ 1 thread':>12}{'/ Sync':>8}{'/ Async':>9}"
+        f"{'own CPU ms':>12}",
     ]
     for name, one in results["speed"].items():
-        ratios = f"{one['to_sync']:>10.2f}{one['to_async']:>10.2f}"
+        ratios = f"{one['to_one_thread']:>12.2f}{one['to_sync']:>8.2f}{one['to_async']:>9.2f}"
         cpu = f"{1e3 * one['processor_s']:>12.3f}"
-        lines.append(f"{name:<24}{one['steps_per_s']:>12.0f}{ratios}{cpu}")
-    lines += ["", "of a step's time, one thread:"]
-    lines += [f"  {name:<28}{100 * share:>6.1f}%" for name, share in results["shares"].items()]
+        lines.append(f"{name:<24}{one['steps_per_s']:>11.0f}{ratios}{cpu}")
+    for size, speeds in results["sizes"].items():
+        shown = ", ".join(f"{speed:.0f} with {count}" for count, speed in speeds.items())
+        lines.append(f"{size} homes: steps / s by threads: {shown}")
+    costs = results["costs_s"]
+    lines += ["", "of a home's step, one thread:"]
+    lines += [
+        f"  {name:<28}{1e6 * cost:>6.0f} us{100 * cost / sum(costs.values()):>7.1f}%"
+        for name, cost in costs.items()
+    ]
+    lines.append("expected by these costs, steps / s:")
+    for count, speed in results["model"].items():
+        how = ", extrapolated: a core each" if int(count) in EXTRAPOLATED else ""
+        lines.append(f"  {count + ' threads' + how:<42}{speed:>8.0f}")
     lines.append(f"99% of steps / median, by the clock: {results['resets']['clock']:.2f}")
     lines += ["", f"{'bar':<40}{'measured':>12}{'at most':>12}"]
     for criterion in criteria:
