@@ -75,8 +75,9 @@ class BenchTrainersCfg:
     """Also write the table to this JSON file."""
     workloads: str = "straggler,open_fridge,pick"
     """straggler (environments that sleep) and skills of the home, with commas."""
-    modes: str = "ver,nover,ddppo,htsrl,async"
-    """Ways to collect and learn, with commas."""
+    modes: str = "ver,batched,nover,ddppo,htsrl,async"
+    """Ways to collect and learn, with commas. batched: also collecting with a policy that takes no
+    time, beside the homes alone."""
     num_envs: int = 16
     """Environments of every run."""
     num_steps: int = 128

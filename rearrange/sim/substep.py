@@ -83,10 +83,8 @@ class Substepper:
             self._look_at(data, self._native)
         table = self._table
         self._numbers[kernel.SPEED], table[kernel.HELD] = speed, held
-        self._found[:] = 0.0
         # What watches steps, in Python, may raise: not through compiled code.
         is_watched = mujoco.get_mjcb_control() is not None
-        table[kernel.NEXT : kernel.PIECES] = 0, SUBSTEPS, 0
         table[kernel.WHY] = kernel.PLAIN if self._native is None or is_watched else kernel.TO_DO
         return self._address
 
@@ -103,7 +101,8 @@ class Substepper:
         if table[kernel.WHY] == kernel.PLAIN:
             return self._run_plain(data, forces)
         while True:
-            forces.include(found[kernel.FORCE], found[kernel.TOUCHED : kernel.TIME])
+            if found[kernel.FORCE] > 0.0:
+                forces.include(found[kernel.FORCE], found[kernel.TOUCHED : kernel.TIME])
             if table[kernel.WHY] == kernel.DONE:
                 return found[kernel.IS_SOUND] > 0.0
             self._slow_down(data, self._model.opt.timestep, float(found[kernel.TIME]))
@@ -147,7 +146,7 @@ class Substepper:
             where.num_warnings, mujoco.mjtObj.mjOBJ_SITE, self._hand, self._yaw,
             self._angles.start, self._speeds.start,
             len(_MOST), self._objects.start, self._objects.stop, model.nq, model.nv, model.ngeom,
-            *map(address_of, arrays),
+            *map(address_of, arrays), SUBSTEPS,
         )  # fmt: skip
         self._world = data
 

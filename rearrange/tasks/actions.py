@@ -79,7 +79,6 @@ class ActionReader:
         self.space = Box(-1.0, 1.0, (len(slots),), np.float32)
         self._shape = (len(slots),)
         self._has_grip = GRIP in slots
-        self._full = [0.0] * ACTION_SIZE
 
     def read(self, action) -> Command:
         """The command.
@@ -94,8 +93,10 @@ class ActionReader:
 
     def command(self, values: list[float]) -> Command:
         """The command of numbers that are finite and clipped already."""
-        full = self._full
-        for slot, value in zip(self.slots, values, strict=True):
-            full[slot] = value
+        full = values
+        if self.slots != _ALL:
+            full = [0.0] * ACTION_SIZE
+            for slot, value in zip(self.slots, values, strict=True):
+                full[slot] = value
         grip = full[GRIP] if self._has_grip else None
         return Command(full[ARM], grip, full[BASE], full[STOP] > 0.0)

@@ -107,7 +107,7 @@ class Sensors:
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
-        """The current observations, in new arrays or in those of `out`."""
+        """The current observations, in new arrays or in those of `out`, which is returned."""
         if sim.data is not self._data:
             self._look_at(sim)
         flat = self._flat if out is not None else np.empty(self._size, np.float32)
@@ -117,7 +117,7 @@ class Sensors:
             return {name: flat[part] for name, part in self._slices}
         for name, part in self._slices:
             out[name][:] = flat[part]
-        return {name: out[name] for name in self._sizes}
+        return out
 
     def _look_at(self, sim: Simulation) -> None:
         """The table of an episode, or of other data."""

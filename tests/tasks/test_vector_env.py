@@ -1,6 +1,7 @@
 """Homes on threads against as many single ones, by Gymnasium's own serial vector environment."""
 
 import copy
+import gc
 import pickle
 import threading
 
@@ -303,6 +304,25 @@ def test_a_crew_does_each_job_once_and_all_of_them_before_it_raises():
     assert sorted(done) == list(range(20)) and threading.get_ident() in who
     pool.close()
     pool.close()
+
+
+def test_a_crew_survives_whatever_a_job_raises_and_ends_when_it_is_forgotten():
+    pool, begun = ThreadPool(2), threading.Barrier(2, timeout=10)
+
+    def job(number):
+        begun.wait()
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit(f"job {number}")
+
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="job"):
+            pool.run(job, 2)
+    threads = pool._helpers
+    del pool
+    gc.collect()
+    for thread in threads:
+        thread.join(10.0)
+        assert not thread.is_alive()
 
 
 def test_the_episode_of_a_seed_that_is_expected_is_drawn_ahead(monkeypatch):

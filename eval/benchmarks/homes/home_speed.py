@@ -115,7 +115,8 @@ def timed_step(envs: VectorEnv, actions: np.ndarray) -> tuple[float, float]:
 def measure_costs(cfg: BenchHomesCfg) -> dict[str, float]:
     """Seconds that parts of a home's step take on one thread; what is left over is "rules, infos
     and the rest"."""
-    homes, spent = HomeVectorEnv(cfg.num_envs, threads=1), dict.fromkeys(PARTS, 0.0)
+    homes = HomeVectorEnv(cfg.num_envs, threads=1)
+    spent: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     homes.reset(seed=cfg.seed)
     rng = np.random.default_rng(cfg.seed)
     for _ in range(WARM_UP):

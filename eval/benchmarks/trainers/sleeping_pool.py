@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.workers.environment_worker import SlotEnvironment
 from rearrange.ver.workers.pool import Fault
 from rearrange.ver.workers.shared_memory import StepSlots
@@ -34,6 +35,24 @@ class DeferredSleepEnv(StragglerEnv):
 
     def _defer(self, duration: float) -> None:
         self._deferred_s += duration
+
+
+class LockstepSleepers(SingleEnvs):
+    """N of them for mode=batched: all sleep at once, and a step takes as long as its slowest."""
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        result = super().reset(**kwargs)
+        self._sleep()
+        return result
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        result = super().step(actions)
+        self._sleep()
+        return result
+
+    def _sleep(self) -> None:
+        owing = [env for env in self._inner if isinstance(env, DeferredSleepEnv)]
+        time.sleep(max(env.take_deferred_s() for env in owing))
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,13 @@ MODEL, DATA, NCON, NEFC, CLOCK, CONTACT, CONTACT_SIZE, CONTACT_GEOM = range(5, 1
 TIMESTEP, WARNING, WARNING_SIZE, NUM_WARNINGS = range(13, 17)
 # ... numbers of the model ...
 SITE, HAND, YAW, ARM_Q, ARM_V, NUM_JOINTS, OBJECTS, OBJECTS_END, NQ, NV, NGEOM = range(17, 28)
-# ... addresses of arrays: MuJoCo's own; the state before a substep that has constraints; others ...
+# ... addresses of arrays: MuJoCo's own; the state before a substep that has constraints; others;
+# substeps of a control step ...
 QPOS, QVEL, WARMSTART, CTRL, BEFORE_Q, BEFORE_V, BEFORE_W, WRENCH = range(28, 36)
-MOST, IS_ROBOT, IS_OBJECT, NUMBERS, FOUND = range(36, 41)
-# ... and what changes: the held object's geom, -1: none; the next substep, of how many; its next
-# piece, of how many; why it stopped.
-HELD, NEXT, SUBSTEPS, PIECE, PIECES, WHY, TABLE_SIZE = range(41, 48)
+MOST, IS_ROBOT, IS_OBJECT, NUMBERS, FOUND, SUBSTEPS = range(36, 42)
+# ... and what changes: the held object's geom, -1: none; why it stopped; the next substep; its next
+# piece, of how many.
+HELD, WHY, NEXT, PIECE, PIECES, TABLE_SIZE = range(42, 48)
 # Why: nothing was run yet; all done; this piece made a joint too fast; the world is Python's.
 TO_DO, DONE, TOO_FAST, PLAIN = range(4)
 # NUMBERS: forward, m/s; of a substep, s; the speed above which a substep has pieces, m/s; how many
@@ -54,6 +55,8 @@ def run_worlds(tables):
     """
     for i in range(len(tables)):
         at = wholes(tables[i], TABLE_SIZE)
+        if at[WHY] == TO_DO:
+            at[NEXT] = at[PIECE] = 0
         if at[WHY] != PLAIN:
             _run_substeps(at)
 

@@ -23,6 +23,7 @@ from rearrange.sim.robot.depth_kernel import (
     write_view,
 )
 
+_FLOAT32 = np.dtype(np.float32)
 VISIBLE_GROUPS = (0, 1, 2, 3)  # geom groups: house, articulated parts, objects, robot
 
 
@@ -85,7 +86,7 @@ class DepthCamera:
 
         Raises ValueError for an `out` of another shape or type.
         """
-        if out.shape != (self.size, self.size, 1) or out.dtype != np.float32:
+        if out.shape != (self.size, self.size, 1) or out.dtype != _FLOAT32:
             raise ValueError(f"out must be [{self.size}, {self.size}, 1] float32, got {out.shape}")
         if data is not self._data:
             self._look_at(data)

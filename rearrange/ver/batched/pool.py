@@ -198,8 +198,8 @@ class BatchedPool:
         for name, array in values.items():
             if array.dtype.kind != "f":
                 continue
-            sums = array.reshape(self.num_envs, -1).sum(axis=1, dtype=np.float64)
-            for e in np.flatnonzero(rows & ~found & ~np.isfinite(sums)).tolist():
+            is_finite = np.isfinite(array).reshape(self.num_envs, -1).all(axis=1)
+            for e in np.flatnonzero(rows & ~found & ~is_finite).tolist():
                 what = f"observation '{name}' with a value that is not finite"
                 what = what if name else f"reward {array[e]}"
                 step = self.tracker.episode_steps[e]

@@ -9,7 +9,8 @@ import pytest
 from rearrange.configs.benches import BenchTrainersCfg
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.peers import peers
-from rearrange.eval.benchmarks.trainers import bench_trainers
+from rearrange.eval.benchmarks.trainers import bench_trainers, collection
+from rearrange.eval.benchmarks.trainers.collection import COLLECTION, HOMES
 
 HANGING = "import time\nprint('ValueError: numpy is too new', flush=True)\ntime.sleep(60)"
 
@@ -24,8 +25,8 @@ def line(time_s, env, learn):
     )
 
 
-def rates(ver=470.0, ddppo=145.0, nover=350.0, ideal=480.0):
-    means = {"ver": ver, "ddppo": ddppo, "nover": nover, "ideal": ideal}
+def rates(ver=470.0, ddppo=145.0, nover=350.0, ideal=480.0, batched=145.0):
+    means = {"ver": ver, "ddppo": ddppo, "nover": nover, "ideal": ideal, "batched": batched}
     return {name: {"mean": mean} for name, mean in means.items()}
 
 
@@ -48,13 +49,21 @@ def test_rates_leave_out_the_warm_up_and_shares_are_weighted_by_time():
         ({"ddppo": 160.0}, ["straggler: ver / ddppo"]),
         ({"nover": 380.0}, ["straggler: ver / nover"]),
         ({"ideal": 500.0}, ["straggler: ver / ideal"]),
+        ({"batched": 480.0}, ["straggler: ver / batched"]),
     ],
 )
 def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_path, capsys):
     results = {
         "workloads": {
             "straggler": rates(**worse),
-            "pick": {"ver": {"mean": 100.0}, "async": {"mean": 99.0}, "sb3": {"error": "it died"}},
+            "pick": {
+                "ver": {"mean": 100.0},
+                "async": {"mean": 99.0},
+                "sb3": {"error": "it died"},
+                "batched": {"mean": 116.0},
+                "free policy": {"mean": 91.0},
+                "homes alone": {"mean": 100.0},
+            },
         }
     }
     monkeypatch.setattr(bench_trainers, "measure", lambda *arguments: results)
@@ -63,7 +72,8 @@ def test_each_bar_is_missed_for_its_own_reason(worse, missed, monkeypatch, tmp_p
     assert code == bool(missed)
     bars = json.loads(output.read_text())["bars"]
     assert [name for name, bar in bars.items() if not bar["is_met"]] == missed
-    assert bars["pick: ver / async"]["is_met"] and len(bars) == 4
+    assert bars["pick: ver / async"]["is_met"] and len(bars) == 7
+    assert {"pick: batched / ver", "pick: free policy / homes alone"} <= bars.keys()
     printed = capsys.readouterr().out
     assert printed.count("MISSED") == len(missed) and printed.count("failed") == 1
 
@@ -123,15 +133,18 @@ def test_the_modules_that_a_peer_s_worker_imports_load_no_torch():
 
 
 @pytest.mark.slow
-def test_the_bench_runs_on_sleeping_and_on_real_environments(tmp_path):
+def test_the_bench_runs_on_sleeping_and_on_real_environments(tmp_path, monkeypatch):
     cfg = BenchTrainersCfg(
         workloads="straggler,pick", num_envs=2, num_steps=8, num_rollouts=2, home_rollouts=1,
         camera_size=16, policy="mlp_lstm", peers="none", keep_dir=str(tmp_path / "runs"),
     )  # fmt: skip
-    results = bench_trainers.measure(cfg, ["straggler", "pick"], ["ver", "ddppo", "async"], [])
+    monkeypatch.setattr(collection, "TURNS", 1)
+    modes_asked = ["ver", "batched", "ddppo", "async"]
+    results = bench_trainers.measure(cfg, ["straggler", "pick"], modes_asked, [])
     json.dumps(results, allow_nan=False)
+    assert min(results["workloads"]["pick"][who]["mean"] for who in (COLLECTION, HOMES)) > 0
     for name, modes in results["workloads"].items():
-        for mode in ("ver", "ddppo", "async"):
+        for mode in modes_asked:
             assert modes[mode]["mean"] > 0 and sum(modes[mode]["phases"].values()) <= 1.01, name
     with pytest.raises(UserError, match="keep_dir"):
         bench_trainers.measure(cfg, ["pick"], ["ver"], [])

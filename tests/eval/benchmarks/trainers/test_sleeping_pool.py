@@ -8,6 +8,7 @@ import pytest
 from rearrange.eval.benchmarks.trainers.sleeping_pool import (
     DeferredSleepEnv,
     DeferredSleepFactory,
+    LockstepSleepers,
     SleepingPool,
 )
 from rearrange.ver.workers.environment_worker import WorkerCfg
@@ -70,3 +71,14 @@ def test_waiting_ends_in_time():
     begin = time.perf_counter()
     assert pool.receive(0.02) == []
     assert 0.02 <= time.perf_counter() - begin < 10.0
+
+
+def test_in_lockstep_a_step_takes_as_long_as_its_slowest():
+    envs = LockstepSleepers(DeferredSleepFactory(CFG), E)
+    times = [StepTimes(CFG, index) for index in range(E)]
+    envs.reset()
+    for _ in range(3):
+        wanted = max(one.next_step_s() for one in times)
+        begin = time.perf_counter()
+        envs.step(envs.action_space.sample())
+        assert wanted <= time.perf_counter() - begin < wanted + 0.05
