@@ -13,6 +13,7 @@ N environments, A action dims.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -198,6 +199,10 @@ class BatchedPool:
         for name, array in values.items():
             if array.dtype.kind != "f":
                 continue
+            flat = array.reshape(-1)
+            with np.errstate(all="ignore"):
+                if math.isfinite(float(flat.dot(flat))):  # a fraction of the time of all of them
+                    continue
             is_finite = np.isfinite(array).reshape(self.num_envs, -1).all(axis=1)
             for e in np.flatnonzero(rows & ~found & ~is_finite).tolist():
                 what = f"observation '{name}' with a value that is not finite"

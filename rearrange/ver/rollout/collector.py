@@ -336,9 +336,11 @@ class Collector:
     # --- environments --------------------------------------------------------------------------
 
     def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> PolicyInputs:
-        """The policy's input for some environments."""
+        """The policy's input for some environments; of all, it is not copied."""
+        is_all = len(envs) == self.pool.num_envs and bool((envs == np.arange(len(envs))).all())
         observation = {
-            name: from_numpy(array[envs]).to(self.device) for name, array in arrays.items()
+            name: from_numpy(array if is_all else array[envs]).to(self.device)
+            for name, array in arrays.items()
         }
         prev_action = from_numpy(self.prev_action[envs]).to(self.device)
         is_first = from_numpy(self.is_first[envs]).to(self.device)

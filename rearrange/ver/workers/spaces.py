@@ -216,7 +216,10 @@ def _write_rows(space: Space, values, array: np.ndarray, rows: np.ndarray, key: 
         raise UserError(f"observations '{key}' must be numbers of the shape {shape}, got {got}")
     if kind == "Box":
         _check_bytes(values, array.dtype, key)
-        array[rows] = values[rows].reshape(rows.sum(), *array.shape[1:])
+        if rows.all():  # a plain copy takes a quarter of the time
+            array[:] = values.reshape(array.shape)
+        else:
+            array[rows] = values[rows].reshape(rows.sum(), *array.shape[1:])
         return
     values = values[rows]
     if kind == "MultiBinary":

@@ -202,26 +202,38 @@ class DepthEncoder(nn.Module):
             picture = picture.float() / 255.0
         if picture.shape[1:3] == self.size:
             return picture
-        x = F.adaptive_avg_pool2d(picture.permute(0, 3, 1, 2), self.size)
-        return x.permute(0, 2, 3, 1)
+        (down, odd_rows), (right, odd_columns) = (
+            divmod(old, new) for old, new in zip(picture.shape[1:3], self.size, strict=True)
+        )
+        if odd_rows or odd_columns:
+            x = F.adaptive_avg_pool2d(picture.permute(0, 3, 1, 2), self.size)
+            return x.permute(0, 2, 3, 1)
+        # The same in whole blocks, in a tenth of the time where the channels are last.
+        total = picture[:, ::down, ::right].clone()
+        for place in range(1, down * right):
+            total += picture[:, place // right :: down, place % right :: right]
+        return total.div_(down * right)
 
     def forward(self, picture: Tensor) -> Tensor:
         if torch.is_grad_enabled():
             self._inference = None  # an optimiser's step may follow
-        # A view: in memory the channels stay last, as the layers want them.
-        x = self.sized(picture).permute(0, 3, 1, 2)
-        is_large = x.device.type == "cpu" and x.shape[0] > CHUNK
+        is_large = picture.device.type == "cpu" and picture.shape[0] > CHUNK
         if not is_large and not torch.compiler.is_compiling() and self._inference is not None:
-            return self._inference(_padded(x, PATCH))
+            return self._inference(_padded(self._channels_first(picture), PATCH))
         if is_large:
-            x = torch.cat([self._fine_features(part) for part in torch.split(x, CHUNK)])
+            x = torch.cat([self._fine_features(part) for part in torch.split(picture, CHUNK)])
         else:
-            x = self._fine_features(x)
+            x = self._fine_features(picture)
         x = F.relu(self.compress_norm(self.compress(self.coarse(x))), inplace=True)
         x = x.permute(0, 2, 3, 1).flatten(1)
         return F.relu(self.linear(x.float()), inplace=True)
 
-    def _fine_features(self, x: Tensor) -> Tensor:
+    def _channels_first(self, picture: Tensor) -> Tensor:
+        """A view: in memory the channels stay last, as the layers want them."""
+        return self.sized(picture).permute(0, 3, 1, 2)
+
+    def _fine_features(self, picture: Tensor) -> Tensor:
+        x = self._channels_first(picture)
         # The stem stays in float32: bfloat16 would round the far half of the depths to 1/256.
         x = self.stem_norm(self.stem(_padded(x, PATCH)))
         return self.fine(x.to(self.dtype))
