@@ -24,6 +24,7 @@ from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
+from rearrange.ver.update.adam import Adam
 from rearrange.ver.update.algorithm import (
     Algorithm,
     LearnerCfg,
@@ -80,7 +81,7 @@ class Learner(Algorithm):
     ) -> None:
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
-        self.optimizer: Optimizer = torch.optim.Adam(
+        self.optimizer: Optimizer = Adam(
             self.parameters, lr=cfg.ppo.learning_rate, eps=cfg.ppo.adam_eps, fused=True
         )
         self.num_skipped = 0  # minibatches whose loss or gradient was not finite

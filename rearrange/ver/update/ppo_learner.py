@@ -17,6 +17,7 @@ from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
+from rearrange.ver.update.adam import Adam
 from rearrange.ver.update.algorithm import ALGORITHMS, Columns, LearnerCfg, Sequences, UpdateContext
 from rearrange.ver.update.entropy import EntropyCoefficient
 from rearrange.ver.update.learner import Learner, Metrics, Pass
@@ -41,7 +42,7 @@ class PPO(Learner):
     ) -> None:
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self.entropy = EntropyCoefficient(cfg.entropy).to(device)
-        self.entropy_optimizer: Optimizer = torch.optim.Adam(
+        self.entropy_optimizer: Optimizer = Adam(
             self.entropy.parameters(), lr=cfg.entropy.learning_rate, eps=cfg.ppo.adam_eps
         )
         self._critic_only = False
