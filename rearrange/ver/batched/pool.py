@@ -65,6 +65,7 @@ class BatchedPool:
     ) -> None:
         self.num_envs, self.cfg, self.tracker = layout.num_envs, cfg, tracker
         self.slots = StepSlots.allocate(layout)
+        self._own = dict(self.slots.observation)
         self.envs = make_envs(self.num_envs)
         mode = self.envs.metadata.get("autoreset_mode")
         if mode != AutoresetMode.DISABLED:
@@ -269,8 +270,19 @@ class BatchedPool:
         return episode_seed(self.cfg.seed, self.cfg.first_env + e, number)
 
     def _write(self, observations: Any, rows: np.ndarray) -> None:
-        space = self.envs.single_observation_space
-        write_observations(space, observations, self.slots.observation, rows)
+        """Observations of some environments into the slots; of all, their arrays become the slots'.
+
+        Nobody but the environments writes into these, and not before the next step or reset.
+        """
+        shown = self.slots.observation
+        if rows.all() and _fit(observations, self._own):
+            shown.update(observations)
+            return
+        for name, array in self._own.items():
+            if shown[name] is not array:
+                array[:] = shown[name]
+        shown.update(self._own)
+        write_observations(self.envs.single_observation_space, observations, shown, rows)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """State of each environment, [N] each."""
@@ -285,6 +297,20 @@ class BatchedPool:
             "is_over": tracker.is_over,
             "is_whole": tracker.is_whole,
         }
+
+
+def _fit(observations: Any, arrays: dict[str, np.ndarray]) -> bool:
+    """Whether a batch of observations is arrays as these."""
+    return (
+        isinstance(observations, dict)
+        and observations.keys() == arrays.keys()
+        and all(
+            isinstance(got, np.ndarray)
+            and (got.dtype, got.shape) == (array.dtype, array.shape)
+            and got.flags.c_contiguous
+            for got, array in ((observations[name], array) for name, array in arrays.items())
+        )
+    )
 
 
 def info_of(infos: dict[str, Any], path: str, e: int) -> float:
