@@ -32,7 +32,10 @@ class ThreadPool:
         """Does job(0) to job(count - 1), in any order; returns when all are done.
 
         An exception of a job is raised when the others are done; of several, the first job's.
+        Raises RuntimeError for a pool that is closed.
         """
+        if not self._end.alive:
+            raise RuntimeError("the threads have ended: the pool is closed")
         left, done = deque(range(count)), SimpleQueue[None]()
         errors: dict[int, BaseException] = {}
 

@@ -87,7 +87,7 @@ def test_without_mujocos_description_all_works_and_the_log_says_why(monkeypatch,
 def test_fields_that_lie_elsewhere_are_noticed():
     found = library.native()
     assert found is not None  # MuJoCo is as it describes itself
-    for name in ("ncon", "nefc", "time", "timestep", "contact_geom", "contact_size"):
+    for name in ("ncon", "nefc", "time", "timestep", "contact_geom", "contact_size", "warning"):
         with pytest.raises(RuntimeError, match="should hold"):
             library._check(found._replace(**{name: getattr(found, name) + 8}))
 

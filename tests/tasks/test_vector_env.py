@@ -304,6 +304,8 @@ def test_a_crew_does_each_job_once_and_all_of_them_before_it_raises():
     assert sorted(done) == list(range(20)) and threading.get_ident() in who
     pool.close()
     pool.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.run(job, 2)
 
 
 def test_a_crew_survives_whatever_a_job_raises_and_ends_when_it_is_forgotten():

@@ -126,6 +126,9 @@ def _check(found: Native) -> None:
     data = mujoco.MjData(model)
     for _ in range(3):
         mujoco.mj_step(model, data)
+    kinds = range(found.num_warnings)
+    for i in kinds:
+        data.warning[i].number = i + 1
     address = data._address
     geoms = data.contact.geom
     first = ctypes.c_uint64.from_address(address + found.contact).value
@@ -141,7 +144,14 @@ def _check(found: Native) -> None:
             for i in range(data.ncon)
             for k in range(2)
         ],
+        [
+            ctypes.c_int.from_address(address + found.warning + i * found.warning_size).value
+            for i in kinds
+        ],
     )
-    expected = data.ncon, data.nefc, data.time, model.opt.timestep, geoms.ravel().tolist()
+    expected = (
+        data.ncon, data.nefc, data.time, model.opt.timestep, geoms.ravel().tolist(),
+        data.warning.number.tolist(),
+    )  # fmt: skip
     if seen != expected or data.ncon != 2 or not data.nefc:
         raise RuntimeError(f"MuJoCo's fields should hold {expected}, but hold {seen}")
