@@ -251,6 +251,7 @@ class HomeVectorEnv(SyncVectorEnv):
                         moving[i] = home.begin_advance(home.actions.command(actions[i]))
                 except Exception as error:
                     errors[i] = error
+                    self._blank(i)
             run_and_draw(np.array([*moving.values()], np.int64), np.array(pictures, np.int64))
             pictures.clear()
             for i in moving:
@@ -258,7 +259,13 @@ class HomeVectorEnv(SyncVectorEnv):
                     self._end_step(i, pictures)
                 except Exception as error:
                     errors[i] = error
+                    self._blank(i)
         draw_pictures(np.array(pictures, np.int64))
+
+    def _blank(self, i: int) -> None:
+        """Zeros instead of what new arrays happen to hold, for a home that has failed."""
+        for row in self._rows_in_turn(i)[1].values():
+            row[:] = 0
 
     def _has_waited(self, i: int) -> bool:
         """Whether a home whose episode has ended spends this step otherwise than by moving."""

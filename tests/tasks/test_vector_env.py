@@ -166,7 +166,32 @@ def test_a_home_that_breaks_says_where_and_the_others_have_done_their_step():
     with pytest.raises(RuntimeError, match="task pick, split train, seed 5, episode 0, step 1"):
         homes.step(np.zeros((3, 11)))
     assert [home._num_steps for home in homes.homes] == [1, 1, 1]
+    coming = homes._rows[homes._now ^ 1][1]  # what the next step would show of it
+    assert all(not values.any() for values in coming.values())
     homes.close()
+
+
+def test_what_was_returned_is_the_callers_whatever_comes_after():
+    homes, same = (make(3, max_episode_steps=5, autoreset_mode=m) for m in ("SameStep", "SameStep"))
+    given = [homes.reset(seed=0)[0]]
+    same.reset(seed=0)
+    rng, kept = np.random.default_rng(0), [copy.deepcopy(given[0])]
+    for number in range(12):
+        actions = rng.uniform(-1.0, 1.0, (3, 11))
+        if number == 7:
+            options = {"reset_mask": np.array([True, False, False])}
+            given.append(homes.reset(seed=9, options=dict(options))[0])
+            equal(given[-1], same.reset(seed=9, options=dict(options))[0])
+        else:
+            given.append(homes.step(actions)[0])
+            equal(given[-1], same.step(actions)[0])
+        kept.append(copy.deepcopy(given[-1]))
+        for values in given[-2].values():  # the caller may do with them what it likes
+            values[...] = 0.0
+        kept[-2] = copy.deepcopy(given[-2])
+    equal(tuple(given), tuple(kept))
+    homes.close()
+    same.close()
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
