@@ -336,15 +336,15 @@ class Collector:
     # --- environments --------------------------------------------------------------------------
 
     def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> PolicyInputs:
-        """The policy's input for some environments; of all, it is not copied."""
+        """The policy's input for some environments; observations of all are not copied."""
         is_all = len(envs) == self.pool.num_envs and bool((envs == np.arange(len(envs))).all())
         rows = slice(None) if is_all else envs
         observation = {
             name: from_numpy(array[rows]).to(self.device) for name, array in arrays.items()
         }
-        prev_action = from_numpy(self.prev_action[rows]).to(self.device)
-        is_first = from_numpy(self.is_first[rows]).to(self.device)
-        state = self.state if is_all else self.state[from_numpy(envs).to(self.device)]
+        prev_action = from_numpy(self.prev_action[envs]).to(self.device)
+        is_first = from_numpy(self.is_first[envs]).to(self.device)
+        state = self.state[from_numpy(envs).to(self.device)]
         return PolicyInputs(observation, prev_action, is_first, state)
 
     def _values(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
