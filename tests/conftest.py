@@ -6,6 +6,7 @@ made once, and tests that look for processes and memory that stayed find their o
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,28 @@ ROOT = Path(__file__).parent
 # A fresh checkout compiles kernels for a minute. One process does so in the first file while others
 # run what needs no kernels; what takes long in one piece does not come last either.
 FIRST = ("planner/agents/test_chain.py", "test_types.py", "ver/", "cluster/", "system/")
+
+
+def pytest_configure(config):
+    """Workers share the rewriting of asserts, which takes ten seconds in a fresh checkout.
+
+    pytest keeps what it has rewritten, but all workers begin at once. The names are its own ones:
+    where they have changed, each worker rewrites all files, as before.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    own = int(worker["workerid"].removeprefix("gw"))
+    with suppress(ImportError, AttributeError, TypeError, KeyError, OSError):
+        from _pytest.assertion import rewrite
+
+        state = config.stash[rewrite.assertstate_key]
+        for path in sorted(ROOT.rglob("test_*.py"))[own :: worker["workercount"]]:
+            folder = rewrite.get_cache_dir(path)
+            kept = folder / f"{path.stem}{rewrite.PYC_TAIL}"
+            if rewrite._read_pyc(path, kept) is None and rewrite.try_makedirs(folder):
+                source_hash, code = rewrite._rewrite_test(path, config)
+                rewrite._write_pyc(state, code, source_hash, kept)
 
 
 def pytest_collection_modifyitems(items):
