@@ -34,10 +34,10 @@ def pytest_configure(config):
     worker = getattr(config, "workerinput", None)
     if worker is None:
         return
-    own = int(worker["workerid"].removeprefix("gw"))
-    with suppress(ImportError, AttributeError, TypeError, KeyError, OSError):
+    with suppress(Exception):  # a file that cannot be read is told of when it is collected
         from _pytest.assertion import rewrite
 
+        own = int(worker["workerid"].removeprefix("gw"))
         state = config.stash[rewrite.assertstate_key]
         for path in sorted(ROOT.rglob("test_*.py"))[own :: worker["workercount"]]:
             folder = rewrite.get_cache_dir(path)

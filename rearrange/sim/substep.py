@@ -15,6 +15,7 @@ that is nearly all of them, are MuJoCo's own, and run in one compiled call, see 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -30,6 +31,12 @@ from rearrange.sim.robot import fetch
 FAST = 1.4  # m/s, of hand or object: 12 mm a substep
 MOST_PIECES = 4
 SLACK = 1.02  # a joint is held this much below its limit: the solver may miss the speed by less
+_OF_MEMORY = ("_native", "_world", "_address", "_tables")
+_CALLBACKS = [
+    getattr(mujoco, name)
+    for name in dir(mujoco)
+    if name.startswith("get_mjcb_") or name == "get_mju_user_warning"
+]
 _PASSES = 6  # at most, of a step: holding one joint may make another one too fast
 _MOST = np.array([joint.max_velocity for joint in fetch.ARM_JOINTS])  # rad/s
 _HELD = _MOST / SLACK
@@ -72,6 +79,16 @@ class Substepper:
         self._address = address_of(self._table)
         self._tables = np.array([self._address])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies have tables of their own: addresses are of this object and this process."""
+        return {name: value for name, value in vars(self).items() if name not in _OF_MEMORY}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._native, self._world, self._table = native(), None, self._table.copy()
+        self._address = address_of(self._table)
+        self._tables = np.array([self._address])
+
     def begin(self, data: mujoco.MjData, speed: float, held: int) -> int:
         """Before a control step: returns the address of the table for `run_worlds`.
 
@@ -83,8 +100,8 @@ class Substepper:
             self._look_at(data, self._native)
         table = self._table
         self._numbers[kernel.SPEED], table[kernel.HELD] = speed, held
-        # What watches steps, in Python, may raise: not through compiled code.
-        is_watched = mujoco.get_mjcb_control() is not None
+        # What MuJoCo calls, in Python, may raise: not through compiled code.
+        is_watched = any(get() is not None for get in _CALLBACKS)
         table[kernel.WHY] = kernel.PLAIN if self._native is None or is_watched else kernel.TO_DO
         return self._address
 
@@ -163,7 +180,8 @@ class Substepper:
             square = max(square, (velocities**2).sum(axis=1).max())
         if square < FAST**2:
             return 1
-        return min(1 + int(math.sqrt(square) / FAST), MOST_PIECES)
+        times = math.sqrt(square) / FAST
+        return min(1 + int(times), MOST_PIECES) if times < MOST_PIECES else MOST_PIECES
 
     def step(self, data: mujoco.MjData, length: float) -> None:
         """One `mj_step` of `length`, s."""

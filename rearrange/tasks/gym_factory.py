@@ -59,7 +59,7 @@ def make_gym_vec(
 ) -> VectorEnv | None:
     """A vector environment from the vector entry point, with autoreset disabled.
 
-    Where there is a keyword `copy`, observations are overwritten by the next step.
+    Homes' observations are overwritten by the next step, unless kwargs say `copy=True`.
 
     None if there is no entry point with a keyword `autoreset_mode`, by which autoreset can be
     disabled.
@@ -79,7 +79,8 @@ def make_gym_vec(
         if "autoreset_mode" not in keywords:
             return None
         options |= {"threads": threads} if "threads" in keywords else {}
-        options |= {"copy": False} if "copy" in keywords else {}
+        if getattr(maker, "keeps_observations", False):
+            options.setdefault("copy", False)
         return gymnasium.make_vec(
             known_id, num_envs, "vector_entry_point", autoreset_mode="Disabled", **options
         )

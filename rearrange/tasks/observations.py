@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -84,6 +85,10 @@ class Sensors:
         self._flat = np.empty(self._size, np.float32)
         self._data: mujoco.MjData | None = None  # which the table belongs to
         self._table = np.zeros(_TABLE_SIZE, np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies make a table of their own: addresses are of this object and this process."""
+        return vars(self) | {"_data": None, "_table": self._table.copy()}
 
     def spaces(self) -> dict[str, Box]:
         """The space of each sensor."""

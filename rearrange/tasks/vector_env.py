@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -43,10 +43,23 @@ from rearrange.tasks.env_options import (
 )
 from rearrange.tasks.thread_pool import ThreadPool
 
-HOMES_AHEAD = 32  # of so many homes one has its next episode drawn after each step
+HOMES_AHEAD = 32  # of so many homes one has its next episode drawn in each step
 TOGETHER = 4  # homes at most that a thread steps at a time, physics of all in one call
 
 Rows = list[dict[str, np.ndarray]]
+
+
+class _Step(NamedTuple):
+    """One step of all homes, as the threads share it."""
+
+    groups: deque[range]
+    """Homes to step together; those that are left."""
+    actions: list[list[float]]
+    to_draw: set[int]
+    """Homes whose next episodes are drawn ahead."""
+    copies: dict[str, np.ndarray]
+    """What is returned instead of our own arrays; empty: these."""
+    errors: dict[int, Exception]
 
 
 class HomeVectorEnv(SyncVectorEnv):
@@ -65,6 +78,9 @@ class HomeVectorEnv(SyncVectorEnv):
 
     Raises UserError for an unknown value or one out of range.
     """
+
+    keeps_observations = True
+    """What a step or reset returns is not written to before the next one."""
 
     def __init__(
         self,
@@ -108,9 +124,6 @@ class HomeVectorEnv(SyncVectorEnv):
         self._has_begun = False  # all of them
         self._thread_pool = ThreadPool(min(threads or num_cores(), num_envs))
         self._groups = _groups(num_envs, self._thread_pool.num_threads)
-        # Instead of copies, the caller is given the arrays themselves, and new ones are made.
-        # Finished homes that do not move would be shown whatever became of them.
-        self._hands_over = copy and self.autoreset_mode != AutoresetMode.DISABLED
 
     def reset(
         self,
@@ -133,8 +146,6 @@ class HomeVectorEnv(SyncVectorEnv):
             home = chosen[number]
             self._begin(home, seeds[home], options)
 
-        if self._hands_over:  # what is shown belongs to the caller
-            self._renew(self._now, {name: a.copy() for name, a in self._shown().items()})
         self._thread_pool.run(begin, len(chosen))
         for flags in (self._terminations, self._truncations, self._autoreset_envs):
             flags[mask] = False
@@ -172,21 +183,18 @@ class HomeVectorEnv(SyncVectorEnv):
         checked = self._checked(actions)
         self._finals.clear()
         self._now ^= 1
-        if self._hands_over:  # what is written now; the caller has the arrays that were here
-            self._renew(self._now ^ 1 if self._is_delayed else self._now)
-        left, errors = deque(self._groups), {}
-        to_draw = set(list(self._to_draw)[: self._draws_a_step])
+        shown = self._shown()
+        copies = {name: np.empty_like(array) for name, array in shown.items()} if self.copy else {}
+        task = _Step(deque(self._groups), checked, set(), copies, {})
+        task.to_draw.update(list(self._to_draw)[: self._draws_a_step])
         pool = self._thread_pool
-        pool.run(lambda _: self._step_homes(left, checked, to_draw, errors), pool.num_threads)
-        if errors:
-            raise errors[min(errors)]
+        pool.run(lambda _: self._step_homes(task), pool.num_threads)
         self._autoreset_envs = self._terminations | self._truncations
+        if task.errors:
+            raise task.errors[min(task.errors)]
         infos = self._all_infos()
         flags = self._terminations.copy(), self._truncations.copy()
-        shown = self._shown()
-        if self.copy and not self._hands_over:
-            shown = {name: array.copy() for name, array in shown.items()}
-        return shown, self._rewards.copy(), *flags, infos
+        return copies or shown, self._rewards.copy(), *flags, infos
 
     def _checked(self, actions: Any) -> list[list[float]]:
         """The actions, [N][A], clipped; homes that do not move may have any numbers."""
@@ -223,49 +231,45 @@ class HomeVectorEnv(SyncVectorEnv):
 
     # --- in any thread -------------------------------------------------------------------------
 
-    def _step_homes(
-        self,
-        groups: deque[range],
-        actions: list[list[float]],
-        to_draw: set[int],
-        errors: dict[int, Exception],
-    ) -> None:
+    def _step_homes(self, task: _Step) -> None:
         """Steps groups of homes until none is left, which other threads may do too.
 
         What takes time runs in one call a group without the interpreter's lock: its physics, and
         the pictures of the group before. An error does not keep the other homes from their step.
         """
         pictures: list[int] = []  # what `draw_pictures` takes
-        while groups:
+        before = range(0)  # the group they belong to
+        while task.groups:
             try:
-                group = groups.popleft()
+                group = task.groups.popleft()
             except IndexError:
                 break
             moving: dict[int, int] = {}  # home -> what `run_worlds` takes
             for i in group:
+                if i in task.to_draw:
+                    self._draw_ahead(i, task.errors)
                 try:
-                    if i in to_draw:
-                        self._draw_ahead(i)
                     if not self._autoreset_envs[i] or not self._has_waited(i):
                         home = self.homes[i]
-                        moving[i] = home.begin_advance(home.actions.command(actions[i]))
+                        moving[i] = home.begin_advance(home.actions.command(task.actions[i]))
                 except Exception as error:
-                    errors[i] = error
-                    self._blank(i)
+                    task.errors[i] = error
             run_and_draw(np.array([*moving.values()], np.int64), np.array(pictures, np.int64))
+            self._copy_out(before, task.copies)
             pictures.clear()
+            before = group
             for i in moving:
                 try:
                     self._end_step(i, pictures)
                 except Exception as error:
-                    errors[i] = error
-                    self._blank(i)
+                    task.errors[i] = error
         draw_pictures(np.array(pictures, np.int64))
+        self._copy_out(before, task.copies)
 
-    def _blank(self, i: int) -> None:
-        """Zeros instead of what new arrays happen to hold, for a home that has failed."""
-        for row in self._rows_in_turn(i)[1].values():
-            row[:] = 0
+    def _copy_out(self, group: range, copies: dict[str, np.ndarray]) -> None:
+        shown, rows = self._shown(), slice(group.start, group.stop)
+        for name, array in copies.items():
+            array[rows] = shown[name][rows]
 
     def _has_waited(self, i: int) -> bool:
         """Whether a home whose episode has ended spends this step otherwise than by moving."""
@@ -310,10 +314,13 @@ class HomeVectorEnv(SyncVectorEnv):
 
     # --- all of them ---------------------------------------------------------------------------
 
-    def _draw_ahead(self, i: int) -> None:
-        """Draws the next episode of a home."""
+    def _draw_ahead(self, i: int, errors: dict[int, Exception]) -> None:
+        """Draws the next episode of a home, which moves also if that fails."""
         del self._to_draw[i]
-        self.homes[i].prepare(self._expected.pop(i, None))
+        try:
+            self.homes[i].prepare(self._expected.pop(i, None))
+        except Exception as error:
+            errors[i] = error
 
     def _all_infos(self) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -343,13 +350,6 @@ class HomeVectorEnv(SyncVectorEnv):
 
     def _shown(self) -> dict[str, np.ndarray]:
         return self._sensors[self._now]
-
-    def _renew(self, which: int, arrays: dict[str, np.ndarray] | None = None) -> None:
-        """Replaces one of the two sets of arrays, by new ones unless told."""
-        if arrays is None:
-            old = self._sensors[which]
-            arrays = {name: np.empty_like(array) for name, array in old.items()}
-        self._sensors[which], self._rows[which] = arrays, self._rows_of(arrays)
 
     def _rows_of(self, arrays: dict[str, np.ndarray]) -> Rows:
         names = list(arrays)

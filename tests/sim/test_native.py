@@ -1,5 +1,6 @@
 """Control steps in one compiled call against the same ones step by step, and what that rests on."""
 
+import copy
 import logging
 
 import mujoco
@@ -75,6 +76,42 @@ def test_a_watched_world_is_stepped_by_python(sim, make_scene):
     finally:
         mujoco.set_mjcb_control(None)
     assert len(times) >= 4
+
+
+def test_any_python_that_mujoco_calls_may_raise(sim, make_scene):
+    def refuse(*_):
+        raise ArithmeticError("mine")
+
+    sim.reset(make_scene())
+    mujoco.set_mjcb_passive(refuse)
+    try:
+        with pytest.raises(ArithmeticError, match="mine"):
+            sim.step(np.zeros(7), None, (0.5, 0.0))
+    finally:
+        mujoco.set_mjcb_passive(None)
+
+
+@pytest.mark.parametrize("speed", [1e30, np.inf, np.nan])
+def test_an_impossible_speed_is_told_of_by_both_ways(speed, request):
+    for way in ("compiled", "plain"):
+        if way == "plain":
+            request.getfixturevalue("plain")
+        env = make_env("pick", camera_size=16)
+        env.reset(seed=0)
+        address = int(env.sim.model.joint("object_00").dofadr[0])
+        env.sim.data.qvel[address] = speed
+        with pytest.raises(RuntimeError, match="the simulation is broken"):
+            env.step(np.zeros(11))
+
+
+def test_a_copied_simulation_goes_its_own_way(sim, make_scene):
+    sim.reset(make_scene())
+    sim.step(np.zeros(7), None, (0.5, 0.0))
+    other = copy.deepcopy(sim)
+    for _ in range(5):
+        sim.step(np.zeros(7), None, (1.0, 0.0))
+        other.step(np.zeros(7), None, (-1.0, 0.0))
+    assert sim.base_speed > 0.3 and other.base_speed < -0.3
 
 
 def test_without_mujocos_description_all_works_and_the_log_says_why(monkeypatch, caplog):

@@ -166,8 +166,6 @@ def test_a_home_that_breaks_says_where_and_the_others_have_done_their_step():
     with pytest.raises(RuntimeError, match="task pick, split train, seed 5, episode 0, step 1"):
         homes.step(np.zeros((3, 11)))
     assert [home._num_steps for home in homes.homes] == [1, 1, 1]
-    coming = homes._rows[homes._now ^ 1][1]  # what the next step would show of it
-    assert all(not values.any() for values in coming.values())
     homes.close()
 
 
@@ -186,12 +184,28 @@ def test_what_was_returned_is_the_callers_whatever_comes_after():
             given.append(homes.step(actions)[0])
             equal(given[-1], same.step(actions)[0])
         kept.append(copy.deepcopy(given[-1]))
-        for values in given[-2].values():  # the caller may do with them what it likes
-            values[...] = 0.0
-        kept[-2] = copy.deepcopy(given[-2])
+        for values in given[-1].values():  # the caller may do with them what it likes
+            values[...] = -7.0
+        kept[-1] = copy.deepcopy(given[-1])
     equal(tuple(given), tuple(kept))
     homes.close()
     same.close()
+
+
+def test_a_next_episode_that_cannot_be_drawn_keeps_no_home_from_its_step(monkeypatch):
+    homes = make(2, depth=False, max_episode_steps=4)
+    homes.reset(seed=0)
+    for home in homes.homes:
+        monkeypatch.setattr(home, "prepare", lambda seed: 1 / 0)
+    for _ in range(2):  # one home a step
+        with pytest.raises(ZeroDivisionError):
+            homes.step(np.zeros((2, 11)))
+    monkeypatch.undo()
+    for step in range(3, 7):
+        _, _, _, truncated, infos = homes.step(np.zeros((2, 11)))
+        assert infos["num_steps"].tolist() == [[3, 3], [4, 4], [0, 0], [1, 1]][step - 3]
+        assert truncated.all() == (step == 4)
+    homes.close()
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])

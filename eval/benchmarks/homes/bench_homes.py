@@ -163,7 +163,8 @@ def criteria_of(results: dict[str, Any]) -> list[Threshold]:
             ("SyncVectorEnv's", "to_sync", 2.0),
         ):
             name = f"time of 2 threads / {than}"
-            criteria.append(Threshold(name, 1.0 / two[ratio], 1.0 / least, f"(1 / {least:g})"))
+            if two[ratio] is not None:
+                criteria.append(Threshold(name, 1.0 / two[ratio], 1.0 / least, f"(1 / {least:g})"))
     return criteria
 
 
@@ -178,7 +179,9 @@ def table(results: dict[str, Any], criteria: list[Threshold]) -> str:
         f"{'own CPU ms':>12}",
     ]
     for name, one in results["speed"].items():
-        ratios = f"{one['to_one_thread']:>12.2f}{one['to_sync']:>8.2f}{one['to_async']:>9.2f}"
+        to_one = one["to_one_thread"]
+        ratios = f"{'':>12}" if to_one is None else f"{to_one:>12.2f}"
+        ratios += f"{one['to_sync']:>8.2f}{one['to_async']:>9.2f}"
         cpu = f"{1e3 * one['processor_s']:>12.3f}"
         lines.append(f"{name:<24}{one['steps_per_s']:>11.0f}{ratios}{cpu}")
     for size, speeds in results["sizes"].items():

@@ -40,7 +40,7 @@ def random_actions(envs: VectorEnv, rng: np.random.Generator) -> np.ndarray:
     return actions
 
 
-def measure_speed(cfg: BenchHomesCfg) -> dict[str, dict[str, float]]:
+def measure_speed(cfg: BenchHomesCfg) -> dict[str, dict[str, float | None]]:
     """Of each way: control steps a second, and processor time of this process for one (s).
 
     Ways take turns, and a ratio is the median of those of the turns: what another program, or
@@ -53,11 +53,11 @@ def measure_speed(cfg: BenchHomesCfg) -> dict[str, dict[str, float]]:
     ways["SyncVectorEnv"] = SyncVectorEnv(makers)
     ways["AsyncVectorEnv"] = AsyncVectorEnv(makers, context="forkserver")
     times = _in_turns(ways, cfg)  # [turns, 2] of each
-    wall = {name: taken[:, 0] for name, taken in times.items()}
+    wall, alone = {name: taken[:, 0] for name, taken in times.items()}, way_of(1)
     return {
         name: {
             "steps_per_s": cfg.num_envs / float(np.median(wall[name])),
-            "to_one_thread": float(np.median(wall[next(iter(ways))] / wall[name])),
+            "to_one_thread": float(np.median(wall[alone] / wall[name])) if alone in wall else None,
             "to_sync": float(np.median(wall["SyncVectorEnv"] / wall[name])),
             "to_async": float(np.median(wall["AsyncVectorEnv"] / wall[name])),
             "processor_s": float(np.median(times[name][:, 1])) / cfg.num_envs,

@@ -121,7 +121,9 @@ def _pieces(at, qvel, numbers):
         square = max(square, linear)
     if square < fast * fast:
         return 1
-    return min(1 + int(math.sqrt(square) / fast), int(numbers[MOST_PIECES]))
+    times = math.sqrt(square) / fast
+    # Not a number, and numbers too large for an int, are neither less nor an error here.
+    return 1 + int(times) if times < numbers[MOST_PIECES] else int(numbers[MOST_PIECES])
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,7 @@ from inside a solid, whose far wall is then seen.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -23,6 +24,7 @@ from rearrange.sim.robot.depth_kernel import (
     write_view,
 )
 
+_OF_MEMORY = ("_fovy", "_data", "_address", "_tables")
 _FLOAT32 = np.dtype(np.float32)
 VISIBLE_GROUPS = (0, 1, 2, 3)  # geom groups: house, articulated parts, objects, robot
 
@@ -64,6 +66,16 @@ class DepthCamera:
         self._view, self._numbers = np.empty(VIEW_SIZE), np.array([0.0, max_depth])
         self._model = model
         self._table = np.zeros(kernel.TABLE_SIZE, np.int64)
+        self._address = address_of(self._table)
+        self._tables = np.array([self._address])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies have tables of their own: addresses are of this object and this process."""
+        return {name: value for name, value in vars(self).items() if name not in _OF_MEMORY}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._fovy, self._data, self._table = self._model.cam_fovy, None, self._table.copy()
         self._address = address_of(self._table)
         self._tables = np.array([self._address])
 

@@ -270,12 +270,14 @@ class BatchedPool:
         return episode_seed(self.cfg.seed, self.cfg.first_env + e, number)
 
     def _write(self, observations: Any, rows: np.ndarray) -> None:
-        """Observations of some environments into the slots; of all, their arrays become the slots'.
+        """Observations of some environments into the slots.
 
-        Nobody but the environments writes into these, and not before the next step or reset.
+        Of all homes, their arrays become the slots': nobody writes into these before the next step
+        or reset.
         """
         shown = self.slots.observation
-        if rows.all() and _fit(observations, self._own):
+        is_kept = getattr(self.envs.unwrapped, "keeps_observations", False)
+        if is_kept and rows.all() and _fit(observations, self._own):
             shown.update(observations)
             return
         for name, array in self._own.items():

@@ -1,8 +1,8 @@
 """Adam without the compiler that PyTorch loads for it, which takes as long as PyTorch itself.
 
-Each new optimiser, and each first step of one, imports `torch._dynamo` (1.4 s, a quarter of the
-time in which a training starts) only to tell it to leave the function alone. `functools.wraps` says
-what is underneath; where it does not, the optimiser is PyTorch's as it is.
+Each new optimiser, and each first step of one, imports `torch._dynamo` (1.2 to 1.4 s, a quarter of
+the time in which a training starts) only to tell it to leave the function alone. `functools.wraps`
+says what is underneath; where it does not, the optimiser is PyTorch's as it is.
 """
 
 from __future__ import annotations

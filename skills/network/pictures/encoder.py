@@ -205,10 +205,10 @@ class DepthEncoder(nn.Module):
         (down, odd_rows), (right, odd_columns) = (
             divmod(old, new) for old, new in zip(picture.shape[1:3], self.size, strict=True)
         )
-        if odd_rows or odd_columns:
+        if odd_rows or odd_columns or (down * right) & (down * right - 1):
             x = F.adaptive_avg_pool2d(picture.permute(0, 3, 1, 2), self.size)
             return x.permute(0, 2, 3, 1)
-        # The same in whole blocks, in a tenth of the time where the channels are last.
+        # The same to the last bit where 2, 4 or 8 pixels become one, in a tenth of the time.
         total = picture[:, ::down, ::right].clone()
         for place in range(1, down * right):
             total += picture[:, place // right :: down, place % right :: right]
