@@ -15,7 +15,6 @@ that is nearly all of them, are MuJoCo's own, and run in one compiled call, see 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -24,14 +23,13 @@ from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.home.objects import NUM_SLOTS
 from rearrange.sim.model import PHYSICS_DT, SUBSTEPS, object_body, speed_limit
 from rearrange.sim.native import substep_kernel as kernel
-from rearrange.sim.native.addresses import address_of
+from rearrange.sim.native.addresses import Table, address_of
 from rearrange.sim.native.library import FUNCTIONS, Native, native
 from rearrange.sim.robot import fetch
 
 FAST = 1.4  # m/s, of hand or object: 12 mm a substep
 MOST_PIECES = 4
 SLACK = 1.02  # a joint is held this much below its limit: the solver may miss the speed by less
-_OF_MEMORY = ("_native", "_world", "_address", "_tables")
 _CALLBACKS = [
     getattr(mujoco, name)
     for name in dir(mujoco)
@@ -73,21 +71,7 @@ class Substepper:
         self._numbers[:] = 0.0, PHYSICS_DT, FAST, MOST_PIECES, _SLOW
         self._found = np.zeros(kernel.FOUND_SIZE)
         self._kinds = forces.is_robot_geom, forces.is_object_geom
-        self._native = native()
-        self._world: mujoco.MjData | None = None  # which the table belongs to
-        self._table = np.zeros(kernel.TABLE_SIZE, np.int64)
-        self._address = address_of(self._table)
-        self._tables = np.array([self._address])
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies have tables of their own: addresses are of this object and this process."""
-        return {name: value for name, value in vars(self).items() if name not in _OF_MEMORY}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._native, self._world, self._table = native(), None, self._table.copy()
-        self._address = address_of(self._table)
-        self._tables = np.array([self._address])
+        self._table = Table(kernel.TABLE_SIZE)
 
     def begin(self, data: mujoco.MjData, speed: float, held: int) -> int:
         """Before a control step: returns the address of the table for `run_worlds`.
@@ -96,25 +80,25 @@ class Substepper:
             speed: forward, m/s.
             held: the held object's geom, -1 for none.
         """
-        if self._native is not None and data is not self._world:
-            self._look_at(data, self._native)
-        table = self._table
+        table, where = self._table.values, native()
+        if where is not None and data is not self._table.owner:
+            self._look_at(data, where)
         self._numbers[kernel.SPEED], table[kernel.HELD] = speed, held
         # What MuJoCo calls, in Python, may raise: not through compiled code.
         is_watched = any(get() is not None for get in _CALLBACKS)
-        table[kernel.WHY] = kernel.PLAIN if self._native is None or is_watched else kernel.TO_DO
-        return self._address
+        table[kernel.WHY] = kernel.PLAIN if where is None or is_watched else kernel.TO_DO
+        return self._table.address
 
     def run(self) -> None:
         """`run_worlds` of this world alone."""
-        kernel.run_worlds(self._tables)
+        kernel.run_worlds(self._table.alone)
 
     def end(self, data: mujoco.MjData, forces: ForceMeter) -> bool:
         """After `run_worlds`: does what that left to do; `forces` gets what was measured.
 
         Returns whether all numbers are finite, without a warning of MuJoCo's.
         """
-        table, found = self._table, self._found
+        table, found = self._table.values, self._found
         if table[kernel.WHY] == kernel.PLAIN:
             return self._run_plain(data, forces)
         while True:
@@ -142,7 +126,7 @@ class Substepper:
             option.timestep = PHYSICS_DT / pieces
             for _ in range(pieces):
                 self.step(data, PHYSICS_DT / pieces)
-                forces.measure(data, int(self._table[kernel.HELD]))
+                forces.measure(data, int(self._table.values[kernel.HELD]))
             option.timestep = PHYSICS_DT
         mujoco.mj_kinematics(self._model, data)
         mujoco.mj_camlight(self._model, data)
@@ -156,7 +140,7 @@ class Substepper:
             data.qpos, data.qvel, data.qacc_warmstart, data.ctrl, *self._before, self._wrench,
             _MOST, *self._kinds, self._numbers, self._found,
         )  # fmt: skip
-        self._table[: kernel.HELD] = (
+        self._table.values[: kernel.HELD] = (
             *where[: len(FUNCTIONS)], model._address, at, at + where.ncon, at + where.nefc,
             at + where.time, at + where.contact, where.contact_size, where.contact_geom,
             model._address + where.timestep, at + where.warning, where.warning_size,
@@ -165,7 +149,7 @@ class Substepper:
             len(_MOST), self._objects.start, self._objects.stop, model.nq, model.nv, model.ngeom,
             *map(address_of, arrays), SUBSTEPS,
         )  # fmt: skip
-        self._world = data
+        self._table.owner = data
 
     def pieces(self, data: mujoco.MjData) -> int:
         """The number of steps into which the next substep is divided."""

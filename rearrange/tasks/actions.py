@@ -68,9 +68,6 @@ class Command(NamedTuple):
     stop: bool
 
 
-NO_COMMAND = Command([0.0] * 7, None, [0.0, 0.0], False)
-
-
 class ActionReader:
     """Turns an action of one space into a `Command`. A slot that the space lacks does nothing."""
 

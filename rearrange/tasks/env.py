@@ -24,7 +24,7 @@ from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
 from rearrange.system.checked_json import quoted
-from rearrange.tasks.actions import NO_COMMAND, ActionReader, Command, action_slots
+from rearrange.tasks.actions import ActionReader, Command, action_slots
 from rearrange.tasks.cameras import ColourSensors, VisualsCache, Window, panoptic_names
 from rearrange.tasks.env_options import (
     MAX_CAMERA_SIZE,
@@ -144,7 +144,6 @@ class RearrangeEnv(gymnasium.Env):
         if max_episode_steps is not None:
             self._max_steps = whole("max_episode_steps", max_episode_steps, 1)
         camera_size = whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
-        self._command = NO_COMMAND
         self.actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task, handle_sensors)
         self._motor_lead = lead(motor_lead)
@@ -230,18 +229,19 @@ class RearrangeEnv(gymnasium.Env):
         """
         if self.episode is None:
             raise RuntimeError("reset must be called before step")
-        self.begin_advance(self.actions.read(action))
+        command = self.actions.read(action)
+        self.begin_advance(command)
         self.sim.run_step()
-        return self.end_advance()
+        return self.end_advance(command)
 
     def begin_advance(self, command: Command) -> int:
         """`advance` up to the physics; returns what `substep_kernel.run_worlds` takes."""
-        self._command, sim = command, self.sim
+        sim = self.sim
         return sim.begin_step(command.arm, self.task.grip_command(sim, command.grip), command.base)
 
-    def end_advance(self) -> tuple[float, bool, bool, dict[str, Any]]:
+    def end_advance(self, command: Command) -> tuple[float, bool, bool, dict[str, Any]]:
         """`advance` from the physics on."""
-        sim, command = self.sim, self._command
+        sim = self.sim
         sim.end_step()
         self._num_steps += 1
         outcome = self.task.step(sim, command.stop)

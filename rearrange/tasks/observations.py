@@ -22,16 +22,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
-import mujoco
 import numpy as np
 from gymnasium.spaces import Box, Dict, Space
 from numba import njit
 
 from rearrange.errors import UserError, nearest
 from rearrange.sim.home.furniture import MARKERS
-from rearrange.sim.native.addresses import address_of, float_rows, floats, int_rows
+from rearrange.sim.native.addresses import Table, address_of, float_rows, floats, int_rows
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.ranges import RangeSensors
@@ -83,12 +81,7 @@ class Sensors:
         self._nav_goal = np.zeros(3)
         self._handles = np.zeros((task.num_markers, 3), np.int32)  # site, place in qpos, in qvel
         self._flat = np.empty(self._size, np.float32)
-        self._data: mujoco.MjData | None = None  # which the table belongs to
-        self._table = np.zeros(_TABLE_SIZE, np.int64)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies make a table of their own: addresses are of this object and this process."""
-        return vars(self) | {"_data": None, "_table": self._table.copy()}
+        self._table = Table(_TABLE_SIZE)
 
     def spaces(self) -> dict[str, Box]:
         """The space of each sensor."""
@@ -107,17 +100,17 @@ class Sensors:
             self._starts[row], self._goals[row] = one.start, one.goal
         self._nav_goal[:] = target.goal if episode.start_holding else target.start
         self._markers = {0: (), 1: (episode.marker,)}.get(self._task.num_markers, HOME_MARKERS)
-        self._data = None
+        self._table.owner = None
 
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
         """The current observations, in new arrays or in those of `out`, which is returned."""
-        if sim.data is not self._data:
+        if sim.data is not self._table.owner:
             self._look_at(sim)
         flat = self._flat if out is not None else np.empty(self._size, np.float32)
-        self._table[_IS_HOLDING] = sim.is_holding
-        _fill(self._table, flat)
+        self._table.values[_IS_HOLDING] = sim.is_holding
+        _fill(self._table.values, flat)
         if out is None:
             return {name: flat[part] for name, part in self._slices}
         for name, part in self._slices:
@@ -136,12 +129,12 @@ class Sensors:
             data.qpos, data.qvel, data.site_xpos, data.site_xmat, self._starts, self._goals,
             self._nav_goal, self._handles, fetch.EE_REST_B,
         )  # fmt: skip
-        self._table[:_IS_HOLDING] = (
+        self._table.values[:_IS_HOLDING] = (
             *(model.joint(name).qposadr[0] for name in names), model.site("ee").id,
             len(data.qpos), len(data.qvel),
             len(data.site_xpos), len(self._starts), len(self._handles), *map(address_of, arrays),
         )  # fmt: skip
-        self._data = data
+        self._table.owner = data
 
 
 def observation_space(

@@ -32,7 +32,7 @@ from rearrange.sim.native.substep_kernel import run_worlds
 from rearrange.sim.robot.depth_kernel import draw_pictures
 from rearrange.system.checked_json import quoted
 from rearrange.system.machine import num_cores
-from rearrange.tasks.actions import action_array
+from rearrange.tasks.actions import Command, action_array
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.env_options import (
     RESET_OPTIONS,
@@ -244,23 +244,25 @@ class HomeVectorEnv(SyncVectorEnv):
                 group = task.groups.popleft()
             except IndexError:
                 break
-            moving: dict[int, int] = {}  # home -> what `run_worlds` takes
+            moving: dict[int, Command] = {}
+            worlds: list[int] = []  # what `run_worlds` takes
             for i in group:
                 if i in task.to_draw:
                     self._draw_ahead(i, task.errors)
                 try:
                     if not self._autoreset_envs[i] or not self._has_waited(i):
-                        home = self.homes[i]
-                        moving[i] = home.begin_advance(home.actions.command(task.actions[i]))
+                        command = self.homes[i].actions.command(task.actions[i])
+                        worlds.append(self.homes[i].begin_advance(command))
+                        moving[i] = command
                 except Exception as error:
                     task.errors[i] = error
-            run_and_draw(np.array([*moving.values()], np.int64), np.array(pictures, np.int64))
+            run_and_draw(np.array(worlds, np.int64), np.array(pictures, np.int64))
             self._copy_out(before, task.copies)
             pictures.clear()
             before = group
-            for i in moving:
+            for i, command in moving.items():
                 try:
-                    self._end_step(i, pictures)
+                    self._end_step(i, command, pictures)
                 except Exception as error:
                     task.errors[i] = error
         draw_pictures(np.array(pictures, np.int64))
@@ -284,10 +286,10 @@ class HomeVectorEnv(SyncVectorEnv):
             return True
         return False
 
-    def _end_step(self, i: int, pictures: list[int]) -> None:
+    def _end_step(self, i: int, command: Command, pictures: list[int]) -> None:
         """Reward, flags and sensors of a home that has moved."""
         home, (shown, seen) = self.homes[i], self._rows_in_turn(i)
-        self._rewards[i], terminated, truncated, info = home.end_advance()
+        self._rewards[i], terminated, truncated, info = home.end_advance(command)
         self._terminations[i], self._truncations[i], self._infos[i] = terminated, truncated, info
         if self.autoreset_mode != AutoresetMode.SAME_STEP or not (terminated or truncated):
             home.observe(seen, pictures)

@@ -27,6 +27,23 @@ def address_of(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+class Table:
+    """What a kernel is given: numbers and addresses, for as long as `owner` is who they belong to.
+
+    A copy, of another process too, is empty and belongs to nobody: addresses are of one object.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.values = np.zeros(size, np.int64)
+        self.address = address_of(self.values)
+        self.alone = np.array([self.address])
+        """[1], for a kernel that takes several tables."""
+        self.owner: object = None
+
+    def __reduce__(self) -> tuple[type[Table], tuple[int]]:
+        return Table, (len(self.values),)
+
+
 def _caller(*arguments: Any) -> Any:
     """An intrinsic: call(function, argument, ...) of whole numbers, which returns nothing."""
     signature = types.void(*[types.int64] * (1 + len(arguments)))

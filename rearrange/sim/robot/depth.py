@@ -9,12 +9,11 @@ from inside a solid, whose far wall is then seen.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import mujoco
 import numpy as np
 
-from rearrange.sim.native.addresses import address_of
+from rearrange.sim.native.addresses import Table, address_of
 from rearrange.sim.robot import depth_kernel as kernel
 from rearrange.sim.robot.depth_kernel import (
     BLOCK,
@@ -24,7 +23,6 @@ from rearrange.sim.robot.depth_kernel import (
     write_view,
 )
 
-_OF_MEMORY = ("_fovy", "_data", "_address", "_tables")
 _FLOAT32 = np.dtype(np.float32)
 VISIBLE_GROUPS = (0, 1, 2, 3)  # geom groups: house, articulated parts, objects, robot
 
@@ -58,26 +56,13 @@ class DepthCamera:
         self._is_seen = np.isin(np.arange(mujoco.mjNGROUP), geomgroups).astype(np.uint8)
         self._drawn = self._is_seen[model.geom_group]
         check_primitives(model, self._drawn)
-        self._data: mujoco.MjData | None = None
         self._fovy, self._seen_fovy = model.cam_fovy, math.nan
         self._no_ids = np.empty((0, 0), np.int32)
         self._nearness = np.empty((size, padded(size)), np.float32)
         self._spans, self._work = np.empty((2, size)), np.empty(WORK_SIZE)
         self._view, self._numbers = np.empty(VIEW_SIZE), np.array([0.0, max_depth])
         self._model = model
-        self._table = np.zeros(kernel.TABLE_SIZE, np.int64)
-        self._address = address_of(self._table)
-        self._tables = np.array([self._address])
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies have tables of their own: addresses are of this object and this process."""
-        return {name: value for name, value in vars(self).items() if name not in _OF_MEMORY}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._fovy, self._data, self._table = self._model.cam_fovy, None, self._table.copy()
-        self._address = address_of(self._table)
-        self._tables = np.array([self._address])
+        self._table = Table(kernel.TABLE_SIZE)
 
     def render(self, data: mujoco.MjData, out: np.ndarray | None = None) -> np.ndarray:
         """Depth divided by `max_depth`, [size, size, 1] float32 in [0, 1]; row 0 is the top, column
@@ -89,7 +74,7 @@ class DepthCamera:
         if out is None:
             out = np.empty((self.size, self.size, 1), np.float32)
         self.begin(data, out)
-        kernel.draw_pictures(self._tables)
+        kernel.draw_pictures(self._table.alone)
         return out
 
     def begin(self, data: mujoco.MjData, out: np.ndarray) -> int:
@@ -100,14 +85,14 @@ class DepthCamera:
         """
         if out.shape != (self.size, self.size, 1) or out.dtype != _FLOAT32:
             raise ValueError(f"out must be [{self.size}, {self.size}, 1] float32, got {out.shape}")
-        if data is not self._data:
+        if data is not self._table.owner:
             self._look_at(data)
         fovy = self._fovy[self.camera]
         if fovy != self._seen_fovy:
             self._seen_fovy = fovy
             self._numbers[kernel.PIXEL] = pixel_side(fovy, self.size)
-        self._table[kernel.OUT] = address_of(out)
-        return self._address
+        self._table.values[kernel.OUT] = address_of(out)
+        return self._table.address
 
     def _look_at(self, data: mujoco.MjData) -> None:
         """The table for other data. Its arrays are MuJoCo's own: all may change between two
@@ -119,8 +104,8 @@ class DepthCamera:
             self._drawn, self._nearness, self._no_ids, self._spans, self._work, self._view,
         )  # fmt: skip
         sizes = model.ngeom, len(self._is_seen), self.size, self._nearness.shape[1]
-        self._table[: kernel.OUT] = (*sizes, *map(address_of, arrays))
-        self._data = data
+        self._table.values[: kernel.OUT] = (*sizes, *map(address_of, arrays))
+        self._table.owner, self._fovy = data, model.cam_fovy
 
 
 def camera_index(model: mujoco.MjModel, camera: str | int) -> int:

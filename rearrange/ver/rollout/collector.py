@@ -130,6 +130,7 @@ class Collector:
             self._threads = ThreadPoolExecutor(self._num_threads, "inference", _one_torch_thread)
         self._lock = threading.Lock()
 
+        self._everyone: np.ndarray = np.arange(num_envs)
         self.state = torch.zeros(num_envs, actor.state_size, device=device)  # [E, K] memory
         self.prev_action = np.zeros((num_envs, action.size), action.dtype)
         self.is_first = np.ones(num_envs, bool)
@@ -336,8 +337,11 @@ class Collector:
     # --- environments --------------------------------------------------------------------------
 
     def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> PolicyInputs:
-        """The policy's input for some environments; observations of all are not copied."""
-        is_all = len(envs) == self.pool.num_envs and bool((envs == np.arange(len(envs))).all())
+        """The policy's input for some environments.
+
+        Observations of all, in step, are not copied: nobody writes into them before they are sent.
+        """
+        is_all = self._is_lockstep and np.array_equal(envs, self._everyone)
         rows = slice(None) if is_all else envs
         observation = {
             name: from_numpy(array[rows]).to(self.device) for name, array in arrays.items()
