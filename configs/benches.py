@@ -107,6 +107,8 @@ class BenchTrainersCfg:
     num_inference_workers: int = 2
     """collector.num_inference_workers with sleeping environments; DD-PPO always has one worker and
     batches of all environments."""
+    num_groups: int = 1
+    """batched.num_groups of mode batched in the home."""
     camera_size: int = 64
     """Pixels per side of the depth image in the home."""
     peers: str = "auto"
@@ -119,9 +121,11 @@ class BenchTrainersCfg:
     def __post_init__(self) -> None:
         _check(self.what == "trainers", f"unknown bench '{self.what}': {_BENCHES}")
         sizes = ("num_envs", "num_steps", "num_rollouts", "home_rollouts", "camera_size")
-        for name in (*sizes, "repeats", "min_batch", "num_inference_workers"):
+        for name in (*sizes, "repeats", "min_batch", "num_inference_workers", "num_groups"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
+        most, got = self.num_envs, self.num_groups
+        _check(got <= most, f"num_groups must be at most num_envs ({most}), got {got}")
         known = ("auto", "float32", "bfloat16")
         is_known = self.precision in known
         _check(is_known, f"precision must be one of {', '.join(known)}; got {self.precision}")

@@ -213,6 +213,12 @@ def test_words_become_typed_values():
         ("train", [*A, "scheme=ray", "mode=batched"], "mode=batched has one process that collects"),
         ("train", [*A, "workers.python=p", "mode=batched"], "mode=batched steps the environments"),
         ("train", [*A, "batched.num_threads=2"], "batched.NAME settings are for mode=batched"),
+        ("train", [*A, "mode=batched", "batched.num_groups=0"], "batched.num_groups must be at l"),
+        (
+            "train",
+            [*A, "mode=batched", "num_envs=4", "batched.num_groups=5"],
+            "batched.num_groups must be at most num_envs (4), got 5",
+        ),
         (
             "train",
             [*A, "mode=batched", "stagger.how=cut"],

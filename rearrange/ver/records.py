@@ -20,7 +20,7 @@ import numpy as np
 from rearrange.system.folder_lock import FolderLockLost
 from rearrange.system.machine import versions
 from rearrange.ver.ranks.distributed import Ranks
-from rearrange.ver.rollout.collector import Pool
+from rearrange.ver.rollout.pool import Pool
 from rearrange.ver.rollout.report import CollectReport
 from rearrange.ver.rollout.rollout_metrics import rollout_metrics
 from rearrange.ver.rollout.types import Policy
@@ -243,7 +243,9 @@ class RunRecords:
         is_same = len(values["episode_numbers"]) == self._cfg.num_envs
         # Saved actions are valid for the episodes of their seed only.
         values["is_exact"] &= is_same and values.get("seed") == self._cfg.seed
-        values["is_exact"] &= ("batched" in values) == (self._cfg.mode == "batched")
+        num_groups = values.get("batched", {}).get("num_groups", 0)
+        is_batched = self._cfg.mode == "batched"
+        values["is_exact"] &= num_groups == (self._cfg.batched.num_groups if is_batched else 0)
         values["is_exact"] &= self._ranks.is_alone and values.get("layout") == LAYOUT
 
     def _score(self) -> tuple[str, float] | None:

@@ -32,15 +32,15 @@ import torch
 from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
 from rearrange.torch_types import manual_seed
-from rearrange.ver.batched.pool import BatchedPool, MakeEnvs
-from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import staggered_worker_cfg, tracker_of
+from rearrange.ver.batched.groups import MakeEnvs, make_batch, make_pool
+from rearrange.ver.batched.start_cfg import staggered_worker_cfg, trackers_of
 from rearrange.ver.rank_sync import RankSync
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.records import RunRecords, first_line, is_taken
 from rearrange.ver.rollout import interleaving
 from rearrange.ver.rollout.actor import Actor
-from rearrange.ver.rollout.collector import Collector, Pool
+from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.pool import Pool
 from rearrange.ver.rollout.report import Stopped
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Policy
@@ -87,8 +87,9 @@ class Trainer:
             `cfg.sapg` has several blocks.
         pool_factory: called with WorkerPool's arguments; modes serial and batched have their own
             pools.
-        make_envs: for mode batched: num_envs -> a vector environment with autoreset disabled; None:
-            Gymnasium's SyncVectorEnv of make_env.
+        make_envs: for mode batched: num_envs -> a vector environment with autoreset disabled,
+            called for each group; None, or if it returns None: Gymnasium's SyncVectorEnv of
+            make_env.
         ranks: the processes that train together; each builds and runs a Trainer. Rank 0 writes.
         is_quiet: no progress line.
         check_folder: called before anything is written into run_dir; raises FolderLockLost.
@@ -121,7 +122,7 @@ class Trainer:
         self.cfg, self.run_dir, identity = cfg, Path(run_dir), identity or {}
         self._make_env, self._preload, self._is_quiet = make_env, preload, is_quiet
         self.ranks, self._pool_factory = ranks, pool_factory
-        self._make_envs = make_envs or partial(SingleEnvs, make_env)
+        self._make_envs = make_envs
         self._check_folder, self._validation, self._label = check_folder, validation, label
         if not ranks.is_alone and cfg.mode in ALONE_MODES:
             raise ValueError(f"mode {cfg.mode} runs in one process, got {ranks.world_size} ranks")
@@ -351,8 +352,12 @@ class Trainer:
         # All begin new episodes if they cannot be resumed, so staggered ones are spread again.
         is_fresh = self.records.resumed is None or cfg.start_mode == STAGGERED
         if cfg.mode == "batched":
-            tracker = tracker_of(worker_cfg, cfg.stagger, cfg.num_envs, cfg.num_steps, is_fresh)
-            return BatchedPool(self._make_envs, self._layout, worker_cfg, numbers, tracker)
+            trackers = trackers_of(
+                worker_cfg, cfg.stagger, cfg.num_envs, cfg.num_steps, is_fresh,
+                cfg.batched.num_groups,
+            )  # fmt: skip
+            make_envs = partial(make_batch, self._make_envs, self._make_env)
+            return make_pool(make_envs, self._layout, worker_cfg, numbers, trackers)
         if cfg.serial:
             return SerialPool(self._make_env, self._layout, worker_cfg, numbers, is_fresh)
         workers = cfg.workers.sized(cfg.num_envs, self._cores)

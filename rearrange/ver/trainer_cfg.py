@@ -212,6 +212,11 @@ def _check_batched(cfg: TrainerCfg) -> None:
         if cfg.batched != BatchedCfg():
             raise ValueError(f"batched.NAME settings are for mode=batched, got mode={cfg.mode}")
         return
+    if cfg.batched.num_groups > cfg.num_envs:
+        raise ValueError(
+            f"batched.num_groups must be at most num_envs ({cfg.num_envs}), got "
+            f"{cfg.batched.num_groups}"
+        )
     if cfg.overlap:
         raise ValueError("mode=batched collects and learns in turn: it needs overlap=false")
     if cfg.workers.python is not None:

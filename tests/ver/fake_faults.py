@@ -73,8 +73,6 @@ class BreakableEnv(FakeEnv):
 class _Script:
     """Lets events happen in a pool, which has `environments`, `num_answers` and `first_env`."""
 
-    num_waiting = 0
-
     def prepare(self, rank, world, diary, events, trainer):
         self.rank, self.world, self.diary, self.trainer = rank, world, diary, trainer
         self.events = sorted(
@@ -146,7 +144,8 @@ class BreakablePool(_Script):
     """
 
     def __init__(self, make_env, layout, cfg, episode_numbers, is_fresh, pool_cfg, preload, step_s):
-        self.num_envs, self.restarts, self.slots = layout.num_envs, 0, StepSlots.allocate(layout)
+        self.num_envs = self.round_size = layout.num_envs
+        self.restarts, self.slots = 0, StepSlots.allocate(layout)
         self._make, self._cfg, self._pool_cfg = make_env, cfg, pool_cfg
         self._numbers, self._step_s = episode_numbers.copy(), step_s
         self.environments = [self._environment(e, is_fresh) for e in range(self.num_envs)]

@@ -132,6 +132,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     from rearrange.skills.network.policy import build_policy
     from rearrange.skills.network.policy_cfg import PRESETS
     from rearrange.tasks.gym_factory import make_gym, make_gym_vec
+    from rearrange.ver.batched.start_cfg import BatchedCfg
     from rearrange.ver.rollout.collector import CollectorCfg
     from rearrange.ver.run.metrics import METRICS_FILE, read_metrics
     from rearrange.ver.trainer import MakeAlgorithm, Trainer
@@ -144,7 +145,7 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
     if (run_dir / METRICS_FILE).exists():
         raise UserError(f"{run_dir} holds another run already: choose another keep_dir")
     make_algorithm: MakeAlgorithm = PPO
-    collector, workers = CollectorCfg(), PoolCfg()
+    collector, workers, batched = CollectorCfg(), PoolCfg(), BatchedCfg()
     if name == STRAGGLER:
         work = straggler_workload(cfg)
         make_env = StragglerFactory(work.straggler)
@@ -160,13 +161,14 @@ def measure_mode(cfg: BenchTrainersCfg, name: str, mode: str, run_dir: Path) -> 
         policy_factory = partial(build_policy, cfg=home_policy(cfg, name))
         collector = CollectorCfg(min_batch=min(cfg.min_batch, cfg.num_envs))
         workers = PoolCfg(envs_per_worker=cfg.envs_per_worker)
+        batched = BatchedCfg(num_groups=cfg.num_groups) if mode == BATCHED else batched
         num_rollouts, preload, device = cfg.home_rollouts, "rearrange.tasks.env", cfg.device
     rollout_steps = cfg.num_envs * cfg.num_steps
     warmup = max(1, cfg.warmup_rollouts)  # the first one holds the start of the processes
     trainer_cfg = TrainerCfg(
         mode=mode, total_steps=(warmup + num_rollouts) * rollout_steps, num_envs=cfg.num_envs,
         num_steps=cfg.num_steps, seed=cfg.seed, device=device, checkpoint_interval_s=NEVER_S,
-        collector=collector, workers=workers,
+        collector=collector, workers=workers, batched=batched,
     )  # fmt: skip
     trainer = Trainer(
         make_env, policy_factory, trainer_cfg, run_dir,

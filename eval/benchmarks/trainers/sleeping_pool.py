@@ -72,12 +72,13 @@ class SleepingPool:
     Args: those of WorkerPool; what is for worker processes has no use here.
     """
 
-    restarts = num_waiting = 0
+    restarts = 0
 
     def __init__(
         self, make_env, layout, cfg, episode_numbers, is_fresh, pool_cfg=None, preload=()
     ) -> None:
-        self.num_envs, self.slots = layout.num_envs, StepSlots.allocate(layout)
+        self.num_envs = self.round_size = layout.num_envs
+        self.slots = StepSlots.allocate(layout)
         self._environments = [
             SlotEnvironment(make_env, e, self.slots, cfg, int(episode_numbers[e]), is_fresh)
             for e in range(self.num_envs)

@@ -48,7 +48,6 @@ from rearrange.system.stop_signals import EXIT_CODES
 from rearrange.tasks.env_options import to_record
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec, registered_id
 from rearrange.tasks.rules.names import TASKS
-from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.batched.start_cfg import BatchedCfg
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
 from rearrange.ver.rollout.report import NonFinite
@@ -56,7 +55,6 @@ from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS, Algorithm
 from rearrange.ver.update.ppo_learner import STANDARD
-from rearrange.ver.workers.environment_worker import MakeEnv
 from rearrange.ver.workers.first_step import EnvironmentFailure
 from rearrange.ver.workers.pool import TooManyRestarts
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
@@ -217,7 +215,7 @@ def _trainer(
     num_envs = settings.num_envs * ranks.world_size
     stream = {"env_id": training_env.env_id, "num_envs": num_envs, "kwargs": training_env.kwargs}
     make_env = training_env.remote_envs or partial(make_gym, **stream)
-    make_envs = partial(make_batched, settings.batched, training_env, make_env)
+    make_envs = partial(make_batched, settings.batched, training_env)
     make_algorithm = None
     if settings.algorithm != STANDARD:
         make_algorithm = partial(named_algorithm, settings.algorithm, settings.algorithm_kwargs)
@@ -225,7 +223,7 @@ def _trainer(
     if isinstance(settings, TrainSkillCfg) and _is_imitation(settings):
         identity["method"] = "imitation"
         make_env = partial(make_guided, **stream, cfg=settings.guide)
-        make_envs = partial(SingleEnvs, make_env)
+        make_envs = None
         make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
     is_home = training_env.known_id in TASKS.values()
     return Trainer(
@@ -260,12 +258,9 @@ def _unexpected(error: BaseException) -> int:
     return 1
 
 
-def make_batched(
-    cfg: BatchedCfg, training_env: TrainingEnv, make_env: MakeEnv, num_envs: int
-) -> VectorEnv:
-    """The environments of mode batched; Gymnasium's SyncVectorEnv of those with no better way."""
-    envs = make_gym_vec(num_envs, training_env.env_id, training_env.kwargs, cfg.num_threads)
-    return SingleEnvs(make_env, num_envs) if envs is None else envs
+def make_batched(cfg: BatchedCfg, training_env: TrainingEnv, num_envs: int) -> VectorEnv | None:
+    """Environments of mode batched; None if Gymnasium knows no way to make them at once."""
+    return make_gym_vec(num_envs, training_env.env_id, training_env.kwargs, cfg.num_threads)
 
 
 def named_algorithm(name: str, kwargs: dict[str, Any], *args: Any, **others: Any) -> Algorithm:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,8 @@ from rearrange.ver.workers.restarts import is_left_out
 from rearrange.ver.workers.shared_memory import SlotLayout, StepSlots
 from rearrange.ver.workers.spaces import write_observations
 
-MakeEnvs = Callable[[int], VectorEnv]
-"""num_envs -> environments; an ended one does not move until `options["reset_mask"]`."""
+ACTIONS = "pool/actions"
+"""In a pool's state: the newest actions, as many as the longest episode has, [T, N, A]."""
 
 
 class BatchedPool:
@@ -47,8 +46,10 @@ class BatchedPool:
     that were reset: it may draw their episodes ahead.
 
     Args:
+        envs: an ended one does not move until `options["reset_mask"]`.
         episode_numbers: of the next episodes, [N].
-        lives: decides when episodes begin and end.
+        tracker: decides when episodes begin and end.
+        slots: rows of larger ones; None: its own.
 
     Raises UserError for a vector environment with autoreset.
     """
@@ -57,16 +58,17 @@ class BatchedPool:
 
     def __init__(
         self,
-        make_envs: MakeEnvs,
+        envs: VectorEnv,
         layout: SlotLayout,
         cfg: WorkerCfg,
         episode_numbers: np.ndarray,
         tracker: EpisodeTracker,
+        slots: StepSlots | None = None,
     ) -> None:
         self.num_envs, self.cfg, self.tracker = layout.num_envs, cfg, tracker
-        self.slots = StepSlots.allocate(layout)
-        self._own = dict(self.slots.observation)
-        self.envs = make_envs(self.num_envs)
+        self.slots = slots or StepSlots.allocate(layout)
+        self._own, self._is_part = dict(self.slots.observation), slots is not None
+        self.envs = envs
         mode = self.envs.metadata.get("autoreset_mode")
         if mode != AutoresetMode.DISABLED:
             raise UserError(f"mode=batched needs autoreset_mode='Disabled', got {mode}")
@@ -75,6 +77,7 @@ class BatchedPool:
         self.number = episode_numbers.astype(np.int64) - 1
         self.seed_number = self.number.copy()
         self.total_return = np.zeros(self.num_envs)
+        self._time = np.zeros(self.num_envs, np.int64)  # the tracker's, as it is saved
         self._is_failed = np.zeros(self.num_envs, bool)  # to be repeated, by chance
         self._actions: list[
             np.ndarray
@@ -99,9 +102,9 @@ class BatchedPool:
         self._ready = np.flatnonzero(~self.tracker.is_over).tolist()
 
     @property
-    def num_waiting(self) -> int:
-        """Environments that are not stepped, because they wait for a reset."""
-        return int(self.tracker.is_over.sum())
+    def round_size(self) -> int:
+        """Environments that do not wait for a reset, and are stepped."""
+        return self.num_envs - int(self.tracker.is_over.sum())
 
     @property
     def announced(self) -> list[int]:
@@ -110,12 +113,12 @@ class BatchedPool:
 
     def send(self, envs: list[int]) -> None:
         """Steps all that do not wait."""
-        assert len(envs) == self.num_envs - self.num_waiting, "not all are sent at once"
+        assert len(envs) == self.round_size, "not all are sent at once"
         self._is_asked = True
 
     def receive(self, timeout_s: float) -> list[int]:
         """Takes the requested step; further ones while all wait."""
-        while self._is_asked or (not self._ready and self.num_waiting == self.num_envs):
+        while self._is_asked or (not self._ready and self.round_size == 0):
             self._is_asked = False
             self._step(self.slots.action.copy())
             self._ready = np.flatnonzero(~self.tracker.is_over).tolist()
@@ -132,19 +135,20 @@ class BatchedPool:
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `restore` needs beside the slots: JSON values, and arrays by name."""
         actions = np.zeros((0, *self.slots.action.shape), self.slots.action.dtype)
-        arrays = {"pool/actions": np.stack(self._actions) if self._actions else actions}
+        arrays = {ACTIONS: np.stack(self._actions) if self._actions else actions}
         arrays |= {f"pool/{name}": array.copy() for name, array in self._arrays().items()}
         if isinstance(self.envs, SingleEnvs):
             arrays["pool/ages"] = self.envs.ages
-        return {"batched": {"time": self.tracker.time}}, arrays
+        return {"batched": {"num_groups": 1}}, arrays
 
     def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Replays all episodes, the shorter ones starting later; none is announced."""
         for name, array in self._arrays().items():
             array[:] = arrays[f"pool/{name}"]
-        self.tracker.time = values["batched"]["time"]
-        self._actions = list(arrays["pool/actions"])
+        self.tracker.time = int(self._time[0])
         elapsed = np.where(self.tracker.is_over, 0, self.tracker.episode_steps)
+        self._actions = list(arrays[ACTIONS])
+        del self._actions[: len(self._actions) - int(elapsed.max())]
         ages = arrays.get("pool/ages", np.zeros(self.num_envs, np.int64)) - elapsed
         self._reset_at(np.ones(self.num_envs, bool), ages)
         for t, actions in enumerate(self._actions):
@@ -209,7 +213,9 @@ class BatchedPool:
                 what = f"observation '{name}' with a value that is not finite"
                 what = what if name else f"reward {array[e]}"
                 step = self.tracker.episode_steps[e]
-                place = f"environment {e}, episode {self.number[e]}, step {step}"
+                place = (
+                    f"environment {self.cfg.first_env + e}, episode {self.number[e]}, step {step}"
+                )
                 self.slots.set_message(e, f"{place}: {what}")
                 found[e] = True
         slots = self.slots
@@ -277,7 +283,7 @@ class BatchedPool:
         """
         shown = self.slots.observation
         is_kept = getattr(self.envs.unwrapped, "keeps_observations", False)
-        if is_kept and rows.all() and _fit(observations, self._own):
+        if is_kept and not self._is_part and rows.all() and _fit(observations, self._own):
             shown.update(observations)
             return
         for name, array in self._own.items():
@@ -289,7 +295,9 @@ class BatchedPool:
     def _arrays(self) -> dict[str, np.ndarray]:
         """State of each environment, [N] each."""
         tracker = self.tracker
+        self._time[:] = tracker.time
         return {
+            "time": self._time,
             "number": self.number,
             "seed_number": self.seed_number,
             "total_return": self.total_return,

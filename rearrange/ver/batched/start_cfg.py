@@ -11,6 +11,7 @@ staggered    groups, `rollout` steps apart (`StaggerCfg`)  none is longer than t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,9 +22,14 @@ from rearrange.ver.workers.environment_worker import STAGGERED, WorkerCfg, start
 @dataclass(kw_only=True)
 class BatchedCfg:
     num_threads: int = 0
-    """Threads that step homes; 0: one per core. Other environments have no threads."""
+    """Threads that step homes of each group; 0: one per core. Other environments have none."""
+    num_groups: int = 1
+    """Groups of environments that take turns with the policy: it decides for one while the others
+    take their step."""
 
     def __post_init__(self) -> None:
+        if self.num_groups < 1:
+            raise ValueError(f"batched.num_groups must be at least 1, got {self.num_groups}")
         if self.num_threads < 0:
             raise ValueError(f"batched.num_threads must not be negative, got {self.num_threads}")
 
@@ -64,25 +70,31 @@ def staggered_worker_cfg(
     return replace(cfg, offsets=offsets, is_cut=stagger.how == "cut")
 
 
-def tracker_of(
+def trackers_of(
     cfg: WorkerCfg,
     stagger: StaggeredStartCfg,
     num_envs: int,
     num_steps: int,
     is_fresh: bool = True,
-) -> EpisodeTracker:
-    """Tracks environments in mode batched that start as `cfg.start_mode` says.
+    num_groups: int = 1,
+) -> dict[range, EpisodeTracker]:
+    """Tracks environments in mode batched, in groups, that start as `cfg.start_mode` says.
 
     Args:
         num_steps: of each environment in a rollout.
         is_fresh: apply clock and advance; false on resuming.
     """
     if cfg.start_mode == STAGGERED:
-        return EpisodeTracker(stagger.full(cfg.start_horizon, num_steps), num_envs)
-    envs = range(cfg.first_env, cfg.first_env + num_envs)
-    offsets = [start_offset(cfg, env) if is_fresh else 0 for env in envs]
-    how = "advance" if cfg.start_mode == "advance" else "cut"
-    plain = StaggerCfg(
-        horizon=cfg.start_horizon, rollout_steps=num_steps, how=how, has_gates=False, is_limit=False
-    )
-    return EpisodeTracker(plain, num_envs, np.array(offsets))
+        starts = stagger.full(cfg.start_horizon, num_steps)
+        timetable = Timetable(starts, num_envs)
+    else:
+        envs = range(cfg.first_env, cfg.first_env + num_envs)
+        offsets = [start_offset(cfg, env) if is_fresh else 0 for env in envs]
+        starts = StaggerCfg(
+            horizon=cfg.start_horizon, rollout_steps=num_steps, has_gates=False, is_limit=False,
+            how="advance" if cfg.start_mode == "advance" else "cut",
+        )  # fmt: skip
+        timetable = Timetable(starts, num_envs, np.array(offsets))
+    ends = [num_envs * i // num_groups for i in range(num_groups + 1)]
+    groups = [range(*both) for both in pairwise(ends)]
+    return {group: EpisodeTracker(starts, timetable.part(group)) for group in groups}

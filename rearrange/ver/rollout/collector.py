@@ -7,7 +7,7 @@ The modes of the trainer differ in which environments contribute to a rollout:
     variable          S steps, more from quick environments (VER); open steps go to the next rollout
     fixed             exactly T steps from each environment (NoVER, HTS-RL)
     fixed, in step    all environments wait for the slowest at each step (DD-PPO)
-    variable, in step the same, S steps from all environments that the pool does not hold (batched)
+    variable, in step the same, S steps from all environments that the pool asks (batched)
 
 VER paper, sections 2.1 and 2.2.   E environments, K floats of memory, A action dims.
 """
@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -29,12 +28,11 @@ import torch
 from rearrange.torch_types import from_numpy
 from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.batching import Batching
+from rearrange.ver.rollout.pool import Pool
 from rearrange.ver.rollout.report import CollectReport, EpisodeEnd, NonFinite, Stopped
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import PolicyInputs
 from rearrange.ver.workers import shared_memory as sm
-from rearrange.ver.workers.pool import Fault
-from rearrange.ver.workers.shared_memory import StepSlots
 
 log = logging.getLogger(__name__)
 _POLL_S = 0.1  # longest time between checks of the stop flag
@@ -60,29 +58,6 @@ class CollectorCfg:
         if self.max_batch < 0 or 0 < self.max_batch < self.min_batch:
             low = self.min_batch
             raise ValueError(f"max_batch must be 0 or at least {low}, got {self.max_batch}")
-
-
-class Pool(Protocol):
-    """Steps the environments: WorkerPool, SerialPool or BatchedPool."""
-
-    num_envs: int
-    slots: StepSlots
-
-    @property
-    def restarts(self) -> int: ...  # workers that were replaced
-
-    @property
-    def num_waiting(self) -> int: ...  # environments that no step is asked of
-
-    def start(self) -> None: ...
-
-    def send(self, envs: list[int]) -> None: ...  # steps them with the actions in the slots
-
-    def receive(self, timeout_s: float) -> list[int]: ...  # environments with something new
-
-    def take_faults(self) -> list[Fault]: ...  # workers that were replaced since the last call
-
-    def close(self) -> None: ...
 
 
 Store = Callable[[RolloutStorage, int, float, bool, bool], None]
@@ -139,6 +114,7 @@ class Collector:
         self.open_row = np.full(num_envs, -1, np.int64)  # the step under way
         self.arrived: deque[int] = deque()  # answers that are not in a rollout yet
         self.pending: deque[int] = deque()  # environments that wait for an action
+        self._rounds: deque[int] = deque()  # in step: how many were asked at once, not answered
         self._held: list[int] = []  # fixed: environments that have given their share
         self._last_row = np.full(num_envs, -1, np.int64)  # complete, its next_value is not known
         self._sent_at = np.full(num_envs, time.perf_counter())  # when it was given its action
@@ -168,9 +144,13 @@ class Collector:
                 self._complete(storage, report)
                 if not self._is_variable:
                     self._hold(storage, report)
-                while storage.num_complete < storage.num_steps and self._can_infer(jobs):
+                while storage.num_complete < storage.num_steps and self._can_infer(storage, jobs):
                     self._infer(storage, report, jobs)
             self._finish(jobs)
+            while self._rounds and self._is_variable:  # those that waited have filled the rollout
+                if self._should_stop():
+                    raise Stopped
+                self._receive(storage, report, jobs)
             self.pending.extend(self._held)
             self._held.clear()
             self._bootstrap(storage)
@@ -198,9 +178,12 @@ class Collector:
         self, storage: RolloutStorage, report: CollectReport, jobs: set[Future[None]]
     ) -> None:
         """Handles announced environments; waits only if there is nothing else to do."""
-        patience_s = self._patience(jobs)
+        patience_s = self._patience(storage, jobs)
         begin = time.perf_counter()
-        self.arrived.extend(self.pool.receive(patience_s))
+        answers = self.pool.receive(patience_s)
+        if answers and self._rounds:
+            self._rounds.popleft()
+        self.arrived.extend(answers)
         if patience_s > 0.0 and not jobs:
             report.waiting_s += time.perf_counter() - begin
         for fault in self.pool.take_faults():
@@ -211,9 +194,9 @@ class Collector:
             jobs.remove(job)
             job.result()  # raises what the thread raised
 
-    def _patience(self, jobs: set[Future[None]]) -> float:
+    def _patience(self, storage: RolloutStorage, jobs: set[Future[None]]) -> float:
         """How long to wait for answers (s)."""
-        if self.arrived or self._can_infer(jobs):
+        if self.arrived or self._can_infer(storage, jobs):
             return 0.0
         if jobs:
             return 0.0005  # a thread may become free; polling is cheap beside a forward pass
@@ -221,13 +204,16 @@ class Collector:
             return min(self._poll_s, self._batching.left_s(time.perf_counter()))
         return self._poll_s
 
-    def _can_infer(self, jobs: set[Future[None]]) -> bool:
-        """True if enough requests wait, or have waited for long enough, and a thread is free."""
+    def _can_infer(self, storage: RolloutStorage, jobs: set[Future[None]]) -> bool:
+        """True if enough requests wait, or have waited for long enough, and a thread is free.
+
+        In step, no more are asked than the rollout still needs.
+        """
         if not self.pending or len(jobs) >= self._num_threads:
             return False
         if self._is_lockstep:
-            num_done = len(self.pending) + len(self._held) + self.pool.num_waiting
-            return num_done == self.pool.num_envs
+            is_round = len(self.pending) >= self.pool.round_size - len(self._held)
+            return is_round and storage.num_complete + sum(self._rounds) < storage.num_steps
         num_others = self.pool.num_envs - len(self.pending) - len(self._held)
         return self._batching.is_due(len(self.pending), num_others, time.perf_counter())
 
@@ -284,7 +270,10 @@ class Collector:
     def _infer(
         self, storage: RolloutStorage, report: CollectReport, jobs: set[Future[None]]
     ) -> None:
-        batch = [self.pending.popleft() for _ in range(min(len(self.pending), self._batching.most))]
+        most = self._batching.most
+        if self._is_lockstep:
+            most = self.pool.round_size - len(self._held)
+        batch = [self.pending.popleft() for _ in range(min(len(self.pending), most))]
         self._batching.begin_waiting(time.perf_counter())
         if self._threads is None:
             self._serve(storage, report, batch)
@@ -313,6 +302,8 @@ class Collector:
                 self.step_id[envs] += 1
                 self.pool.slots.action[envs] = action
                 self._sent_at[envs] = time.perf_counter()
+                if self._is_lockstep:
+                    self._rounds.append(len(batch))
                 self.pool.send(batch)
                 report.num_batches += 1
                 report.num_requests += len(batch)
@@ -339,10 +330,11 @@ class Collector:
     def _inputs(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> PolicyInputs:
         """The policy's input for some environments.
 
-        Observations of all, in step, are not copied: nobody writes into them before they are sent.
+        In step those of neighbours are not copied: nobody writes into them before they are sent.
         """
-        is_all = self._is_lockstep and np.array_equal(envs, self._everyone)
-        rows = slice(None) if is_all else envs
+        neighbours = slice(envs[0], envs[0] + len(envs))
+        is_slice = self._is_lockstep and np.array_equal(envs, self._everyone[neighbours])
+        rows = neighbours if is_slice else envs
         observation = {
             name: from_numpy(array[rows]).to(self.device) for name, array in arrays.items()
         }

@@ -17,6 +17,7 @@ Legend: H horizon, K rollout steps, N environments, N_B groups, S steps between 
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -79,6 +80,12 @@ class Timetable:
         self.lead = int(self.offsets.max())
         self._times = np.unique(-self.offsets % cfg.horizon)
 
+    def part(self, envs: range) -> Timetable:
+        """That of some of the environments: the same gates and lead."""
+        part = copy(self)
+        part.offsets = self.offsets[envs.start : envs.stop]
+        return part
+
     def begins(self, t: int) -> np.ndarray:
         """Environments whose group begins its horizon at t, [N] bool."""
         return (t + self.offsets) % self._horizon == 0
@@ -108,8 +115,8 @@ class EpisodeTracker:
         is_over: ended and not yet reset, [N] bool.
     """
 
-    def __init__(self, cfg: StaggerCfg, num_envs: int, offsets: np.ndarray | None = None) -> None:
-        self.cfg, self.timetable = cfg, Timetable(cfg, num_envs, offsets)
+    def __init__(self, cfg: StaggerCfg, timetable: Timetable) -> None:
+        self.cfg, self.timetable, num_envs = cfg, timetable, len(timetable.offsets)
         self._most = cfg.horizon if cfg.is_limit else _NEVER
         self.time = 0
         self.episode_steps, self.limit = np.zeros(num_envs, np.int64), np.full(num_envs, self._most)
@@ -179,7 +186,7 @@ class StaggeredResets(VectorWrapper):
         if mode != AutoresetMode.DISABLED:
             raise UserError(f"staggered resets need autoreset_mode='Disabled', got {mode}")
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.tracker = EpisodeTracker(cfg, env.num_envs)
+        self.tracker = EpisodeTracker(cfg, Timetable(cfg, env.num_envs))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.distributed import Ranks
-from rearrange.ver.rollout.collector import Collector, Pool
+from rearrange.ver.rollout.collector import Collector
+from rearrange.ver.rollout.pool import Pool
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.run.checkpoint import below_prefix
 from rearrange.ver.run.training_state import (
@@ -29,7 +30,7 @@ from rearrange.ver.run.training_state import (
 from rearrange.ver.workers.environment_worker import WorkerCfg
 from rearrange.ver.workers.shared_memory import StepSlots
 
-LAYOUT = 4
+LAYOUT = 5
 """Layout of an exact snapshot; one of another layout is not restored exactly."""
 POOL_PREFIXES = ("actions/", "pool/")  # of the arrays of a pool's state
 _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")
@@ -44,7 +45,7 @@ class Snapshot:
 
 
 class PoolHere(Pool, Protocol):
-    """A pool in this process: SerialPool or BatchedPool."""
+    """A pool in this process: SerialPool, BatchedPool or GroupedPool."""
 
     cfg: WorkerCfg
 

@@ -100,7 +100,7 @@ class TooManyRestarts(RuntimeError):
 class SerialPool:
     """All environments in this process, stepped in the order in which they are sent."""
 
-    restarts = num_waiting = 0
+    restarts = 0
 
     def __init__(
         self,
@@ -110,7 +110,8 @@ class SerialPool:
         episode_numbers: np.ndarray,  # [E] of the next episodes
         is_fresh: bool,
     ) -> None:
-        self.num_envs, self.cfg = layout.num_envs, cfg
+        self.num_envs = self.round_size = layout.num_envs
+        self.cfg = cfg
         self.slots = StepSlots.allocate(layout)
         self._failed_resets = FailedResets(cfg.failed_resets)
         self.environments = [
@@ -194,8 +195,6 @@ class WorkerPool:
     environments are made elsewhere, their own launcher starts the workers.
     """
 
-    num_waiting = 0  # environments that no step is asked of
-
     def __init__(
         self,
         make_env: MakeEnv,
@@ -207,7 +206,8 @@ class WorkerPool:
         preload: tuple[str, ...] = (),
     ) -> None:
         """Raises UserError if this process may not have as many files open as workers need."""
-        self.num_envs, self.restarts = layout.num_envs, 0
+        self.num_envs = self.round_size = layout.num_envs
+        self.restarts = 0
         self._worker_cfg = replace(cfg, awake_s=1e-6 * pool_cfg.awake_us)
         self._cfg, self._is_fresh = pool_cfg, is_fresh
         num_workers = -(-layout.num_envs // pool_cfg.envs_per_worker)

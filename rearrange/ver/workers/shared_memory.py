@@ -13,7 +13,8 @@ goes away with its last process, however that ends.
 from __future__ import annotations
 
 import multiprocessing
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -94,6 +95,17 @@ class StepSlots:
             else:
                 setattr(self, name, array)
             offset += _padded(count * dtype.itemsize)
+
+    def part(self, envs: range) -> StepSlots:
+        """Views of the rows of some environments."""
+        part, rows = copy(self), slice(envs.start, envs.stop)
+        part.layout = replace(self.layout, num_envs=len(envs))
+        for name in self.layout.arrays():
+            if "/" not in name:
+                setattr(part, name, getattr(self, name)[rows])
+        part.observation = {name: array[rows] for name, array in self.observation.items()}
+        part.final = {name: array[rows] for name, array in self.final.items()}
+        return part
 
     @classmethod
     def allocate(cls, layout: SlotLayout, context=None) -> StepSlots:

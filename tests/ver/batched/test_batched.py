@@ -1,12 +1,14 @@
 """Mode batched against serial rollouts, an uninterrupted run, and the timetable by hand."""
 
+import threading
 from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
-from fake_env import SEED, MakeFake, make_pool, seed_of
+from fake_env import SEED, MakeFake, seed_of
+from fake_env import make_pool as make_other_pool
 from fake_policy import FakePolicy
 from fake_run import E, Run, S, same
 from taught_env import Taught
@@ -15,9 +17,9 @@ from test_trainer import CART_POLE, assert_same_state, metrics, trainer
 from rearrange.errors import UserError
 from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec
-from rearrange.ver.batched.pool import BatchedPool
+from rearrange.ver.batched.groups import make_batch, make_pool
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import StaggeredStartCfg, tracker_of
+from rearrange.ver.batched.start_cfg import BatchedCfg, StaggeredStartCfg, trackers_of
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.run.snapshot import restore_exactly, take_snapshot
 from rearrange.ver.update.ppo import PPOCfg
@@ -37,16 +39,18 @@ class Choosing(FakePolicy):
         return step
 
 
-def batched_pool(make_env=None, start_mode="off", horizon=8, make_envs=None, started=True, **cfg):
+def batched_pool(
+    make_env=None, start_mode="off", horizon=8, make_envs=None, started=True, groups=1, **cfg
+):
     """A pool of E environments, as `fake_env.make_pool` makes others."""
     make_env = make_env or MakeFake()
     env = make_env(0)
     spec = observation_spec(env.observation_space), action_spec(env.action_space)
     worker_cfg = WorkerCfg(SEED, ("success",), start_mode, horizon)
-    tracker = tracker_of(worker_cfg, StaggeredStartCfg(**cfg), E, 8)
-    pool = BatchedPool(
-        make_envs or partial(SingleEnvs, make_env), SlotLayout(E, *spec, 1), worker_cfg,
-        np.zeros(E, np.int64), tracker,
+    trackers = trackers_of(worker_cfg, StaggeredStartCfg(**cfg), E, 8, num_groups=groups)
+    pool = make_pool(
+        partial(make_batch, make_envs, make_env), SlotLayout(E, *spec, 1), worker_cfg,
+        np.zeros(E, np.int64), trackers,
     )  # fmt: skip
     if started:
         pool.start()
@@ -60,6 +64,7 @@ def staggered_chains(**kwargs):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize(
     "start_mode, how",
     [
@@ -70,10 +75,10 @@ def staggered_chains(**kwargs):
     ],
     ids=["off", "clock", "staggered", "four groups"],
 )
-def test_rollouts_equal_those_of_serial_nover(start_mode, how):
+def test_rollouts_equal_those_of_serial_nover(start_mode, how, groups):
     """Bit for bit: also episodes, values of what was truncated, and first episodes cut short."""
-    serial = Run(make_pool("serial", E, None, start_mode, **how), "nover")
-    batched = Run(batched_pool(None, start_mode, **how), "batched")
+    serial = Run(make_other_pool("serial", E, None, start_mode, **how), "nover")
+    batched = Run(batched_pool(None, start_mode, groups=groups, **how), "batched")
     assert same(serial.collect(6).rollouts, batched.collect(6).rollouts)
     for one, other in zip(serial.reports, batched.reports, strict=True):
         assert [vars(end) | {"infos": 0} for end in one.episodes] == [
@@ -83,11 +88,14 @@ def test_rollouts_equal_those_of_serial_nover(start_mode, how):
         np.testing.assert_array_equal(*infos)
 
 
-def test_what_is_not_finite_is_named_or_dropped():
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_what_is_not_finite_is_named_or_dropped(groups):
     poison = tuple((1, seed_of(1, n), 2) for n in range(0, 9, 2))
     with pytest.raises(NonFinite, match="^environment 1, episode .*: reward nan"):
-        Run(batched_pool(MakeFake(poison=poison)), "batched").collect(9)
-    run = Run(batched_pool(MakeFake(poison=poison)), "batched", on_nonfinite="drop").collect(9)
+        Run(batched_pool(MakeFake(poison=poison), groups=groups), "batched").collect(9)
+    run = Run(
+        batched_pool(MakeFake(poison=poison), groups=groups), "batched", on_nonfinite="drop"
+    ).collect(9)
     assert sum(report.num_nonfinite for report in run.reports) > 0
     for rows in run.rollouts:
         assert len(rows["reward"]) == S and np.isfinite(rows["reward"]).all()
@@ -117,8 +125,10 @@ def test_trainings_equal_those_of_serial_nover(tmp_path, env_id):
         {"start_mode": "advance"},
         {"start_mode": "staggered", "start_horizon": 24},
         {"make_env": Taught},
+        {"start_mode": "staggered", "start_horizon": 24, "batched": BatchedCfg(num_groups=3)},
+        {"make_env": Taught, "batched": BatchedCfg(num_groups=2)},
     ],
-    ids=["off", "advance", "staggered", "ageing"],
+    ids=["off", "advance", "staggered", "ageing", "staggered in groups", "ageing in groups"],
 )
 def test_a_batched_training_resumes_to_the_last_bit(tmp_path, settings):
     make = partial(trainer, updates=6, mode="batched", **settings)
@@ -130,16 +140,56 @@ def test_a_batched_training_resumes_to_the_last_bit(tmp_path, settings):
     assert_same_state(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_chains_that_wait_are_restored_too():
-    run = Run(staggered_chains(), "batched", Choosing()).collect(3)
-    run.pool.envs.unwrapped.elapsed[[0, 2]] = 19  # these end at once, and wait
+@pytest.mark.parametrize("groups", [1, 2])
+def test_chains_that_wait_are_restored_too(groups):
+    run = Run(staggered_chains(groups=groups), "batched", Choosing()).collect(3)
+    for pool in [run.pool] if groups == 1 else run.pool.pools:
+        pool.envs.unwrapped.elapsed[0] = 19  # these end at once, and wait
     run.collect(1)
     state = run.policy.generator.get_state()
     snapshot = take_snapshot(run.collector, run.storage, np.random.default_rng(0))
-    again = Run(staggered_chains(started=False), "batched", Choosing())
+    again = Run(staggered_chains(started=False, groups=groups), "batched", Choosing())
     restore_exactly(snapshot, again.collector, again.storage)
     again.policy.generator.set_state(state)
     assert same(run.collect(2).rollouts[-2:], again.collect(2).rollouts)
+
+
+class Meeting(SingleEnvs):
+    """Two groups whose steps go on only when both are under way; later, one group's break."""
+
+    def __init__(self, barrier, num_envs):
+        super().__init__(MakeFake(), num_envs)
+        self.barrier, self.threads, self.breaks = barrier, set(), False
+
+    def step(self, actions):
+        self.threads.add(threading.get_ident())
+        if self.breaks:
+            raise ZeroDivisionError("in the second group")
+        self.barrier.wait(20.0)
+        return super().step(actions)
+
+
+def test_groups_step_at_once_each_in_its_own_thread_and_answer_in_turn():
+    barrier, before, answers = threading.Barrier(2), threading.active_count(), []
+    pool = batched_pool(make_envs=partial(Meeting, barrier), groups=2)
+    receive = pool.receive
+    pool.receive = lambda timeout_s: answers.append(receive(timeout_s)) or answers[-1]
+    run = Run(pool, "batched").collect(2)
+    assert set(run.policy.batches) == {2}
+    given = [answer for answer in answers if answer]
+    assert given == [[0, 1, 2, 3]] + [[0, 1], [2, 3]] * ((len(given) - 1) // 2) and len(given) > 9
+    one, other = (group.envs for group in pool.pools)
+    assert len(one.threads) == len(other.threads) == 1 and one.threads != other.threads
+    assert threading.get_ident() not in one.threads | other.threads
+    assert receive(0.0) == []  # between rollouts no step is under way
+    other.breaks = True
+    barrier.abort()
+    one.barrier = threading.Barrier(1)
+    with pytest.raises(ZeroDivisionError, match="in the second group"):
+        run.collect(1)
+    run.close()
+    run.close()
+    assert threading.active_count() == before
 
 
 def test_who_waits_for_a_gate_is_not_learned_from():
@@ -152,7 +202,7 @@ def test_who_waits_for_a_gate_is_not_learned_from():
     chain.elapsed[0] = 19
     everyone = list(range(E))
     pool.send(everyone)
-    assert 0 not in pool.receive(0.0) and pool.num_waiting == 1
+    assert 0 not in pool.receive(0.0) and pool.round_size == E - 1
     for _ in range(2):  # t = 2, 3
         pool.send(everyone[1:])
         assert pool.receive(0.0) == everyone[1:]
@@ -160,7 +210,7 @@ def test_who_waits_for_a_gate_is_not_learned_from():
     pool.send(everyone[1:])
     assert pool.receive(0.0) == everyone  # t = 4, a gate: the end is told with the new episode
     assert pool.slots.terminated[0] and pool.slots.reward[0] == reward != 0.0
-    assert chain.elapsed[0] == 0 and pool.num_waiting == 0
+    assert chain.elapsed[0] == 0 and pool.round_size == E
 
 
 def test_first_episodes_that_are_no_whole_ones_are_told_apart():
