@@ -22,6 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rearrange.errors import UserError
 from rearrange.ver.batched.single_envs import SingleEnvs
+from rearrange.ver.batched.tensors import Conversion
 from rearrange.ver.rollout.staggered import EpisodeTracker
 from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.environment_worker import (
@@ -83,6 +84,7 @@ class BatchedPool:
             np.ndarray
         ] = []  # [N, A] of the newest steps, as many as the longest episode has
         self._is_asked, self._ready = False, []
+        self._conversion = Conversion()
 
     def start(self) -> None:
         """Begins all episodes, and takes the random steps of the start mode."""
@@ -152,7 +154,7 @@ class BatchedPool:
         ages = arrays.get("pool/ages", np.zeros(self.num_envs, np.int64)) - elapsed
         self._reset_at(np.ones(self.num_envs, bool), ages)
         for t, actions in enumerate(self._actions):
-            self.envs.step(self.slots.layout.action.to_envs(actions))
+            self._step_envs(actions)
             self._reset_at(elapsed == len(self._actions) - t - 1, ages)
 
     def close(self) -> None:
@@ -164,7 +166,7 @@ class BatchedPool:
         """Steps all with actions [N, A]; writes the results into the slots."""
         begin = time.perf_counter()
         slots, tracker = self.slots, self.tracker
-        observations, rewards, *ends, infos = self.envs.step(slots.layout.action.to_envs(actions))
+        observations, rewards, *ends, infos = self._step_envs(actions)
         counted = tracker.count(*ends)
         moved, ended = ~counted.is_waiting, counted.terminated | counted.truncated
         rewards = np.asarray(rewards, np.float64)
@@ -188,6 +190,11 @@ class BatchedPool:
             : len(self._actions) - int(tracker.episode_steps.max(where=~tracker.is_over, initial=0))
         ]
         slots.step_seconds[moved] = (time.perf_counter() - begin) / max(1, moved.sum())
+
+    def _step_envs(self, actions: np.ndarray) -> tuple[Any, ...]:
+        """What `VectorEnv.step` returns, as arrays."""
+        given = self._conversion.given(self.slots.layout.action.to_envs(actions))
+        return self._conversion.taken(self.envs.step(given))
 
     def _note_end(self, e: int, infos: dict[str, Any], is_whole: bool) -> None:
         slots = self.slots
@@ -260,10 +267,13 @@ class BatchedPool:
         seeds: list[int | None] = [None] * self.num_envs
         for e in places:
             seeds[e] = self._seed(e, int(self.seed_number[e]))
-        observations, _ = self.envs.reset(seed=seeds, options={"reset_mask": due.copy()})  # pyright: ignore
+        # Of all, no mask is needed: who asks for tensors is known by the first observations.
+        options = None if due.all() else {"reset_mask": self._conversion.given(due.copy())}
+        observations, _ = self.envs.reset(seed=seeds, options=options)  # pyright: ignore
+        self._conversion.notice(observations)
         if hasattr(self.envs, "expect"):
             self.envs.expect({e: self._seed(e, int(self.number[e]) + 1) for e in places})  # pyright: ignore
-        return observations
+        return self._conversion.taken(observations)
 
     def _reset_at(self, due: np.ndarray, ages: np.ndarray) -> None:
         """Begins episodes in environments of these ages, [N]."""
