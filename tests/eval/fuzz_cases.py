@@ -185,7 +185,7 @@ def _checkpoints(folder: Path) -> list[Sample]:
 
 
 def _metrics(folder: Path) -> list[Sample]:
-    from rearrange.commands.results.plot import read_run
+    from rearrange.commands.results.training_runs import read_run
 
     lines = [{"step": i, "time_s": 0.5 * i, "episode/return": 1.5, "a": None} for i in range(4)]
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()

@@ -1,50 +1,29 @@
 """`rearrange plot`: learning curves of training runs, one panel per metric.
 
-Runs of the same environment, mode, policy and blocks of SAPG form a group: seeds of one experiment.
+Runs with the same settings form a group: seeds of one experiment.
 A group's line is the mean over its runs, the band its 95% interval by Student's t; of one run, or
 of two, whose interval would be 13 times as wide as they are apart, there is no band.
 """
 
 import difflib
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import math
+import textwrap
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rearrange.commands.results.training_runs import Run, read_run, told_apart
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 from rearrange.eval.intervals import mean_over_seeds
-from rearrange.system.checked_json import strict_json
-from rearrange.system.files import read_whole_file
 from rearrange.system.outputs import atomic_write_figure, expand, prepare_file
-from rearrange.system.plain_yaml import plain_yaml
-from rearrange.ver.run.metrics import METRICS_FILE, SUMMARY_FILE, read_metrics
 
 NUM_POINTS = 150  # of a curve, on a panel of about 700 pixels
 MIN_RUNS = 3  # for a band
-MAX_SETTINGS = 2**18  # bytes; ours have some kilobytes
+SHORT_LABEL, LINE = 32, 72  # characters, of a legend in two columns and in one
 FORMATS = (".png", ".svg", ".pdf")
-
-
-@dataclass
-class Run:
-    folder: Path
-    label: str
-    """Environment, mode and policy, as far as the folder says them."""
-    lines: list[dict[str, Any]]
-    """Of metrics.jsonl, oldest first."""
-    seed: int | None = None
-
-    def curve(self, metric: str, x: str, smooth: int) -> tuple[np.ndarray, np.ndarray]:
-        """x and y of a metric, [n] each; n is 0 if it never had a value."""
-        known = [line for line in self.lines if line.get(metric) is not None]
-        times = np.array([line["step" if x == "step" else "time_s"] for line in known], float)
-        values = running_mean(np.array([line[metric] for line in known], float), smooth)
-        return times, values
 
 
 def run(settings: PlotCfg) -> int:
@@ -58,7 +37,7 @@ def run(settings: PlotCfg) -> int:
         raise UserError(f"output must end in {', '.join(FORMATS)}, got {output}")
     if not settings.runs:
         raise UserError("plot needs the folder of at least one training run")
-    runs = disambiguated([read_run(Path(expand(folder))) for folder in settings.runs])
+    runs = told_apart([read_run(Path(expand(folder))) for folder in settings.runs])
     metrics = [metric for metric in settings.metrics if _has_values(runs, metric)]
     for metric in settings.metrics:
         if metric not in metrics:
@@ -74,44 +53,20 @@ def run(settings: PlotCfg) -> int:
     return 0
 
 
-def read_run(folder: Path) -> Run:
-    """A run's metrics and its label.
-
-    Raises:
-        UserError: if the folder is none of a training run, or a file in it is damaged.
-    """
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}: give the folders of training runs")
-    lines = read_metrics(folder / METRICS_FILE)
-    if not lines:
-        raise UserError(f"{folder / METRICS_FILE} has no updates yet")
-    settings = _settings(folder)
-    seed = settings.get("seed")
-    return Run(folder, _label(folder, settings), lines, seed if type(seed) is int else None)
-
-
-def disambiguated(runs: list[Run]) -> list[Run]:
-    """The same, where runs of one label and one seed, no repetitions of each other, are named."""
-    count = Counter((run.label, run.seed) for run in runs)
-    repeated = {label for (label, seed), number in count.items() if number > 1 and seed is not None}
-    return [
-        replace(run, label=f"{run.label}, {run.folder.resolve().name}")
-        if run.label in repeated
-        else run
-        for run in runs
-    ]
-
-
 def draw(runs: list[Run], metrics: list[str], x: str, smooth: int) -> Any:
     """The matplotlib figure: a panel for each metric, a colour for each group."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
-    figure = Figure(figsize=(7.5, 0.7 + 3.3 * len(metrics)), dpi=120, layout="constrained")
-    panels = figure.subplots(len(metrics), 1, squeeze=False, sharex=True)[:, 0]
     by_label = sorted(runs, key=lambda run: run.label)
     groups = {label: list(found) for label, found in groupby(by_label, lambda run: run.label)}
     unit, unit_s = _time_unit(runs)
+    is_long = any(len(label) > SHORT_LABEL for label in groups)
+    columns = 1 if is_long or len(groups) <= MIN_RUNS else 2
+    num_lines = sum(len(textwrap.wrap(f"{label} (99 runs)", LINE)) for label in groups) / columns
+    height = 0.5 + 0.21 * math.ceil(num_lines) + 3.3 * len(metrics)
+    figure = Figure(figsize=(7.5, height), dpi=120, layout="constrained")
+    panels = figure.subplots(len(metrics), 1, squeeze=False, sharex=True)[:, 0]
     for axes, metric in zip(panels, metrics, strict=True):
         for color, (label, group) in enumerate(groups.items()):
             curves = [run.curve(metric, x, smooth) for run in group]
@@ -139,9 +94,8 @@ def draw(runs: list[Run], metrics: list[str], x: str, smooth: int) -> Any:
         for axes in panels
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        handles.values(), handles, loc="outside lower center", ncols=2 if len(handles) > 3 else 1
-    )
+    names = ["\n".join(textwrap.wrap(name, LINE)) for name in handles]
+    figure.legend(handles.values(), names, loc="outside lower center", ncols=columns)
     return figure
 
 
@@ -201,15 +155,6 @@ def mean_curve(
     return places, mean, low, high
 
 
-def running_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """Mean of each value and up to `width` - 1 before it, [n]; 1 or less changes nothing."""
-    if width <= 1 or len(values) == 0:
-        return values
-    sums = np.cumsum(values)
-    sums[width:] -= np.cumsum(values)[:-width]
-    return sums / np.minimum(np.arange(1, len(values) + 1), width)
-
-
 def _has_values(runs: list[Run], metric: str) -> bool:
     """Whether any run has a value; raises UserError if none even has the name."""
     names = sorted({name for run in runs for line in run.lines for name in line})
@@ -219,54 +164,6 @@ def _has_values(runs: list[Run], metric: str) -> bool:
         hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(names)}"
         raise UserError(f"no run has the metric '{metric}': {hint}")
     return any(line.get(metric) is not None for run in runs for line in run.lines)
-
-
-def _label(folder: Path, settings: Mapping[str, Any]) -> str:
-    """Environment, way and policy of a run; the folder's name where nothing says them."""
-
-    def first(*paths: str) -> str | None:
-        for path in paths:
-            value: Any = settings
-            for key in path.split("."):
-                value = value.get(key) if isinstance(value, Mapping) else None
-            if isinstance(value, str) and value:
-                return value
-        return None
-
-    parts = (
-        first("env", "env.name", "env.id", "skill"),
-        "imitation" if first("method") == "imitation" else first("mode", "trainer.mode"),
-        first("policy", "policy.preset", "policy.name"),
-        _blocks(settings),
-    )
-    return ", ".join(part for part in parts if part) or folder.resolve().name
-
-
-def _blocks(settings: Mapping[str, Any]) -> str | None:
-    """SAPG and its blocks, where there are several."""
-    sapg = settings.get("sapg")
-    count = str(sapg.get("num_blocks")) if isinstance(sapg, Mapping) else "1"  # a text in YAML
-    return f"SAPG with {count} blocks" if count.isdecimal() and count != "1" else None
-
-
-def _settings(folder: Path) -> Mapping[str, Any]:
-    """config.yaml, there from a run's beginning, below summary.json, there at its end."""
-    settings: dict[str, Any] = {}
-    for name, parse in (("config.yaml", plain_yaml), (SUMMARY_FILE, strict_json)):
-        path = folder / name
-        if not path.exists():
-            continue
-        try:
-            found = parse(read_whole_file(path, MAX_SETTINGS).decode())
-        except UserError:
-            raise
-        except ValueError as error:
-            reason = str(error).splitlines()[0]
-            raise UserError(f"{path} is damaged: {reason}") from error
-        if not isinstance(found, dict):
-            raise UserError(f"{path} is damaged: it holds no settings")
-        settings |= found
-    return settings
 
 
 def _time_unit(runs: list[Run]) -> tuple[str, float]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from rearrange.commands.results.plot import Run, draw
+from rearrange.commands.results.plot import draw
+from rearrange.commands.results.training_runs import Run
 from rearrange.commands.skills.plan import Step
 from rearrange.commands.skills.stage_outputs import SEED, SPLIT, evaluated, origin_of, turned
 from rearrange.configs.schema import TrainSkillsCfg

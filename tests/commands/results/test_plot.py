@@ -1,18 +1,13 @@
 """Learning curves are means over seeds, and a run that cannot be drawn is one line."""
 
+import io
 import json
 
 import numpy as np
 import pytest
 
-from rearrange.commands.results.plot import (
-    disambiguated,
-    draw,
-    mean_curve,
-    read_run,
-    run,
-    running_mean,
-)
+from rearrange.commands.results.plot import draw, mean_curve, run
+from rearrange.commands.results.training_runs import read_run, running_mean, told_apart
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 
@@ -167,12 +162,58 @@ def test_stages_of_one_skill_are_no_seeds_of_each_other(tmp_path):
     )
     taught = make_run(tmp_path / "taught", **same, seed=0)
     (taught / "config.yaml").write_text("method: imitation\n")
-    labels = [run.label for run in disambiguated([read_run(first), read_run(others[0])])]
+    labels = [run.label for run in told_apart([read_run(first), read_run(others[0])])]
     assert labels == 2 * ["e, ver"]
-    runs = disambiguated([read_run(folder) for folder in (first, *others, taught)])
+    runs = told_apart([read_run(folder) for folder in (first, *others, taught)])
     assert [run.label for run in runs] == [
         "e, ver, first", "e, ver, second", "e, ver, on", "e, imitation",
     ]  # fmt: skip
+
+
+def configured(folder, seed, **values):
+    """A run of two updates with these settings in its config.yaml."""
+    make_run(folder, (0, 9), (1.0, 2.0), env="e", mode="ver", seed=seed)
+    known = {"seed": seed, "run_dir": str(folder), "env": "e", "mode": "ver", **values}
+    (folder / "config.yaml").write_text(json.dumps(known))  # JSON is YAML
+    return folder
+
+
+def test_seeds_of_runs_that_differ_in_a_setting_make_a_curve_each(tmp_path):
+    """As far as all runs know the setting, and it is part of the experiment."""
+    runs = [
+        configured(tmp_path / f"{mode}{seed}", seed, start_mode=mode, ppo={"clip_coef": 0.2},
+                   num_threads=seed + 1, **({"new": seed} if mode == "off" else {}))
+        for mode in ("off", "clock") for seed in (0, 1)
+    ]  # fmt: skip
+    labels = [run.label for run in told_apart([read_run(folder) for folder in runs])]
+    assert labels == 2 * ["e, ver, start_mode=off"] + 2 * ["e, ver, start_mode=clock"]
+    runs += [configured(tmp_path / "steep", 0, start_mode="off", ppo={"clip_coef": 0.3})]
+    labels = [run.label for run in told_apart([read_run(folder) for folder in runs[-3:]])]
+    assert labels == [
+        "e, ver, start_mode=clock, ppo.clip_coef=0.2",
+        "e, ver, start_mode=clock, ppo.clip_coef=0.2",
+        "e, ver, start_mode=off, ppo.clip_coef=0.3",
+    ]
+    many = [
+        configured(tmp_path / f"many{i}", i, **{f"setting{j}": i + j for j in range(5)})
+        for i in range(2)
+    ]
+    labels = [run.label for run in told_apart([read_run(folder) for folder in many])]
+    assert labels == ["e, ver, many0", "e, ver, many1"]
+
+
+def test_a_legend_is_within_the_picture(tmp_path):
+    runs = [
+        configured(tmp_path / f"{mode}-{i}", 0, start_mode=mode, policy=f"{i}" * (40 + 40 * i))
+        for i, mode in enumerate(("off", "clock", "advance", "staggered"))
+    ]
+    told = told_apart([read_run(folder) for folder in runs])
+    figure = draw(told, ["episode/return", "episode/success"], "step", 1)
+    figure.savefig(io.BytesIO(), dpi="figure")  # which makes the layout
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0.0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0.0
+    (upper, lower) = figure.axes
+    assert lower.get_window_extent().y0 > box.y1 and upper.get_window_extent().height > 200.0
 
 
 def test_a_mean_that_ends_before_its_longest_run_says_so(tmp_path, capsys):
