@@ -60,6 +60,7 @@ class RunRecords:
         steps, updates: environment steps of all ranks, and updates, so far.
         episodes: the newest finished ones.
         resumed: the boundary that the training resumes from; None: a new training.
+        inexact: why environments begin new episodes on resuming; None: they go on exactly.
         boundary: the last one between two rollouts; what `save` writes.
         pool: counts restarts of workers.
 
@@ -94,6 +95,7 @@ class RunRecords:
         self._validated: tuple[int, tuple[str, float] | None] = (-1, None)
         self._log: RunLog | SilentLog = SilentLog()
         self.resumed: Snapshot | None = None
+        self.inexact: str | None = None
         if cfg.resume == "auto":
             checkpoint = load_for_ranks(self._checkpoints, ranks)
             if checkpoint is not None:
@@ -239,14 +241,22 @@ class RunRecords:
         self._num_milestones = self._milestones(self.steps)
         if (best := best_checkpoint(self._checkpoints)) and best[0] == checkpoint.path:
             self._validated = (self.steps, best[1:])
-        values = state.snapshot.values
-        is_same = len(values["episode_numbers"]) == self._cfg.num_envs
-        # Saved actions are valid for the episodes of their seed only.
-        values["is_exact"] &= is_same and values.get("seed") == self._cfg.seed
-        num_groups = values.get("batched", {}).get("num_groups", 0)
-        is_batched = self._cfg.mode == "batched"
-        values["is_exact"] &= num_groups == (self._cfg.batched.num_groups if is_batched else 0)
-        values["is_exact"] &= self._ranks.is_alone and values.get("layout") == LAYOUT
+        self.inexact = self._reason_to_begin_anew(state.snapshot.values)
+
+    def _reason_to_begin_anew(self, values: dict[str, Any]) -> str | None:
+        """Why environments cannot go on exactly from a boundary; None: they can."""
+        cfg = self._cfg
+        num_groups = cfg.batched.num_groups if cfg.mode == "batched" else 0
+        saved_groups = values.get("batched", {}).get("num_groups", 0)
+        if not (values["is_exact"] and self._ranks.is_alone and values.get("layout") == LAYOUT):
+            return "they were not saved exactly"
+        if len(values["episode_numbers"]) != cfg.num_envs:
+            return f"there were {len(values['episode_numbers'])} of them"
+        if values.get("seed") != cfg.seed:  # saved actions are for the episodes of their seed
+            return f"their seed was {values.get('seed')}"
+        if saved_groups != num_groups:
+            return f"their groups in mode batched were {saved_groups}"
+        return None
 
     def _score(self) -> tuple[str, float] | None:
         """Score of a checkpoint made now; with a validation, only its result counts."""

@@ -341,7 +341,7 @@ class Trainer:
         cfg = self.cfg
         numbers = np.zeros(cfg.num_envs, np.int64)
         if self.records.resumed is not None:
-            is_exact = self._is_here and self.records.resumed.values["is_exact"]
+            is_exact = self._is_here and self.records.inexact is None
             numbers = next_episodes(self.records.resumed, cfg.num_envs, self.ranks, is_exact)
         worker_cfg = WorkerCfg(
             cfg.seed, tuple(cfg.info_keys), cfg.start_mode, cfg.start_horizon or cfg.num_steps,
@@ -368,12 +368,13 @@ class Trainer:
     def _start(self, pool: Pool, collector: Collector, storage: RolloutStorage) -> Snapshot:
         """Starts or restores the environments; the snapshot of the beginning."""
         resumed = self.records.resumed
-        if resumed is not None and self._is_here and resumed.values["is_exact"]:
+        if resumed is not None and self._is_here and self.records.inexact is None:
             restore_exactly(resumed, collector, storage)
         else:
             pool.start()
             if resumed is not None and self.ranks.is_first:
-                log.warning("the environments begin new episodes: not bit-identical to one run")
+                why = self.records.inexact or "they are in other processes"
+                log.warning("environments begin new episodes, unlike in one run: %s", why)
         if resumed is not None:
             restore_random(resumed, self._rng, self.device)
             if not self.ranks.is_first:  # the checkpoint has the random states of rank 0

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rearrange.errors import UserError
+from rearrange.ver.batched.answers import fits, info_of, per_environment
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.tensors import Conversion
+from rearrange.ver.batched.tensors import TensorConversion
 from rearrange.ver.rollout.staggered import EpisodeTracker
 from rearrange.ver.workers import shared_memory as sm
 from rearrange.ver.workers.environment_worker import (
@@ -40,6 +42,18 @@ ACTIONS = "pool/actions"
 """In a pool's state: the newest actions, as many as the longest episode has, [T, N, A]."""
 
 
+class Part(NamedTuple):
+    """Environments of a pool, all of them or some."""
+
+    envs: range
+    of: int
+    """N, of the whole pool."""
+
+    @property
+    def is_all(self) -> bool:
+        return len(self.envs) == self.of
+
+
 class BatchedPool:
     """The environments, with the interface of `SerialPool`.
 
@@ -50,7 +64,8 @@ class BatchedPool:
         envs: an ended one does not move until `options["reset_mask"]`.
         episode_numbers: of the next episodes, [N].
         tracker: decides when episodes begin and end.
-        slots: rows of larger ones; None: its own.
+        part: its environments, of those of a larger pool; None: they are all.
+        slots: their rows of the larger pool's; None: its own.
 
     Raises UserError for a vector environment with autoreset.
     """
@@ -65,39 +80,41 @@ class BatchedPool:
         episode_numbers: np.ndarray,
         tracker: EpisodeTracker,
         slots: StepSlots | None = None,
+        part: Part | None = None,
     ) -> None:
         self.num_envs, self.cfg, self.tracker = layout.num_envs, cfg, tracker
+        self.part = part or Part(range(layout.num_envs), layout.num_envs)
         self.slots = slots or StepSlots.allocate(layout)
-        self._own, self._is_part = dict(self.slots.observation), slots is not None
+        self._own = dict(self.slots.observation)
         self.envs = envs
         mode = self.envs.metadata.get("autoreset_mode")
         if mode != AutoresetMode.DISABLED:
+            self.envs.close()
             raise UserError(f"mode=batched needs autoreset_mode='Disabled', got {mode}")
         if isinstance(self.envs, SingleEnvs):
             self.envs.ages = np.full(self.num_envs, cfg.age)
         self.number = episode_numbers.astype(np.int64) - 1
         self.seed_number = self.number.copy()
         self.total_return = np.zeros(self.num_envs)
-        self._time = np.zeros(self.num_envs, np.int64)  # the tracker's, as it is saved
         self._is_failed = np.zeros(self.num_envs, bool)  # to be repeated, by chance
-        self._actions: list[
-            np.ndarray
-        ] = []  # [N, A] of the newest steps, as many as the longest episode has
+        # [N, A] of the newest steps, as many as the longest episode has.
+        self._actions: list[np.ndarray] = []
         self._is_asked, self._ready = False, []
-        self._conversion = Conversion()
+        self._tensors = TensorConversion()
 
     def start(self) -> None:
         """Begins all episodes, and takes the random steps of the start mode."""
         slots, spec = self.slots, self.slots.layout.action
         self._begin(np.ones(self.num_envs, bool))
         self.tracker.restart()
-        rng = np.random.default_rng([self.cfg.seed, self.cfg.first_env, 2])
-        shape = (self.num_envs, spec.size)
+        envs, of = self.part
+        rng = np.random.default_rng([self.cfg.seed, self.cfg.first_env - envs.start, 2])
         while self.tracker.time < 0:
             if spec.kind == "discrete":
-                self._step(rng.integers(spec.num_choices, size=shape).astype(spec.dtype))
+                actions = rng.integers(spec.num_choices, size=(of, spec.size))
             else:
-                self._step(rng.uniform(-1.0, 1.0, shape).astype(spec.dtype))
+                actions = rng.uniform(-1.0, 1.0, (of, spec.size))
+            self._step(actions[envs.start : envs.stop].astype(spec.dtype))
         slots.is_start[:] = 1
         slots.terminated[:] = slots.truncated[:] = 0
         slots.reward[:] = slots.step_seconds[:] = 0.0
@@ -141,13 +158,13 @@ class BatchedPool:
         arrays |= {f"pool/{name}": array.copy() for name, array in self._arrays().items()}
         if isinstance(self.envs, SingleEnvs):
             arrays["pool/ages"] = self.envs.ages
-        return {"batched": {"num_groups": 1}}, arrays
+        return {"batched": {"num_groups": 1, "times": [self.tracker.time]}}, arrays
 
     def restore(self, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Replays all episodes, the shorter ones starting later; none is announced."""
         for name, array in self._arrays().items():
             array[:] = arrays[f"pool/{name}"]
-        self.tracker.time = int(self._time[0])
+        (self.tracker.time,) = values["batched"]["times"]
         elapsed = np.where(self.tracker.is_over, 0, self.tracker.episode_steps)
         self._actions = list(arrays[ACTIONS])
         del self._actions[: len(self._actions) - int(elapsed.max())]
@@ -156,6 +173,8 @@ class BatchedPool:
         for t, actions in enumerate(self._actions):
             self._step_envs(actions)
             self._reset_at(elapsed == len(self._actions) - t - 1, ages)
+        if isinstance(self.envs, SingleEnvs):
+            self.envs.freeze(self.tracker.is_over)
 
     def close(self) -> None:
         self.envs.close()
@@ -169,7 +188,6 @@ class BatchedPool:
         observations, rewards, *ends, infos = self._step_envs(actions)
         counted = tracker.count(*ends)
         moved, ended = ~counted.is_waiting, counted.terminated | counted.truncated
-        rewards = np.asarray(rewards, np.float64)
         self.total_return[moved] += rewards[moved]
         slots.is_start[moved], slots.fault[moved] = 0, sm.FAULT_NONE
         slots.reward[moved] = rewards[moved]
@@ -193,8 +211,16 @@ class BatchedPool:
 
     def _step_envs(self, actions: np.ndarray) -> tuple[Any, ...]:
         """What `VectorEnv.step` returns, as arrays."""
-        given = self._conversion.given(self.slots.layout.action.to_envs(actions))
-        return self._conversion.taken(self.envs.step(given))
+        given = self.slots.layout.action.to_envs(actions)
+        with torch.inference_mode(False), torch.no_grad():  # as in a thread of its own
+            observations, rewards, *ends, infos = self.envs.step(self._tensors.given(given))
+            observations, rewards, ends = self._tensors.taken((observations, rewards, tuple(ends)))
+        rewards = per_environment("rewards", rewards, self.num_envs).astype(np.float64)
+        terminated, truncated = (
+            per_environment(name, flags, self.num_envs).astype(bool)
+            for name, flags in zip(("terminated", "truncated"), ends, strict=True)
+        )
+        return observations, rewards, terminated, truncated, infos
 
     def _note_end(self, e: int, infos: dict[str, Any], is_whole: bool) -> None:
         slots = self.slots
@@ -267,13 +293,14 @@ class BatchedPool:
         seeds: list[int | None] = [None] * self.num_envs
         for e in places:
             seeds[e] = self._seed(e, int(self.seed_number[e]))
-        # Of all, no mask is needed: who asks for tensors is known by the first observations.
-        options = None if due.all() else {"reset_mask": self._conversion.given(due.copy())}
-        observations, _ = self.envs.reset(seed=seeds, options=options)  # pyright: ignore
-        self._conversion.notice(observations)
+        with torch.inference_mode(False), torch.no_grad():
+            # The first reset, of all, shows whether masks have to be tensors.
+            options = None if due.all() else {"reset_mask": self._tensors.given(due.copy())}
+            observations, _ = self.envs.reset(seed=seeds, options=options)  # pyright: ignore
+            self._tensors.notice(observations)
         if hasattr(self.envs, "expect"):
             self.envs.expect({e: self._seed(e, int(self.number[e]) + 1) for e in places})  # pyright: ignore
-        return self._conversion.taken(observations)
+        return self._tensors.taken(observations)
 
     def _reset_at(self, due: np.ndarray, ages: np.ndarray) -> None:
         """Begins episodes in environments of these ages, [N]."""
@@ -293,7 +320,7 @@ class BatchedPool:
         """
         shown = self.slots.observation
         is_kept = getattr(self.envs.unwrapped, "keeps_observations", False)
-        if is_kept and not self._is_part and rows.all() and _fit(observations, self._own):
+        if is_kept and self.part.is_all and rows.all() and fits(observations, self._own):
             shown.update(observations)
             return
         for name, array in self._own.items():
@@ -305,9 +332,7 @@ class BatchedPool:
     def _arrays(self) -> dict[str, np.ndarray]:
         """State of each environment, [N] each."""
         tracker = self.tracker
-        self._time[:] = tracker.time
         return {
-            "time": self._time,
             "number": self.number,
             "seed_number": self.seed_number,
             "total_return": self.total_return,
@@ -317,35 +342,3 @@ class BatchedPool:
             "is_over": tracker.is_over,
             "is_whole": tracker.is_whole,
         }
-
-
-def _fit(observations: Any, arrays: dict[str, np.ndarray]) -> bool:
-    """Whether a batch of observations is arrays as these."""
-    return (
-        isinstance(observations, dict)
-        and observations.keys() == arrays.keys()
-        and all(
-            isinstance(got, np.ndarray)
-            and (got.dtype, got.shape) == (array.dtype, array.shape)
-            and got.flags.c_contiguous
-            for got, array in ((observations[name], array) for name, array in arrays.items())
-        )
-    )
-
-
-def info_of(infos: dict[str, Any], path: str, e: int) -> float:
-    """A number of environment e in a batch of infos, NaN if it is not there.
-
-    "is_success" also answers for "success".
-    """
-    *parts, last = path.split("/")
-    place: Any = infos
-    for part in parts:
-        place = place.get(part) if isinstance(place, dict) else None
-    has = place.get(f"_{last}") if isinstance(place, dict) else None
-    if not isinstance(place, dict) or last not in place or (has is not None and not has[e]):
-        return info_of(infos, "is_success", e) if path == "success" else np.nan
-    try:
-        return float(place[last][e])
-    except (TypeError, ValueError):
-        return np.nan

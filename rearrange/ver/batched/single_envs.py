@@ -16,11 +16,17 @@ class FreezeAfterEnd(gymnasium.Wrapper):
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
+        self._first: Any = None
         self._last: tuple[Any, float, bool, bool, dict[str, Any]] | None = None
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         self._last = None
-        return self.env.reset(**kwargs)
+        self._first, info = self.env.reset(**kwargs)
+        return self._first, info
+
+    def freeze(self) -> None:
+        """As if the episode had ended with the reset."""
+        self._last = self._first, 0.0, False, False, {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._last is not None:
@@ -43,7 +49,13 @@ class SingleEnvs(SyncVectorEnv):
 
         makers = [partial(make, first + i) for i in range(num_envs)]
         super().__init__(makers, copy=False, autoreset_mode=AutoresetMode.DISABLED)
-        self._inner = [env.env for env in self.envs if isinstance(env, FreezeAfterEnd)]
+        self._frozen = [env for env in self.envs if isinstance(env, FreezeAfterEnd)]
+        self._inner = [env.env for env in self._frozen]
+
+    def freeze(self, envs: np.ndarray) -> None:
+        """Some, [N] bool, do not move until their next reset."""
+        for e in np.flatnonzero(envs).tolist():
+            self._frozen[e].freeze()
 
     @property
     def ages(self) -> np.ndarray:

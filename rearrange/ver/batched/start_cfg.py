@@ -25,7 +25,7 @@ class BatchedCfg:
     """Threads that step homes of each group; 0: one per core. Other environments have none."""
     num_groups: int = 1
     """Groups of environments that take turns with the policy: it decides for one while the others
-    take their step."""
+    take their step. Environments must not draw from global random generators then."""
 
     def __post_init__(self) -> None:
         if self.num_groups < 1:

@@ -75,8 +75,9 @@ def _check_snapshot(node: Node) -> None:
         for env in node[name].list(MANY):
             env.integer(0, len(numbers) - 1)
     if "batched" in node.value:
-        for _, number in node["batched"].items():
-            number.integer(0, MOST)
+        for _, part in node["batched"].items():
+            for number in part.list(MANY) if isinstance(part.value, list) else [part]:
+                number.integer(0, MOST)
     if "environments" not in node.value:  # batched, or of an older layout: not restored exactly
         return
     for environment in node["environments"].list(len(numbers), len(numbers)):

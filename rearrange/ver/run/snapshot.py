@@ -30,7 +30,7 @@ from rearrange.ver.run.training_state import (
 from rearrange.ver.workers.environment_worker import WorkerCfg
 from rearrange.ver.workers.shared_memory import StepSlots
 
-LAYOUT = 5
+LAYOUT = 4
 """Layout of an exact snapshot; one of another layout is not restored exactly."""
 POOL_PREFIXES = ("actions/", "pool/")  # of the arrays of a pool's state
 _COLLECTOR_ARRAYS = ("prev_action", "is_first", "episode_id", "step_id", "open_row")

@@ -1,6 +1,7 @@
 """Mode batched against serial rollouts, an uninterrupted run, and the timetable by hand."""
 
 import threading
+import time
 from functools import partial
 
 import gymnasium
@@ -17,11 +18,13 @@ from test_trainer import CART_POLE, assert_same_state, metrics, trainer
 from rearrange.errors import UserError
 from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec
+from rearrange.ver.batched import groups as groups_module
 from rearrange.ver.batched.single_envs import SingleEnvs
-from rearrange.ver.batched.start_cfg import BatchedCfg
-from rearrange.ver.rollout.report import NonFinite
+from rearrange.ver.batched.start_cfg import BatchedCfg, StaggeredStartCfg
+from rearrange.ver.rollout.report import NonFinite, Stopped
 from rearrange.ver.run.snapshot import restore_exactly, take_snapshot
 from rearrange.ver.update.ppo import PPOCfg
+from tests.waits import wait_until
 
 
 def staggered_chains(**kwargs):
@@ -94,8 +97,17 @@ def test_trainings_equal_those_of_serial_nover(tmp_path, env_id):
         {"make_env": Taught},
         {"start_mode": "staggered", "start_horizon": 24, "batched": BatchedCfg(num_groups=3)},
         {"make_env": Taught, "batched": BatchedCfg(num_groups=2)},
+        {"make_env": Taught, "start_mode": "staggered", "start_horizon": 24},
     ],
-    ids=["off", "advance", "staggered", "ageing", "staggered in groups", "ageing in groups"],
+    ids=[
+        "off",
+        "advance",
+        "staggered",
+        "ageing",
+        "staggered in groups",
+        "ageing in groups",
+        "ageing and waiting",
+    ],
 )
 def test_a_batched_training_resumes_to_the_last_bit(tmp_path, settings):
     make = partial(trainer, updates=6, mode="batched", **settings)
@@ -119,6 +131,47 @@ def test_chains_that_wait_are_restored_too(groups):
     restore_exactly(snapshot, again.collector, again.storage)
     again.policy.generator.set_state(state)
     assert same(run.collect(2).rollouts[-2:], again.collect(2).rollouts)
+
+
+def test_ages_of_environments_that_wait_are_restored(tmp_path):
+    settings = {
+        "mode": "batched", "make_env": Taught, "num_steps": 4, "start_mode": "staggered",
+        "start_horizon": 24, "stagger": StaggeredStartCfg(num_groups=2),
+    }  # fmt: skip
+    trainer(tmp_path / "whole", 9, **settings).run()
+    for after in (4, 7):
+        trainer(tmp_path / f"{after}", 9, after=after, **settings).run()
+        trainer(tmp_path / f"{after}", 9, resume="auto", **settings).run()
+        assert_same_state(tmp_path / "whole", tmp_path / f"{after}")
+
+
+def test_with_other_groups_new_episodes_begin_and_a_stop_at_once_keeps_the_old_ones(
+    tmp_path, caplog
+):
+    def run(num_groups, **others):
+        batched = BatchedCfg(num_groups=num_groups)
+        return trainer(tmp_path, 6, mode="batched", batched=batched, **others)
+
+    run(2, after=3).run()
+    again = run(1, resume="auto")
+    again.request_stop()
+    again.run()
+    assert "begin new episodes, unlike in one run: their groups in mode batched were 2" in (
+        caplog.text
+    )
+    caplog.clear()
+    run(2, resume="auto").run()
+    assert "begin new episodes" not in caplog.text
+
+
+@pytest.mark.parametrize("start_mode", ["advance", "staggered"])
+def test_the_random_steps_of_the_start_are_those_of_one_group(start_mode):
+    starts = [
+        batched_pool(MakeFake(lengths=(99,) * 5), start_mode, 20, groups=groups)
+        for groups in (1, 2, 3)
+    ]
+    seen = [pool.slots.observation["observation"] for pool in starts]
+    assert (seen[0] == seen[1]).all() and (seen[0] == seen[2]).all() and seen[0][:, 3].any()
 
 
 class Meeting(SingleEnvs):
@@ -157,6 +210,60 @@ def test_groups_step_at_once_each_in_its_own_thread_and_answer_in_turn():
     run.close()
     run.close()
     assert threading.active_count() == before
+
+
+class Stuck(SingleEnvs):
+    """Its third step ends only when it is let go."""
+
+    def __init__(self, letting_go, num_envs):
+        super().__init__(MakeFake(), num_envs)
+        self.letting_go, self.count, self.is_closed = letting_go, 0, False
+
+    def step(self, actions):
+        self.count += 1
+        if self.count == 3:
+            self.letting_go.wait(30.0)
+        return super().step(actions)
+
+    def close(self, **kwargs):
+        self.is_closed = True
+        super().close(**kwargs)
+
+
+def test_a_group_that_hangs_is_left_alone(monkeypatch, caplog):
+    monkeypatch.setattr(groups_module, "CLOSE_S", 0.2)
+    letting_go, made = threading.Event(), []
+
+    def make(num_envs):
+        made.append(Stuck(letting_go, num_envs) if made else SingleEnvs(MakeFake(), num_envs))
+        return made[-1]
+
+    begin = time.monotonic()
+    pool = batched_pool(make_envs=make, groups=2)
+    run = Run(pool, "batched", should_stop=lambda: time.monotonic() > begin + 0.5)
+    with pytest.raises(Stopped):
+        run.collect(3)
+    run.close()
+    assert time.monotonic() - begin < 10.0 and not made[1].is_closed
+    assert "1 groups of environments hang" in caplog.text
+    letting_go.set()
+    wait_until(lambda: made[1].is_closed)
+
+
+def test_all_groups_are_closed_though_one_fails_to():
+    closed, before = [], threading.active_count()
+
+    class Failing(SingleEnvs):
+        def close(self, **kwargs):
+            closed.append(self)
+            if len(closed) == 1:
+                raise OSError("cannot be closed")
+            super().close(**kwargs)
+
+    pool = batched_pool(make_envs=partial(Failing, MakeFake()), groups=3)
+    with pytest.raises(OSError, match="cannot be closed"):
+        pool.close()
+    assert len(closed) == 3 and threading.active_count() == before
 
 
 def test_who_waits_for_a_gate_is_not_learned_from():

@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from test_trainer import assert_same_state, metrics, trainer
 
+from rearrange.errors import UserError
 from rearrange.ver.batched.tensors import to_arrays
 
 LENGTHS = (3, 5, 8)
@@ -108,6 +109,61 @@ def test_a_training_with_tensors_resumes_to_the_last_bit(tmp_path):
     for name in ("arrays", "parts"):
         assert metrics(tmp_path / name) == metrics(tmp_path / "tensors")
         assert_same_state(tmp_path / name, tmp_path / "tensors")
+
+
+class Asking(Counting):
+    """Notes in what modes of torch it is called, and answers as it is told."""
+
+    def __init__(self, num_envs, **answers):
+        super().__init__(num_envs, torch)
+        self.modes, self.answers = set(), answers
+
+    def reset(self, **kwargs):
+        self.modes.add((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+        return super().reset(**kwargs)
+
+    def step(self, actions):
+        self.modes.add((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+        names = ("observations", "rewards", "terminated", "truncated", "infos")
+        answer = dict(zip(names, super().step(actions), strict=True))
+        return list((answer | self.answers).values())
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_environments_are_called_in_one_mode_of_torch_and_may_say_less(groups):
+    infos = {"success": torch.tensor(0.5), "loss": np.float32(2.0)}
+    pool = batched_pool(One, make_envs=lambda n: Asking(n, infos=infos), groups=groups)
+    run = Run(pool, "batched", Choosing()).collect(2)
+    for one in [pool] if groups == 1 else pool.pools:
+        assert one.envs.modes == {(False, False)}
+    assert all(np.isnan(end.infos).all() for report in run.reports for end in report.episodes)
+    run.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            {"rewards": torch.zeros(E, 1)},
+            r"rewards of .* must be \[4\] .*, got \[4, 1\]",
+        ),
+        ({"terminated": torch.zeros(E, 1, dtype=torch.bool)}, r"terminated of .*, got \[4, 1\] of"),
+        ({"truncated": np.full(E, "no")}, r"truncated of .* of type <U2"),
+    ],
+    ids=["rewards", "terminated", "truncated"],
+)
+def test_answers_that_are_none_are_named(answer, message):
+    pool = batched_pool(One, make_envs=lambda n: Asking(n, **answer))
+    with pytest.raises(UserError, match=message):
+        Run(pool, "batched", Choosing()).collect(1)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_flags_may_be_numbers(dtype):
+    flags = {"truncated": torch.ones(E, dtype=dtype)}
+    pool = batched_pool(One, make_envs=lambda n: Asking(n, **flags))
+    run = Run(pool, "batched", Choosing()).collect(1)
+    assert all(end.length == 1 for end in run.reports[0].episodes)
 
 
 def test_tensors_become_arrays_wherever_they_are():
