@@ -40,7 +40,7 @@ class SleepPolicy(nn.Module):
         deterministic: bool = False,
     ) -> PolicyStep:
         """Zeros, after `inference_s`."""
-        self._sleeper.sleep(self._inference_s)
+        self._sleep()
         num_envs = len(is_first)
         action = torch.zeros(num_envs, self._size)
         zeros = torch.zeros(num_envs)
@@ -55,8 +55,12 @@ class SleepPolicy(nn.Module):
         self, observation: Observation, prev_action: Tensor, is_first: Tensor, state: Tensor
     ) -> Tensor:
         """Zeros, [E], after `inference_s`."""
-        self._sleeper.sleep(self._inference_s)
+        self._sleep()
         return torch.zeros(len(is_first))
+
+    def _sleep(self) -> None:
+        if self._inference_s:  # a sleep of no time would take a tenth of a millisecond
+            self._sleeper.sleep(self._inference_s)
 
     def evaluate(self, minibatch: Minibatch) -> Evaluation:
         """Zeros that depend on the one weight."""

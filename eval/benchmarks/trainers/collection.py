@@ -22,21 +22,18 @@ from rearrange.tasks.rules.names import SKILL_TASKS
 from rearrange.tasks.vector_env import HOMES_AHEAD
 
 COLLECTION, HOMES = "free policy", "homes alone"
-NUM_STEPS = 20  # of each home in a rollout
-WARM_UP = 3  # rollouts in which all of the next episodes are drawn
-ROLLOUTS = 6  # measured in a turn
+ROLLOUTS = 2  # measured in a turn, at least
+MEASURED = 120  # steps of each home in a turn, at least
 TURNS = 5
-
-assert WARM_UP * NUM_STEPS > HOMES_AHEAD
 
 
 def measure_collection(cfg: BenchTrainersCfg, task: str) -> dict[str, dict[str, Any]]:
-    """Control steps a second of both, medians of turns."""
+    """Control steps a second of both, medians of turns, in rollouts of `cfg.num_steps`."""
     kwargs = {"camera_size": cfg.camera_size}
     make_envs = partial(make_gym_vec, env_id=SKILL_TASKS[task], kwargs=kwargs)
     found: dict[str, list[float]] = {COLLECTION: [], HOMES: []}
     for _ in range(TURNS):
-        found[HOMES].append(_alone(make_envs, cfg.num_envs))
+        found[HOMES].append(_alone(cfg, make_envs))
         with TemporaryDirectory(prefix="bench-") as folder:
             found[COLLECTION].append(_collected(cfg, task, kwargs, make_envs, Path(folder) / "run"))
     return {
@@ -44,18 +41,24 @@ def measure_collection(cfg: BenchTrainersCfg, task: str) -> dict[str, dict[str, 
     }
 
 
-def _alone(make_envs: Any, num_envs: int) -> float:
-    envs = make_envs(num_envs)
+def _rollouts(num_steps: int) -> tuple[int, int]:
+    """How many rollouts warm up, in which all of the next episodes are drawn, and are measured."""
+    return HOMES_AHEAD // num_steps + 1, max(ROLLOUTS, -(-MEASURED // num_steps))
+
+
+def _alone(cfg: BenchTrainersCfg, make_envs: Any) -> float:
+    envs = make_envs(cfg.num_envs)
+    warm_up, measured = _rollouts(cfg.num_steps)
     still = np.zeros(envs.action_space.shape, np.float32)
     envs.reset(seed=0)
-    for _ in range(WARM_UP * NUM_STEPS):
+    for _ in range(warm_up * cfg.num_steps):
         envs.step(still)
     begin = time.perf_counter()
-    for _ in range(ROLLOUTS * NUM_STEPS):
+    for _ in range(measured * cfg.num_steps):
         envs.step(still)
     seconds = time.perf_counter() - begin
     envs.close()
-    return ROLLOUTS * NUM_STEPS * num_envs / seconds
+    return measured * cfg.num_steps * cfg.num_envs / seconds
 
 
 def _collected(
@@ -69,10 +72,10 @@ def _collected(
     from rearrange.ver.trainer import Trainer
     from rearrange.ver.trainer_cfg import TrainerCfg
 
-    steps = NUM_STEPS * cfg.num_envs
+    steps, (warm_up, measured) = cfg.num_steps * cfg.num_envs, _rollouts(cfg.num_steps)
     trainer_cfg = TrainerCfg(
-        mode="batched", total_steps=(WARM_UP + ROLLOUTS) * steps, num_envs=cfg.num_envs,
-        num_steps=NUM_STEPS, checkpoint_interval_s=1e9,
+        mode="batched", total_steps=(warm_up + measured) * steps, num_envs=cfg.num_envs,
+        num_steps=cfg.num_steps, checkpoint_interval_s=1e9,
     )  # fmt: skip
     make_env = partial(make_gym, env_id=SKILL_TASKS[task], num_envs=cfg.num_envs, kwargs=kwargs)
     trainer = Trainer(
@@ -82,4 +85,4 @@ def _collected(
     if trainer.run()["stopped_by"] is not None:
         raise KeyboardInterrupt
     ends = [line["time_s"] for line in read_metrics(run_dir / METRICS_FILE)]
-    return ROLLOUTS * steps / (ends[-1] - ends[WARM_UP - 1])
+    return measured * steps / (ends[-1] - ends[warm_up - 1])
