@@ -151,8 +151,8 @@ def live(training, rank, step_s, folder):
             pool_factory=partial(BreakablePool, step_s=step_s), ranks=ThreadRanks(world, rank),
             is_quiet=True,
         )  # fmt: skip
-        resumed = one.records.resumed
-        training.is_exact |= training.cfg.serial and bool(resumed and resumed.values["is_exact"])
+        goes_on = one.records.resumed is not None and one.records.inexact is None
+        training.is_exact |= training.cfg.serial and goes_on
         one.run()
     except Killed:
         world.leave_for_good()
