@@ -22,6 +22,7 @@ from rearrange.system.outputs import atomic_write_figure, expand, prepare_file
 
 NUM_POINTS = 150  # of a curve, on a panel of about 700 pixels
 MIN_RUNS = 3  # for a band
+ONE_COLUMN = 3  # groups at most, in a legend
 SHORT_LABEL, LINE = 32, 72  # characters, of a legend in two columns and in one
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -62,7 +63,7 @@ def draw(runs: list[Run], metrics: list[str], x: str, smooth: int) -> Any:
     groups = {label: list(found) for label, found in groupby(by_label, lambda run: run.label)}
     unit, unit_s = _time_unit(runs)
     is_long = any(len(label) > SHORT_LABEL for label in groups)
-    columns = 1 if is_long or len(groups) <= MIN_RUNS else 2
+    columns = 1 if is_long or len(groups) <= ONE_COLUMN else 2
     num_lines = sum(len(textwrap.wrap(f"{label} (99 runs)", LINE)) for label in groups) / columns
     height = 0.5 + 0.21 * math.ceil(num_lines) + 3.3 * len(metrics)
     figure = Figure(figsize=(7.5, height), dpi=120, layout="constrained")

@@ -98,8 +98,7 @@ class Collector:
         self._poll_s = _POLL_S if should_end is None else _END_POLL_S
         num_envs, action = pool.num_envs, pool.slots.layout.action
         self._num_threads = 1 if is_lockstep else cfg.num_inference_workers
-        most = num_envs if is_lockstep else cfg.max_batch
-        self._batching = Batching(cfg.min_batch, most, num_envs / self._num_threads)
+        self._batching = Batching(cfg.min_batch, cfg.max_batch, num_envs / self._num_threads)
         self._threads: ThreadPoolExecutor | None = None
         if self._num_threads > 1:
             self._threads = ThreadPoolExecutor(self._num_threads, "inference", _one_torch_thread)
@@ -212,10 +211,15 @@ class Collector:
         if not self.pending or len(jobs) >= self._num_threads:
             return False
         if self._is_lockstep:
-            is_round = len(self.pending) >= self.pool.round_size - len(self._held)
+            is_round = len(self.pending) >= self._round_size
             return is_round and storage.num_complete + sum(self._rounds) < storage.num_steps
         num_others = self.pool.num_envs - len(self.pending) - len(self._held)
         return self._batching.is_due(len(self.pending), num_others, time.perf_counter())
+
+    @property
+    def _round_size(self) -> int:
+        """In step: how many the policy decides for next, all at once."""
+        return self.pool.round_size - len(self._held)
 
     def _complete(self, storage: RolloutStorage, report: CollectReport) -> None:
         """Adds answers to the rollout, up to S steps; the rest stay pending."""
@@ -270,9 +274,7 @@ class Collector:
     def _infer(
         self, storage: RolloutStorage, report: CollectReport, jobs: set[Future[None]]
     ) -> None:
-        most = self._batching.most
-        if self._is_lockstep:
-            most = self.pool.round_size - len(self._held)
+        most = self._round_size if self._is_lockstep else self._batching.most
         batch = [self.pending.popleft() for _ in range(min(len(self.pending), most))]
         self._batching.begin_waiting(time.perf_counter())
         if self._threads is None:
