@@ -7,6 +7,8 @@ policy=small, scheme=ver              configs/policy/small.yaml, configs/scheme/
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,10 +49,17 @@ def option_values(group: str, option: str) -> dict[str, Any]:
 
 
 def yaml_content(path: Path) -> dict[str, Any]:
-    """A YAML file. Values such as 1e-3 are numbers; duplicate keys are errors."""
-    from omegaconf import OmegaConf
-
+    """A YAML file, the caller's own copy. Values such as 1e-3 are numbers; duplicate keys are
+    errors."""
     try:
-        return cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path)))
+        stat = path.stat()
+        return deepcopy(_parsed(path, stat.st_mtime_ns, stat.st_size))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
+
+
+@lru_cache(maxsize=64)  # the stages of a skill ask for the same few files again and again
+def _parsed(path: Path, changed_ns: int, size: int) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    return cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path)))

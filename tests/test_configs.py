@@ -7,7 +7,7 @@ import pytest
 from rearrange.commands.overrides import GROUPS, setting_kinds
 from rearrange.commands.settings import load, verb_defaults, yaml_file
 from rearrange.configs.benches import BenchCfg
-from rearrange.configs.choices import CONFIG_DIR, group_options
+from rearrange.configs.choices import CONFIG_DIR, group_options, yaml_content
 from rearrange.configs.schema import EvaluateCfg
 from rearrange.configs.verbs import VERBS, config_class
 from rearrange.errors import UserError
@@ -262,3 +262,15 @@ def test_numbers_that_no_machine_can_take_and_bytes_are_one_line(arguments):
         load(arguments[0], arguments[1:])
     assert "\n" not in str(caught.value)
     str(caught.value).encode()
+
+
+def test_a_changed_file_is_read_again_and_nobody_shares_what_was_read(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("stages: [{name: ver}]\n")
+    yaml_content(path)["stages"].append("of one caller")
+    assert yaml_content(path) == {"stages": [{"name": "ver"}]}
+    path.write_text("stages: [{name: cells}]\n")
+    assert yaml_content(path) == {"stages": [{"name": "cells"}]}
+    path.unlink()
+    with pytest.raises(UserError, match="cannot read .*recipe.yaml: No such file"):
+        yaml_content(path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,9 +41,7 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # here: the import is slow
-
-        self._writer: Any = SummaryWriter(str(folder), purge_step=purge_step)
+        self._writer: Any = _writer_read_last(folder, purge_step)
         _let_writers_fail_in_silence()
 
     def show_numbers(self, values: Mapping[str, float | None], step: int) -> None:
@@ -107,6 +106,31 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str | float
             is_plain = isinstance(value, str | int | float)
             found[prefix + name] = value if is_plain else str(value).lower()
     return found
+
+
+def _writer_read_last(folder: Path, purge_step: int | None) -> Any:
+    """A writer of a new file that TensorBoard reads after those that are there.
+
+    It reads them in the order of their names: second, host, process, how many files the process has
+    begun. So of two that a process begins in one second the 10th comes before the 9th, and would
+    hide nothing of it.
+    """
+    from torch.utils.tensorboard import SummaryWriter  # here: the import is slow
+
+    before = _event_files(folder)
+    writer = SummaryWriter(str(folder), purge_step=purge_step)
+    new = _event_files(folder) - before
+    if not new or not before or max(new) > max(before):
+        return writer
+    writer.close()
+    for name in new:
+        (folder / name).unlink(missing_ok=True)
+    time.sleep(1.0 - time.time() % 1.0)
+    return SummaryWriter(str(folder), purge_step=purge_step)
+
+
+def _event_files(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("events.out.tfevents.*")}
 
 
 def _let_writers_fail_in_silence() -> None:

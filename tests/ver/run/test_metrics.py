@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from rearrange.errors import UserError
+from rearrange.ver.run import tensorboard
 from rearrange.ver.run.episode_window import EpisodeWindow
 from rearrange.ver.run.metrics import RunLog, merge_ranks, read_metrics, write_summary
 from rearrange.ver.run.progress import Progress, duration
@@ -164,6 +166,31 @@ def test_tensorboard_holds_the_numbers_and_hides_what_was_trained_again(tmp_path
     assert events.Tags()["scalars"] == ["loss/policy"]
     found = {event.step: event.value for event in events.Scalars("loss/policy")}
     assert found == {10: 1.0, 20: 2.0, 25: 2.5}
+
+
+def test_a_tenth_file_within_a_second_hides_what_the_ninth_holds(tmp_path, monkeypatch):
+    """Names of files end in how many this process has begun, and "10" comes before "9"."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.summary.writer import event_file_writer
+
+    clock, slept = SimpleNamespace(now=1e9), []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        clock.now += seconds
+
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(9))
+    fake = SimpleNamespace(time=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(event_file_writer, "time", fake)
+    monkeypatch.setattr(tensorboard, "time", fake)
+    log_steps(tmp_path, [10, 20, 30])
+    log_steps(tmp_path, [25], start_step=20)
+    assert slept == [1.0]
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert {event.step: event.value for event in events.Scalars("loss/policy")} == {
+        10: 1.0, 20: 2.0, 25: 2.5,
+    }  # fmt: skip
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2
 
 
 def test_summary_is_strict_json_with_null_for_what_is_unknown(tmp_path):
