@@ -10,6 +10,7 @@ import pytest
 
 import rearrange
 from rearrange import cli
+from rearrange.commands.settings import load
 from rearrange.errors import UserError
 from rearrange.eval.benchmarks.chaos.harness import FAULTY
 from rearrange.library import TrainingError, overrides_of
@@ -120,11 +121,13 @@ def test_values_become_the_commands_words():
         overrides_of({"d": object()})
 
 
-@pytest.mark.parametrize("folder", ["none", "NULL", None])
-def test_an_evaluation_writes_nothing_where_no_folder_is_wanted(monkeypatch, tmp_path, folder):
+def test_an_evaluation_writes_nothing_where_no_folder_is_wanted(monkeypatch, tmp_path):
+    for folder in ("none", "NULL", None):
+        words = overrides_of({"task": "navigate", "output_dir": folder})
+        assert load("evaluate", words).output_dir is None
     monkeypatch.chdir(tmp_path)
     found = rearrange.evaluate(
-        task="navigate", agent="random", num_episodes=1, num_workers=1, output_dir=folder
+        task="navigate", agent="random", num_episodes=1, num_workers=1, output_dir="none"
     )
     assert found.output_dir is None and len(found.episodes) == 1
     assert list(tmp_path.iterdir()) == []

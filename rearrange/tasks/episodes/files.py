@@ -17,13 +17,15 @@ import io
 import json
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from rearrange.errors import UserError, one_line
 from rearrange.sim.homes.layout import HAB
-from rearrange.system.checked_json import quoted
+from rearrange.system.checked_json import Node, quoted
 from rearrange.system.files import write_whole_file
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.episodes.schema import episode_from_json, episode_to_json
@@ -112,17 +114,43 @@ def load_episode(
     return generate_episode(task, split, seed, index, starts, homes)
 
 
+class _CommittedSet:
+    """The episodes of a committed set by index; none if there is no such file.
+
+    Each is decoded when it is first asked for: all of them take a worker half a second.
+    """
+
+    def __init__(self, task: str, split: str) -> None:
+        self._path, self._lock = committed_path(task, split), threading.Lock()
+        self._encoded: dict[int, tuple[str, Any]] = {}  # index -> where it stands, and its JSON
+        self._decoded: dict[int, EpisodeSpec] = {}
+        if not self._path.exists():
+            return
+        expected = (task, split, COMMITTED_SEED)
+        for i, element in enumerate(packed_episodes(self._path, MAX_BYTES)):
+            where = f"{self._path}: episode {i}: "
+            ours = Node(element, where)["rearrange"]
+            if tuple(ours[name].value for name in ("task", "split", "seed")) != expected:
+                line = f"{self._path}: episode {i} must be of {task} {split}"
+                raise UserError(f"{line} seed {COMMITTED_SEED}")
+            index = ours["index"].integer(0, MAX_EPISODES)
+            if index in self._encoded:
+                raise UserError(f"{where}index must be new, got {index} again")
+            self._encoded[index] = (where, element)
+
+    def get(self, index: int) -> EpisodeSpec | None:
+        """Raises UserError if it is damaged."""
+        with self._lock:  # of homes that are reset by several threads
+            if index in self._encoded:
+                where, element = self._encoded[index]
+                self._decoded[index] = episode_from_json(element, where)
+                del self._encoded[index]
+            return self._decoded.get(index)
+
+
 @lru_cache(maxsize=8)
-def _committed(task: str, split: str) -> dict[int, EpisodeSpec]:
-    """Episodes of a committed set by index; empty if there is no such file."""
-    path = committed_path(task, split)
-    if not path.exists():
-        return {}
-    episodes = read_episodes(path)
-    for i, spec in enumerate(episodes):
-        if (spec.task, spec.split, spec.seed) != (task, split, COMMITTED_SEED):
-            raise UserError(f"{path}: episode {i} must be of {task} {split} seed {COMMITTED_SEED}")
-    return {spec.index: spec for spec in episodes}
+def _committed(task: str, split: str) -> _CommittedSet:
+    return _CommittedSet(task, split)
 
 
 def build_committed_sets(folder: Path = _FOLDER, count: int = COMMITTED_COUNT) -> list[Path]:

@@ -1,6 +1,9 @@
 """The episodes that lie in the package are those that the generator gives."""
 
+import gzip
+import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -45,6 +48,35 @@ def test_a_committed_file_of_another_task_is_refused(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="must be of tidy_house val seed 0"):
         load_episode("tidy_house", "val", 0, 0)
     episode_files._committed.cache_clear()
+
+
+def test_a_damaged_committed_episode_is_refused_when_it_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(episode_files, "_FOLDER", tmp_path)
+    episode_files._committed.cache_clear()
+    path = committed_path("set_table", "val")
+    write_episodes(path, [generate_episode("set_table", "val", 0, i) for i in range(3)])
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    content["episodes"][1]["start_position"] = [0.0, 0.0, 99.0]
+    path.write_bytes(gzip.compress(json.dumps(content).encode()))
+    for _ in range(2):
+        with pytest.raises(UserError, match="episode 1: start_position must lie in the apartment"):
+            load_episode("set_table", "val", 0, 1)
+    assert load_episode("set_table", "val", 0, 2) == generate_episode("set_table", "val", 0, 2)
+    content["episodes"][1] = content["episodes"][0]
+    path.write_bytes(gzip.compress(json.dumps(content).encode()))
+    episode_files._committed.cache_clear()
+    with pytest.raises(UserError, match="episode 1: index must be new, got 0 again"):
+        load_episode("set_table", "val", 0, 2)
+    episode_files._committed.cache_clear()
+
+
+def test_threads_get_the_same_committed_episodes():
+    episode_files._committed.cache_clear()
+    wanted = [i % 5 for i in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda i: load_episode("tidy_house", "test", 0, i), wanted))
+    episodes = read_episodes(committed_path("tidy_house", "test"))
+    assert found == [episodes[i] for i in wanted]
 
 
 def test_building_writes_a_file_for_each_set(tmp_path):
