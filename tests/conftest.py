@@ -4,6 +4,7 @@ Several processes may run them, each whole files (`./run test`): what a module's
 made once, and tests that look for processes and memory that stayed find their own.
 """
 
+import importlib.util
 import os
 import sys
 from contextlib import suppress
@@ -14,6 +15,11 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
+# GLFW, which each process that imports mujoco loads, starts another one to choose among libraries.
+if glfw := importlib.util.find_spec("glfw"):
+    library = Path(str(glfw.origin)).with_name("x11") / "libglfw.so"
+    if library.is_file():
+        os.environ.setdefault("PYGLFW_LIBRARY", str(library))
 # Containers often turn bytecode off. Here each worker collects all tests, and tests start many
 # processes: each would compile what it imports, a training for more than a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -131,7 +131,10 @@ def _warn_once(line: str) -> None:
 def called_files(path: str) -> set[str]:
     """The other files whose kernels those of a module's file may call, directly or not."""
     found: set[str] = set()
-    to_see = [module for module in list(sys.modules.values()) if _file(module) == path]
+    # It is asked for while a module's kernels are defined, so from the last imported one.
+    newest_first = reversed(list(sys.modules.values()))
+    own = next((module for module in newest_first if _file(module) == path), None)
+    to_see = [own] if own is not None else []
     while to_see:
         for thing in list(vars(to_see.pop()).values()):
             if not isinstance(thing, Dispatcher):
