@@ -171,10 +171,16 @@ def run_script():
     return module
 
 
-def test_tests_run_in_a_process_a_core_unless_they_need_the_terminal(run_script, monkeypatch):
+def test_tests_run_in_a_process_more_than_cores_unless_they_need_the_terminal(
+    run_script, monkeypatch
+):
     module = run_script
-    monkeypatch.setattr(module.os, "sched_getaffinity", lambda pid: {0, 3}, raising=False)
-    assert module.in_parallel(["-k", "x"])[:3] == ["-n", "2", "--dist=loadfile"]
+    for num_cores, num_processes in ((1, "2"), (2, "3"), (64, "8")):
+        cores = set(range(num_cores))
+        monkeypatch.setattr(
+            module.os, "sched_getaffinity", lambda pid, cores=cores: cores, raising=False
+        )
+        assert module.in_parallel(["-k", "x"])[:3] == ["-n", num_processes, "--dist=loadfile"]
     assert module.in_parallel(["--pdb", "tests/ver"]) == module.in_parallel(["-s"]) == []
 
 
