@@ -104,7 +104,7 @@ def load_episode(
 ) -> EpisodeSpec:
     """The episode: from the committed set if it is in there, otherwise generated.
 
-    Raises UserError as `generate_episode`, and if the committed file is damaged.
+    Raises UserError as `generate_episode`, and if the committed file or episode is damaged.
     """
     is_committed = seed == COMMITTED_SEED and split in COMMITTED_SPLITS and task in COMMITTED_TASKS
     if is_committed and homes == HAB:

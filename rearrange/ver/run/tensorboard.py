@@ -122,9 +122,10 @@ def _writer_read_last(folder: Path, purge_step: int | None) -> Any:
     new = _event_files(folder) - before
     if not new or not before or max(new) > max(before):
         return writer
-    writer.close()
-    for name in new:
-        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):  # a full disk: the next writer says so, as it would have at first
+        writer.close()
+        for name in new:
+            (folder / name).unlink()
     time.sleep(1.0 - time.time() % 1.0)
     return SummaryWriter(str(folder), purge_step=purge_step)
 
