@@ -60,6 +60,7 @@ def yaml_content(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)  # the stages of a skill ask for the same few files again and again
 def _parsed(path: Path, changed_ns: int, size: int) -> dict[str, Any]:
+    """What the file held when it was changed last, which these numbers tell."""
     from omegaconf import OmegaConf
 
     return cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path)))

@@ -42,7 +42,6 @@ from rearrange.ver.workers.waiting import Waiting
 log = logging.getLogger(__name__)
 _PER_CORE = 2  # processes: one more than cores can run fills in while another waits for its action
 _CHECK_EVERY_S = 0.25  # between looks for silent workers
-_LEAVING_S = 2.0  # so long workers may take to leave before they are killed
 _FILES_PER_WORKER = 2  # that stay open: its requests, and what tells that it ended
 
 
@@ -299,7 +298,7 @@ class WorkerPool:
         self._worker_of, self._by_sentinel = {}, {}
         for worker in workers:
             worker.requests.close()  # the worker reads the end of its pipe and leaves
-        deadline = time.monotonic() + _LEAVING_S
+        deadline = time.monotonic() + 2.0
         for worker in workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))
             end_process(worker.process)

@@ -312,8 +312,7 @@ def test_workers_that_wait_awake_step_alike_and_are_replaced_alike(pools, awake_
     assert all(cpu_seconds(pid) - before < 0.1 for pid, before in zip(pids, used, strict=True))
 
 
-def test_nothing_is_left_behind_also_by_workers_that_do_not_listen(pools, monkeypatch):
-    monkeypatch.setattr(pool_module, "_LEAVING_S", 0.5)
+def test_nothing_is_left_behind_also_by_workers_that_do_not_listen(pools):
     started(pools()).close()  # what stays: the server of all pools
     files, shared = num_pipes(), shared_memory_files()
     for _ in range(2):
