@@ -11,7 +11,7 @@ import numpy as np
 
 from rearrange.errors import UserError
 from rearrange.sim.home.house import Layout, Receptacle
-from rearrange.sim.home.objects import HAB2_KINDS
+from rearrange.sim.home.objects import HAB2_KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import HAB, homes_of, make_layout
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
@@ -22,6 +22,11 @@ FRIDGE_DOOR = "fridge_top_door"
 CLUTTERED_DRAWERS = (  # those of HAB's rearrange_easy (hab-spec 2.5)
     "drawer_left_top", "drawer_middle_top", "drawer_right_top",
 )  # fmt: skip
+SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
+FRIDGE_OPEN = 1.5  # rad, hab-spec 2.5
+FRIDGE_PUSHED = (1.2, 2.3)  # rad, after the skills; the hinge ends at 2.3 (hab-spec 2.3)
+PUSHED_SHARE = 0.5  # of what leads into the fridge, in plans
+DRAWER_OPEN = 0.45  # m
 MIN_CARRY = 1.0  # m between a target's start and goal
 
 
@@ -125,3 +130,44 @@ class Draft:
         if scene is None:
             raise DraftRejected
         return scene
+
+
+def easy_draft(
+    layout_id: str, rng: np.random.Generator,
+    from_fridge: float = 0.0, into_fridge: float = 0.0, from_drawer: float = 0.0,
+) -> Draft:  # fmt: skip
+    """One object, from any receptacle to any other, containers open.
+
+    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, in half
+    of these with a door that was pushed partly shut; of the rest the share `from_drawer` starts in
+    a drawer; the others are drawn as usual.
+
+    HAB opens all drawers. Ours are solid and would keep the robot away from the counter, so only
+    the fridge and the drawer that holds the object are open; the counter above an open drawer is
+    excluded.
+    """
+    start = ("open", "open", "open", "open", "fridge", "drawer")[rng.integers(6)]
+    is_into = False
+    is_chain = bool(from_fridge or into_fridge)
+    if from_fridge and rng.random() < from_fridge:
+        start = "fridge"
+    elif into_fridge and rng.random() < into_fridge:
+        start, is_into = ("open", "drawer")[int(start == "drawer")], True
+    elif from_drawer and rng.random() < from_drawer:
+        start = "drawer"
+    drawer = (SET_TABLE_DRAWER, "drawer_left_top")[rng.integers(2)]
+    opening = {FRIDGE_DOOR: FRIDGE_OPEN}
+    if is_chain and (start == "fridge" or is_into) and rng.random() < PUSHED_SHARE:
+        opening[FRIDGE_DOOR] = float(rng.uniform(*FRIDGE_PUSHED))
+    if start == "drawer":
+        opening[drawer] = DRAWER_OPEN
+    draft = Draft(layout_id, rng, opening)
+    places = open_receptacles(draft.layout)
+    if start == "drawer":
+        places = [r for r in places if r.piece != "counter"]
+    fridge = inside(draft.layout, FRIDGE_DOOR)
+    starts = {"open": places, "fridge": fridge, "drawer": inside(draft.layout, drawer)}[start]
+    is_into = is_into or (start != "fridge" and rng.random() >= 0.8)
+    goals = fridge if is_into else places
+    draft.add_target("goal0|0", YCB_KINDS, starts, goals)
+    return draft

@@ -8,10 +8,11 @@ rest, targets and goals within reach from free floor, robot clear of everything.
 need them: half of them begin where the preceding skill of a plan ends, half of Navigate's with an
 object in hand (VER paper, section 6: skills have to take over from each other), and half of Pick's
 and Place's reach into the fridge, whose door may have been pushed partly shut by the preceding
-skill; in a few of those of opening the fridge it is ajar. `starts="varied"` is the same, in the
-train split also in more apartments with more varied furniture; with "driven" the robot has besides
-driven to where Navigate ends. `starts="reach"` is for training from scratch: in half of Pick's and
-Place's episodes it stands where it only needs its arm (as in Florensa et al. 2017).
+skill; in a few of those of opening the fridge it is ajar. In two fifths of Pick's and Place's
+something stands in the way straight on, a table's corner for instance. `starts="varied"` is the
+same, in the train split also in more apartments with more varied furniture; with "driven" the robot
+has besides driven to where Navigate ends. `starts="reach"` is for training from scratch: in half of
+Pick's and Place's episodes it stands where it only needs its arm (as in Florensa et al. 2017).
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import HAB, MIXED, PROCEDURAL, layout_ids, varied_layout_ids
 from rearrange.system.registry import resolved
 from rearrange.tasks.episodes.draft import (
+    DRAWER_OPEN,
     FRIDGE_DOOR,
+    FRIDGE_OPEN,
     MIN_CARRY,
+    SET_TABLE_DRAWER,
     Draft,
     DraftRejected,
     counter_tops,
+    easy_draft,
     inside,
     nothing_found,
     open_and_containers,
@@ -42,6 +47,7 @@ from rearrange.tasks.episodes.draft import (
 )
 from rearrange.tasks.episodes.placing import (
     YAW_NOISE,
+    around_something,
     cells_within_way,
     start_anywhere,
     start_at,
@@ -52,11 +58,7 @@ from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
-SET_TABLE_DRAWER = "drawer_right_top"  # behind cab_push_point_5
-FRIDGE_OPEN = 1.5  # rad, hab-spec 2.5
-FRIDGE_PUSHED = (1.2, 2.3)  # rad, after the skills; the hinge ends at 2.3 (hab-spec 2.3)
 FRIDGE_AJAR = (0.0, 1.1)  # rad, where Pick and Place may push it; it counts as open at 1.17
-DRAWER_OPEN = 0.45  # m
 SPLIT_NUMBERS = {"train": 0, "val": 1, "test": 2}
 STREAM_NUMBERS = {"chain": 1, "varied": 2, "reach": 3, "driven": 4}
 _OTHER_HOMES, _MIXED_HOMES = 22, 23
@@ -77,6 +79,8 @@ CONTAINER_SHARE = 0.2  # of navigation that begins or ends at something in the f
 CARRY_SHARE = 0.75  # of navigation with something in hand, begins where that lay
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 REACH_SHARE = 0.5  # of episodes that begin there
+ARM = 0.95  # m from the base, from where what is picked or placed is within the arm's reach
+AROUND_SHARE = 0.4  # of episodes of Pick and Place in which the robot first has to drive around
 
 Maker = Callable[[str, str, int, int, str, np.random.Generator], EpisodeSpec]
 """Makes the episode from task, split, seed, index, layout id and random generator."""
@@ -189,49 +193,8 @@ def _set_table(task, split, seed, index, layout_id, rng, is_easy=False) -> Episo
     return _finish_home(task, split, seed, index, draft, 27, open_and_fridge(layout))
 
 
-def _easy_draft(
-    layout_id: str, rng: np.random.Generator,
-    from_fridge: float = 0.0, into_fridge: float = 0.0, from_drawer: float = 0.0,
-) -> Draft:  # fmt: skip
-    """One object, from any receptacle to any other, containers open.
-
-    Of all drafts the share `from_fridge` starts in the fridge and `into_fridge` ends there, in half
-    of these with a door that was pushed partly shut; of the rest the share `from_drawer` starts in
-    a drawer; the others are drawn as usual.
-
-    HAB opens all drawers. Ours are solid and would keep the robot away from the counter, so only
-    the fridge and the drawer that holds the object are open; the counter above an open drawer is
-    excluded.
-    """
-    start = ("open", "open", "open", "open", "fridge", "drawer")[rng.integers(6)]
-    is_into = False
-    is_chain = bool(from_fridge or into_fridge)
-    if from_fridge and rng.random() < from_fridge:
-        start = "fridge"
-    elif into_fridge and rng.random() < into_fridge:
-        start, is_into = ("open", "drawer")[int(start == "drawer")], True
-    elif from_drawer and rng.random() < from_drawer:
-        start = "drawer"
-    drawer = (SET_TABLE_DRAWER, "drawer_left_top")[rng.integers(2)]
-    opening = {FRIDGE_DOOR: FRIDGE_OPEN}
-    if is_chain and (start == "fridge" or is_into) and rng.random() < CHAIN_SHARE:
-        opening[FRIDGE_DOOR] = float(rng.uniform(*FRIDGE_PUSHED))
-    if start == "drawer":
-        opening[drawer] = DRAWER_OPEN
-    draft = Draft(layout_id, rng, opening)
-    places = open_receptacles(draft.layout)
-    if start == "drawer":
-        places = [r for r in places if r.piece != "counter"]
-    fridge = inside(draft.layout, FRIDGE_DOOR)
-    starts = {"open": places, "fridge": fridge, "drawer": inside(draft.layout, drawer)}[start]
-    is_into = is_into or (start != "fridge" and rng.random() >= 0.8)
-    goals = fridge if is_into else places
-    draft.add_target("goal0|0", YCB_KINDS, starts, goals)
-    return draft
-
-
 def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
-    draft = _easy_draft(layout_id, rng)
+    draft = easy_draft(layout_id, rng)
     places = open_and_containers(draft.layout)
     return _finish_home(task, split, seed, index, draft, NUM_OBJECTS, places, YCB_KINDS)
 
@@ -239,7 +202,7 @@ def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 def _object_skill(
     task, split, seed, index, layout_id, rng,
     is_far=False, holding_share=0.0, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
-    reach_share=0.0, from_drawer=0.0, carry_share=0.0,
+    reach_share=0.0, from_drawer=0.0, carry_share=0.0, around_share=0.0,
 ) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home.
 
@@ -248,8 +211,9 @@ def _object_skill(
         holding_share: of the episodes start with the object in hand.
         chain_share: of the episodes start where the skill before ends.
         carry_share: of these, the share that starts where Pick would have ended.
+        around_share: of the episodes start where driving straight on does not get near enough.
     """
-    draft = _easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
+    draft = easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
     target, plan, walls = draft.targets[0], draft.placer.plan, draft.layout.walls
     is_drawn = 0.0 < holding_share < 1.0
@@ -268,11 +232,9 @@ def _object_skill(
         places = cells_within_way(plan, walls, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
         if not len(places):
             raise DraftRejected
-    cells = cells_within_way(plan, walls, point, 2.0, MAX_WAY)
-    if reach_share and rng.random() < reach_share:
-        cells = within(WORKING, cells, point)
-    if not len(cells):
-        raise DraftRejected
+    is_chained = bool(chain_share) and rng.random() < chain_share
+    is_arrival = is_chained and not is_far
+    cells = _start_cells(draft, point, is_arrival, reach_share, around_share)
 
     def near() -> tuple[float, float, float]:
         return start_near(cells, rng, point)
@@ -286,17 +248,37 @@ def _object_skill(
             return None
         return start_at(plan, rng, other, WORKING)
 
-    def arrived() -> tuple[float, float, float] | None:
+    def arrived() -> tuple[float, float, float]:
         """A start where Navigate ends."""
-        ends = within(STOPS, cells, point)
-        return start_near(ends, rng, point, SUCCESS_ANGLE) if len(ends) else None
+        return start_near(cells, rng, point, SUCCESS_ANGLE)
 
     held = target.object if holding else None
-    is_chained = bool(chain_share) and rng.random() < chain_share
     usual, chained = (far, leaving) if is_far else (near, arrived)
     sample = chained if is_chained else usual
     scene = draft.scene(sample, held, tries=100)
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
+
+
+def _start_cells(
+    draft: Draft, point, is_arrival: bool, reach_share: float, around_share: float
+) -> np.ndarray:
+    """Floor [N, 2] near what is to be reached; for the shares see `_object_skill`.
+
+    Args:
+        is_arrival: only where Navigate ends.
+    """
+    plan, rng = draft.placer.plan, draft.rng
+    cells = cells_within_way(plan, draft.layout.walls, point, 2.0, MAX_WAY)
+    if reach_share and rng.random() < reach_share:
+        cells = within(WORKING, cells, point)
+    if is_arrival:
+        cells = within(STOPS, cells, point)
+    if around_share and rng.random() < around_share:
+        around = around_something(plan, cells, point, ARM)
+        cells = around if len(around) else cells
+    if not len(cells):
+        raise DraftRejected
+    return cells
 
 
 def _articulated_skill(
@@ -381,12 +363,15 @@ NAVIGATE = _with_chain(
     ),
 )  # fmt: skip
 PICK = _with_chain(
-    _object_skill, partial(_object_skill, from_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE),
+    _object_skill,
+    partial(
+        _object_skill, from_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE, around_share=AROUND_SHARE
+    ),
     reach=partial(_object_skill, reach_share=REACH_SHARE),
 )  # fmt: skip
 PLACE = _with_chain(
     _place,
-    partial(_place, into_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE),
+    partial(_place, into_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE, around_share=AROUND_SHARE),
     reach=partial(_place, reach_share=REACH_SHARE),
 )
 OPEN_DRAWER = _with_chain(_open_drawer, partial(_open_drawer, chain_share=CHAIN_SHARE))

@@ -37,6 +37,7 @@ LANE_RISE = 0.03  # m that what stands there may be higher
 # would stay in the air while the drawer is pulled away below it. Resting objects sink in by as much
 # anyway.
 PRESSED = 2e-4  # m
+STRAIGHT_CHECKS = 40  # points looked at on the way straight on, up to 2 m: one a cell
 SETTLE_STEPS = 15  # control steps, 0.5 s
 SETTLE_TOLERANCE = 0.01  # m
 ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
@@ -178,6 +179,20 @@ def within(ring: tuple[float, float], cells: np.ndarray, point) -> np.ndarray:
     """Those of `cells` [N, 2] at a distance within `ring` (m) from a point, seen from above."""
     away = np.hypot(*(cells - np.asarray(point)[:2]).T)
     return cells[(away > ring[0]) & (away < ring[1])]
+
+
+def around_something(plan: FloorPlan, cells: np.ndarray, point, arm: float) -> np.ndarray:
+    """Those of `cells` [N, 2] from which nobody gets to `arm` m of a point by driving straight on.
+
+    A table's corner, with the point farther along its edge, is one.
+    """
+    ways = np.asarray(point)[:2] - cells  # [N, 2]
+    away = np.hypot(*ways.T)
+    ends = np.clip(1.0 - arm / np.maximum(away, 1e-9), 0.0, None)  # [N], share of the way driven
+    shares = np.linspace(0.0, 1.0, STRAIGHT_CHECKS)
+    spots = cells[:, None] + (ends[:, None] * shares)[..., None] * ways[:, None]  # [N, K, 2]
+    islands = plan.at(plan.labels, spots.reshape(-1, 2)).reshape(spots.shape[:2])
+    return cells[(islands != plan.largest).any(axis=1)]
 
 
 def start_near(

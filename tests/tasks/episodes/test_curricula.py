@@ -1,0 +1,140 @@
+"""Starts for training: as plans have them, around something, in more apartments, within reach."""
+
+import numpy as np
+import pytest
+
+from rearrange.errors import UserError
+from rearrange.sim.home.house import floor_plan
+from rearrange.sim.homes.layout import layout_ids, make_layout
+from rearrange.tasks.episodes.generate import generate_episode
+
+
+def chained(task, count=12):
+    return [generate_episode(task, "train", 3, i, starts="chain") for i in range(count)]
+
+
+def test_half_of_navigates_chained_episodes_begin_before_furniture_and_half_carry_something():
+    specs = chained("navigate", 30)
+    assert 8 <= sum(spec.start_holding for spec in specs) <= 22
+    near = 0
+    for spec in specs:
+        target = spec.targets[0]
+        objects = [placed.pos for placed in spec.scene.objects]
+        away = [np.hypot(x - spec.scene.base[0], y - spec.scene.base[1]) for x, y, _ in objects]
+        near += min(away) < 0.96
+        point = target.goal if spec.start_holding else target.start
+        assert np.hypot(*np.subtract(point[:2], spec.scene.base[:2])) > 0.3
+    assert near >= 10  # those that begin far away may do so beside something too
+
+
+def test_what_navigate_carries_it_often_has_just_picked_also_from_drawers_and_the_fridge():
+    carrying = [spec for spec in chained("navigate", 48) if spec.start_holding]
+    picked = [
+        spec.targets[0].start_container
+        for spec in carrying
+        if np.hypot(*np.subtract(spec.targets[0].start[:2], spec.scene.base[:2])) < 1.0
+    ]
+    assert len(picked) >= len(carrying) // 5
+    assert any(picked) and not all(picked)  # in something, and on something
+
+
+def at_navigates_end(spec, nearest=0.0):
+    """Whether an episode begins where Navigate may stop."""
+    point = spec.targets[0].goal if spec.start_holding else spec.targets[0].start
+    x, y, yaw = spec.scene.base
+    away = np.hypot(point[0] - x, point[1] - y)
+    bearing = np.arctan2(point[1] - y, point[0] - x) - yaw
+    bearing = abs((bearing + np.pi) % (2 * np.pi) - np.pi)
+    return nearest < away < 1.5 and bearing < np.radians(15.01)
+
+
+@pytest.mark.parametrize("task", ["open_drawer", "open_fridge"])
+def test_some_chained_openings_begin_where_navigate_stops(task):
+    assert sum(at_navigates_end(spec) for spec in chained(task)) >= 4
+
+
+@pytest.mark.parametrize("task", ["pick", "place"])
+def test_half_of_chained_picks_and_places_begin_where_navigate_stops(task):
+    usual = [generate_episode(task, "val", 0, i) for i in range(24)]
+    counts = [
+        sum(at_navigates_end(spec, 1.1) for spec in specs) for specs in (usual, chained(task, 24))
+    ]
+    # a ring of 3.3 of 12.6 m2 and a third of the headings, of the others; 3.3 deviations of slack
+    assert counts[0] <= 8 and 6 <= counts[1] <= 22
+
+
+@pytest.mark.parametrize("task", ["pick", "place"])
+def test_two_fifths_of_chained_picks_and_places_have_to_drive_around_something(task):
+    def is_barred(spec) -> bool:
+        """Whether the robot, pushed straight on, would meet furniture 1 m before the thing."""
+        point = np.array((spec.targets[0].goal if task == "place" else spec.targets[0].start)[:2])
+        base = np.array(spec.scene.base[:2])
+        plan = floor_plan(make_layout(spec.scene.layout_id), dict(spec.scene.joints))
+        away = float(np.hypot(*(point - base)))
+        steps = np.arange(0.02, away - 0.97, 0.02)[:, None] / away
+        return not all(plan.is_free(*spot) for spot in base + steps * (point - base))
+
+    usual = [generate_episode(task, "train", 3, i) for i in range(40)]
+    counts = [sum(map(is_barred, specs)) for specs in (usual, chained(task, 40))]
+    # of the others a fifth to a quarter; 16 and a few more of 40, by 3.3 deviations of slack
+    assert counts[0] <= 19 and 11 <= counts[1] <= 32
+
+
+def test_a_tenth_of_chained_fridges_to_open_are_ajar():
+    angles = [
+        dict(spec.scene.joints).get("fridge_top_door", 0.0) for spec in chained("open_fridge", 48)
+    ]
+    ajar = [angle for angle in angles if angle > 0.0]
+    assert 1 <= len(ajar) <= 12  # mean 4.8; 3.3 deviations of slack
+    assert max(ajar) < 1.17  # which would count as open
+    assert not any(dict(spec.scene.joints) for spec in chained("open_drawer"))
+
+
+def test_half_of_chained_picks_and_places_lead_into_the_fridge():
+    picks, places = chained("pick", 24), chained("place", 24)
+    # half, and of the others 1 pick in 6 (mean 14 of 24) and 1 place in 6; 3.3 deviations of slack
+    from_fridge = sum(spec.targets[0].start_container == "fridge_top_door" for spec in picks)
+    into_fridge = sum(spec.targets[0].goal_container == "fridge_top_door" for spec in places)
+    assert 6 <= from_fridge <= 22 and 6 <= into_fridge <= 22
+    for spec in places:
+        inside = [spec.targets[0].start_container, spec.targets[0].goal_container]
+        assert spec.start_holding and inside.count("fridge_top_door") <= 1
+    angles = [spec.scene.joints["fridge_top_door"] for spec in picks + places]
+    pushed = [angle for angle in angles if angle != 1.5]
+    assert 4 <= len(pushed) <= 28 and 1.2 <= min(pushed) < 1.5 < max(pushed) <= 2.3
+
+
+def test_other_tasks_and_the_task_starts_are_as_ever():
+    usual = generate_episode("tidy_house", "val", 0, 2)
+    assert generate_episode("tidy_house", "val", 0, 2, "chain") == usual
+    for task in ("close_drawer", "tidy_house"):
+        assert generate_episode(task, "val", 0, 2, "reach") == generate_episode(task, "val", 0, 2)
+    known = "task, chain, varied, driven, reach"
+    with pytest.raises(UserError, match=f"starts must be one of {known}; got 'far'"):
+        generate_episode("navigate", "val", 0, 0, "far")
+
+
+@pytest.mark.parametrize("task", ["pick", "place"])
+def test_half_of_the_episodes_of_a_beginner_start_within_reach(task):
+    def near(starts: str) -> int:
+        count = 0
+        for i in range(40):
+            spec = generate_episode(task, "train", 3, i, starts)
+            point = spec.targets[0].goal if task == "place" else spec.targets[0].start
+            count += np.hypot(*np.subtract(point[:2], spec.scene.base[:2])) < 0.95
+        return count
+
+    # half, and of the others as many as ever: by area a fifth; 3.3 deviations of slack
+    assert near("task") <= 16 and near("reach") >= 14
+
+
+def test_varied_starts_are_chained_ones_in_more_apartments():
+    picks = [generate_episode("pick", "train", 3, i, starts="varied") for i in range(40)]
+    names = [spec.scene.layout_id for spec in picks if "_staging_" not in spec.scene.layout_id]
+    assert 30 <= len(names) <= 40 and len(set(names)) > 25  # 600 of 663 apartments
+    assert 8 <= sum("_arranged_" in name for name in names) <= 28
+    from_fridge = sum(spec.targets[0].start_container == "fridge_top_door" for spec in picks)
+    assert 11 <= from_fridge <= 35  # 14 of 24, as of chained ones; 3.8 deviations of slack
+    assert generate_episode("close_fridge", "train", 3, 1, "varied").marker
+    val = {generate_episode("pick", "val", 0, i, "varied").scene.layout_id for i in range(12)}
+    assert val <= set(layout_ids("val"))  # it has no others
