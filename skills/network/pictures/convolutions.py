@@ -66,7 +66,9 @@ def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> 
         conv: Conv | MatrixConv = MatrixConv(channels, wider)
     else:
         conv = Conv(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
-    nn.init.normal_(conv.weight, std=math.sqrt(2.0 / (9 * wider)))  # He et al. 2015, fan out
+    # On the meta device there is nothing to draw, and PyTorch would load its compiler for it: 1 s.
+    if not conv.weight.is_meta:
+        nn.init.normal_(conv.weight, std=math.sqrt(2.0 / (9 * wider)))  # He et al. 2015, fan out
     return conv
 
 

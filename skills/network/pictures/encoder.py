@@ -169,6 +169,8 @@ class DepthEncoder(nn.Module):
         self.linear = nn.Linear(compressed * h * w, cfg.feature_size)
         for module in self.modules():
             if isinstance(module, Conv) and module.bias is not None:
+                if module.weight.is_meta:
+                    continue  # see `conv3`
                 nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="linear")
                 nn.init.zeros_(module.bias)
         nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)

@@ -14,6 +14,8 @@ from rearrange.cli import main
 code = main(["train", "env=CartPole-v1", "run_dir=run", "total_steps=256", "num_envs=2",
              "num_steps=32", "mode=nover", "serial=true"])
 assert code == 0
+import rearrange
+assert "head_depth" in rearrange.load_skill("pick").observation
 print("torch._dynamo" in sys.modules)
 """
 
@@ -44,7 +46,7 @@ def test_the_numbers_are_pytorchs_to_the_last_bit(fused):
         assert all(torch.equal(state[place][name], value) for name, value in values.items())
 
 
-def test_a_training_starts_without_the_compiler(tmp_path):
+def test_a_training_and_a_skill_that_sees_start_without_the_compiler(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", TRAINING], cwd=tmp_path, capture_output=True, text=True
     )
