@@ -41,7 +41,10 @@ STRAIGHT_CHECKS = 40  # points looked at on the way straight on, up to 2 m: one 
 SETTLE_STEPS = 15  # control steps, 0.5 s
 SETTLE_TOLERANCE = 0.01  # m
 ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
+DRIVEN_STEP = 0.01  # m
 YAW_NOISE = 0.523599  # rad, 30 degrees, hab-spec 4.1
+
+Pose = tuple[float, float, float]  # x, y [m], yaw [rad]
 
 
 class _ThreadLocal(threading.local):
@@ -206,6 +209,17 @@ def start_near(
     x, y = cells[rng.integers(len(cells))]
     error = rng.normal(0.0, YAW_NOISE) if spread is None else rng.uniform(-spread, spread)
     return float(x), float(y), float(np.arctan2(point[1] - y, point[0] - x) + error)
+
+
+def driven_on(plan: FloorPlan, base: Pose, length: float, clearance: float) -> Pose:
+    """A base that has gone straight on, until its middle is `clearance` m from what is ahead."""
+    x, y, yaw = base
+    dx, dy = DRIVEN_STEP * math.cos(yaw), DRIVEN_STEP * math.sin(yaw)
+    for _ in range(round(length / DRIVEN_STEP)):
+        if plan.clearance_at(x + dx, y + dy) < clearance:
+            break
+        x, y = x + dx, y + dy
+    return x, y, yaw
 
 
 def start_at(
