@@ -289,6 +289,7 @@ def _add_base_hull(spec: mujoco.MjSpec, base) -> None:
     base.add_geom(
         name=f"{name}_hull", type=mujoco.mjtGeom.mjGEOM_MESH, meshname=f"{name}_hull", mass=0.0,
         contype=ROBOT, conaffinity=HOUSE, group=GROUP_UNSEEN,
+        friction=fetch.BASE_FRICTION, priority=1,  # not the larger of both
     )  # fmt: skip
 
 

@@ -165,3 +165,13 @@ def test_the_robot_can_stand_anywhere_the_floor_plan_says(sim, make_scene):
                 sim.reset(make_scene(base=(x, y, 0.0), layout_id=layout_id, arm=ARM_IN))
                 touching = {int(g) for g in sim.data.contact.geom.ravel()}
                 assert not touching & body, (layout_id, x, y)
+
+
+@pytest.mark.parametrize("turn", [1.0, -1.0])
+def test_it_turns_while_it_is_pressed_against_a_wall(sim, make_scene, run, turn):
+    """It stood still for the rest of the episode where a policy backed up before it turned."""
+    sim.reset(make_scene(base=(0.28 + 0.05, 3.35, 0.0), arm=ARM_IN))  # its back to an outer wall
+    run(20, base=(-0.4, 0.0))
+    assert sim.has_robot_contact() and abs(sim.base_pose[2]) < 0.01
+    run(20, base=(-0.4, turn))
+    assert turn * sim.base_pose[2] > 0.5 * fetch.MAX_BASE_TURN * 20 / 30

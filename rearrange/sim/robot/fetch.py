@@ -120,6 +120,10 @@ BASE_KV, BASE_FORCE = (
     500.0,
 )  # N s/m, N: friction of four wheels under 110 kg allows about 600 N
 BASE_TURN_KV, BASE_TORQUE = 400.0, 120.0  # N m s/rad, N m
+# Smooth plastic on wood and painted walls. With MuJoCo's default of 1 a base that backed up against
+# something could not turn any more: its drive's 500 N held it by 140 N m. Habitat's base slides
+# along the navmesh's edge, with no friction at all.
+BASE_FRICTION = (0.3, 0.005, 0.0005)
 
 
 def joint_damping(joint: ArmJoint) -> float:
