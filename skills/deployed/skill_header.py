@@ -18,7 +18,7 @@ from torch import Tensor
 from rearrange.errors import UserError
 from rearrange.renamed_settings import with_current_names
 from rearrange.skills.network.pictures.encoder import EncoderCfg
-from rearrange.skills.network.policy import build_policy
+from rearrange.skills.network.policy import draft_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.env_options import recorded_options, to_record
@@ -115,11 +115,10 @@ def read_policy_cfg(node: Node) -> PolicyCfg:
 def check_weights(weights: dict[str, Tensor], header: SkillHeader, where: str) -> None:
     """Checks that the weights fit the header's network and are finite.
 
-    The network is first built without allocating memory: a file could ask for any size.
+    They are compared with a draft of the network: a file could ask for any size.
     """
     try:
-        with torch.device("meta"):
-            draft = build_policy(header.observation, header.action, header.policy_cfg)
+        draft = draft_policy(header.observation, header.action, header.policy_cfg)
     except (ValueError, RuntimeError) as error:  # incompatible sizes
         raise UserError(f"{where}policy: {error}") from error
     shapes = {name: tuple(tensor.shape) for name, tensor in draft.state_dict().items()}

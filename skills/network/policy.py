@@ -45,7 +45,18 @@ def build_policy(
     Raises ValueError for sizes that do not fit the spaces or make too large a network, UserError
     for an unknown network.
     """
-    with torch.device("meta"):  # without allocating memory or drawing random numbers
+    draft_policy(observation_spec, action_spec, cfg)
+    return NETWORKS[cfg.network](observation_spec, action_spec, cfg)
+
+
+def draft_policy(
+    observation_spec: ObservationSpec, action_spec: ActionSpec, cfg: PolicyCfg
+) -> SkillPolicy:
+    """What `build_policy` would build, on the meta device: no memory, no random numbers.
+
+    Raises as that does.
+    """
+    with torch.device("meta"):
         draft = NETWORKS[cfg.network](observation_spec, action_spec, cfg)
     count = sum(weight.numel() for weight in draft.parameters())
     if count > MAX_PARAMETERS:
@@ -53,7 +64,7 @@ def build_policy(
             f"a policy must have at most {MAX_PARAMETERS:.0e} parameters, these sizes make "
             f"{count:.1e}: choose a smaller vector_size, hidden_sizes or lstm_hidden"
         )
-    return NETWORKS[cfg.network](observation_spec, action_spec, cfg)
+    return draft
 
 
 class Trunk(nn.Module):

@@ -18,6 +18,7 @@ import numpy as np
 from rearrange.sim.home.furniture import ARTICULATED_JOINTS
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
+from rearrange.tasks.episodes.placing import Pose
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
 
@@ -29,8 +30,6 @@ TRIES = 40
 DRIVE_STEPS, RESET_STEPS, RESET_DONE = 110, 60, 0.05  # control steps, rad
 DRIFT, DRIFT_SPEED = 0.2, 0.25  # of the arm on the way: rad, share of its speed
 MOVED, OPEN = 0.03, 0.8  # m of the target, share of an opening that is left: else it is spoilt
-
-Pose = tuple[float, float, float]  # x, y [m], yaw [rad]
 
 
 def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:

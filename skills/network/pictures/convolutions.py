@@ -66,10 +66,17 @@ def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> 
         conv: Conv | MatrixConv = MatrixConv(channels, wider)
     else:
         conv = Conv(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
-    # On the meta device there is nothing to draw, and PyTorch would load its compiler for it: 1 s.
-    if not conv.weight.is_meta:
-        nn.init.normal_(conv.weight, std=math.sqrt(2.0 / (9 * wider)))  # He et al. 2015, fan out
+    draw_normal(conv.weight, math.sqrt(2.0 / (9 * wider)))  # He et al. 2015, fan out
     return conv
+
+
+def draw_normal(weight: Tensor, std: float) -> None:
+    """Draws fresh weights; those of a draft, on the meta device, stay as they are.
+
+    PyTorch would load its compiler for these, 1 s.
+    """
+    if not weight.is_meta:
+        nn.init.normal_(weight, std=std)
 
 
 def is_matrix(height: int, width: int, dilation: int) -> bool:

@@ -26,6 +26,7 @@ from rearrange.skills.network.pictures.convolutions import (
     Norm,
     conv3,
     deinterleaved,
+    draw_normal,
     interleaved,
     is_matrix,
 )
@@ -169,9 +170,7 @@ class DepthEncoder(nn.Module):
         self.linear = nn.Linear(compressed * h * w, cfg.feature_size)
         for module in self.modules():
             if isinstance(module, Conv) and module.bias is not None:
-                if module.weight.is_meta:
-                    continue  # see `conv3`
-                nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="linear")
+                draw_normal(module.weight, 1.0 / math.sqrt(module.weight[0].numel()))
                 nn.init.zeros_(module.bias)
         nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)
         nn.init.zeros_(self.linear.bias)
