@@ -9,10 +9,11 @@ need them: half of them begin where the preceding skill of a plan ends, half of 
 object in hand (VER paper, section 6: skills have to take over from each other), and half of Pick's
 and Place's reach into the fridge, whose door may have been pushed partly shut by the preceding
 skill; in a few of those of opening the fridge it is ajar. In two fifths of Pick's and Place's
-something stands in the way straight on, a table's corner for instance. `starts="varied"` is the
-same, in the train split also in more apartments with more varied furniture; with "driven" the robot
-has besides driven to where Navigate ends. `starts="reach"` is for training from scratch: in half of
-Pick's and Place's episodes it stands where it only needs its arm (as in Florensa et al. 2017).
+something stands in the way straight on, a table's corner for instance, and a sixth begin anywhere
+in the home, as plans without Navigate have them. `starts="varied"` is the same, in the train split
+also in more apartments with more varied furniture; with "driven" the robot has besides driven to
+where Navigate ends. `starts="reach"` is for training from scratch: in half of Pick's and Place's
+episodes it stands where it only needs its arm (as in Florensa et al. 2017).
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place
 REACH_SHARE = 0.5  # of episodes that begin there
 ARM = 0.95  # m from the base, from where what is picked or placed is within the arm's reach
 AROUND_SHARE = 0.4  # of episodes of Pick and Place in which the robot first has to drive around
+# Of episodes of Pick and Place that begin anywhere, turned anyhow. Their 300 steps are 10 s.
+ANYWHERE_SHARE, MAX_ANYWHERE_WAY = 1.0 / 6.0, 6.0  # m
 
 Maker = Callable[[str, str, int, int, str, np.random.Generator], EpisodeSpec]
 """Makes the episode from task, split, seed, index, layout id and random generator."""
@@ -208,7 +211,7 @@ def _rearrange_easy(task, split, seed, index, layout_id, rng) -> EpisodeSpec:
 def _object_skill(
     task, split, seed, index, layout_id, rng,
     is_far=False, holding_share=0.0, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
-    reach_share=0.0, from_drawer=0.0, carry_share=0.0, around_share=0.0,
+    reach_share=0.0, from_drawer=0.0, carry_share=0.0, around_share=0.0, anywhere_share=0.0,
 ) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home.
 
@@ -218,6 +221,7 @@ def _object_skill(
         chain_share: of the episodes start where the skill before ends.
         carry_share: of these, the share that starts where Pick would have ended.
         around_share: of the episodes start where driving straight on does not get near enough.
+        anywhere_share: of the episodes that would start near start anywhere in the home instead.
     """
     draft = easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
@@ -239,8 +243,9 @@ def _object_skill(
         if not len(places):
             raise DraftRejected
     is_chained = bool(chain_share) and rng.random() < chain_share
-    is_arrival = is_chained and not is_far
-    cells = _start_cells(draft, point, is_arrival, reach_share, around_share)
+    is_anywhere = bool(anywhere_share) and rng.random() < anywhere_share
+    is_arrival = is_chained and not is_far and not is_anywhere
+    cells = _start_cells(draft, point, is_anywhere, is_arrival, reach_share, around_share)
 
     def near() -> tuple[float, float, float]:
         return start_near(cells, rng, point)
@@ -259,23 +264,34 @@ def _object_skill(
         base = start_near(cells, rng, point, SUCCESS_ANGLE)
         return driven_on(plan, base, rng.uniform(0.0, DRIVEN_ON), rng.uniform(*AGAINST))
 
+    def anywhere() -> tuple[float, float, float]:
+        return start_near(cells, rng, point, np.pi)
+
     held = target.object if holding else None
     usual, chained = (far, leaving) if is_far else (near, arrived)
-    sample = chained if is_chained else usual
+    sample = anywhere if is_anywhere else chained if is_chained else usual
     scene = draft.scene(sample, held, tries=100)
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
 
 
 def _start_cells(
-    draft: Draft, point, is_arrival: bool, reach_share: float, around_share: float
+    draft: Draft,
+    point,
+    is_anywhere: bool,
+    is_arrival: bool,
+    reach_share: float,
+    around_share: float,
 ) -> np.ndarray:
     """Floor [N, 2] near what is to be reached; for the shares see `_object_skill`.
 
     Args:
+        is_anywhere: as far from it as time allows.
         is_arrival: only where Navigate ends.
     """
     plan, rng, walls = draft.placer.plan, draft.rng, draft.layout.walls
-    if is_arrival:
+    if is_anywhere:
+        cells = cells_within_way(plan, walls, point, np.inf, MAX_ANYWHERE_WAY)
+    elif is_arrival:
         cells = cells_within_way(plan, walls, point, STOPS[1], MAX_NAVIGATE_WAY, STOPS[0])
         cells = cells[~is_cut_off(cells, point, walls)]
     else:
@@ -359,6 +375,11 @@ def _with_chain(make: Maker, chain: Maker, **others: Maker) -> Episodes:
     return Episodes(make, {"chain": chain, "varied": chain, "driven": chain, **others})
 
 
+_chain_shares = {
+    "chain_share": CHAIN_SHARE,
+    "around_share": AROUND_SHARE,
+    "anywhere_share": ANYWHERE_SHARE,
+}
 _navigate = partial(_object_skill, is_far=True, holding_share=HOLDING_SHARE)
 _place = partial(_object_skill, holding_share=1.0)
 _open_drawer = partial(_articulated_skill, joint=SET_TABLE_DRAWER)
@@ -373,14 +394,12 @@ NAVIGATE = _with_chain(
 )  # fmt: skip
 PICK = _with_chain(
     _object_skill,
-    partial(
-        _object_skill, from_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE, around_share=AROUND_SHARE
-    ),
+    partial(_object_skill, from_fridge=CHAIN_SHARE, **_chain_shares),
     reach=partial(_object_skill, reach_share=REACH_SHARE),
 )  # fmt: skip
 PLACE = _with_chain(
     _place,
-    partial(_place, into_fridge=CHAIN_SHARE, chain_share=CHAIN_SHARE, around_share=AROUND_SHARE),
+    partial(_place, into_fridge=CHAIN_SHARE, **_chain_shares),
     reach=partial(_place, reach_share=REACH_SHARE),
 )
 OPEN_DRAWER = _with_chain(_open_drawer, partial(_open_drawer, chain_share=CHAIN_SHARE))
