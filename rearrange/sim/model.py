@@ -41,7 +41,8 @@ NUM_HAB_WALLS = 12
 WALL_HEIGHT = 2.4  # m
 PARKED_Z = -10.0  # m, where unused things wait
 HOUSE_FRICTION = (0.7, 0.005, 0.0005)
-# Fruit must not roll for ever: a rolling coefficient of 2 mm, as for slightly soft fruit on wood.
+# Fruit and lying cans must not roll for ever: a rolling coefficient of 2 mm, as for slightly soft
+# fruit on wood.
 OBJECT_FRICTION = (0.7, 0.01, 0.002)
 GRIPPER_GEOMS = ("palm", "nozzle")
 BASE_HULL_SIDES = 24  # between 279 and 281 mm where the cylinder has 280
@@ -51,7 +52,7 @@ SHAPES = {
     "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
     "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
 }
-CONDIM = {"box": 4, "cylinder": 4, "sphere": 6}  # 6: rolling has friction too
+CONDIM = {"box": 4, "cylinder": 6, "sphere": 6}  # 6: rolling has friction too
 
 
 def object_body(slot: int) -> str:

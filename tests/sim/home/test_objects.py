@@ -1,6 +1,7 @@
 """Objects: YCB's sizes and masses, inertia of their solids, the model they are written into."""
 
 import copy
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -74,7 +75,7 @@ def compiled(written):
         geom = spec.body(object_body(slot)).geoms[0]
         geom.type = getattr(mujoco.mjtGeom, f"mjGEOM_{kind.shape.upper()}")
         geom.size, geom.mass = kind.size, kind.mass
-        geom.condim = 6 if kind.shape == "sphere" else 4
+        geom.condim = 4 if kind.shape == "box" else 6
         geom.rgba[:3] = kind.rgb
     found = spec.compile()
     ApartmentWriter(found).write_layout(make_layout("v3_sc4_staging_07"))
@@ -249,6 +250,21 @@ def test_each_kind_stands_where_it_is_put(sim, make_scene, on_table, run, wake):
         wake()
         run(60)
         assert np.abs(sim.object_pos_w(0) - start).max() < 0.002, name
+
+
+def test_what_is_round_rolls_on_its_side_and_comes_to_rest(sim, make_scene, run):
+    """From 0.2 m/s within v^2 / (2 a), a = 2/3 mu_r g / r of a solid cylinder: 4 to 9 cm."""
+    lying = (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)  # its axis along y
+    for name in (name for name, kind in KINDS.items() if kind.shape != "box"):
+        radius = KINDS[name].size[0]
+        placed = ObjectPlacement(name, (4.5, 3.5, radius), lying)
+        sim.reset(replace(make_scene(), objects=(placed,)))
+        dof = sim.model.body_dofadr[sim.model.geom_bodyid[sim.object_geom(0)]]
+        sim.data.qvel[dof], sim.data.qvel[dof + 4] = 0.2, 0.2 / radius
+        run(60)
+        rolled = sim.object_pos_w(0)[0] - 4.5
+        assert 0.005 < rolled < 0.13, name
+        assert np.abs(sim.data.qvel[dof : dof + 6]).max() < 1e-3, name
 
 
 def test_a_kind_of_ones_own_lies_about_like_any_other(monkeypatch):

@@ -88,6 +88,19 @@ def test_two_fifths_of_chained_picks_and_places_have_to_drive_around_something(t
     assert counts[0] <= 19 and 11 <= counts[1] <= 32
 
 
+@pytest.mark.parametrize("task", ["pick", "place"])
+def test_a_sixth_of_chained_picks_and_places_begin_anywhere_in_the_home(task):
+    def away(spec) -> float:
+        point = spec.targets[0].goal if task == "place" else spec.targets[0].start
+        return float(np.hypot(*np.subtract(point[:2], spec.scene.base[:2])))
+
+    # driven on, an arrival is nowhere farther off than it was drawn: 2 m at most
+    far = [spec for spec in chained(task, 60) if away(spec) > 2.01]
+    assert 1 <= len(far) <= 20  # a sixth, less those that are near by chance; mean 8
+    assert all(away(spec) < 6.9 for spec in far)  # 6 m of driving to where it is in reach
+    assert all(away(generate_episode(task, "train", 3, i)) < 2.01 for i in range(20))
+
+
 def test_a_tenth_of_chained_fridges_to_open_are_ajar():
     angles = [
         dict(spec.scene.joints).get("fridge_top_door", 0.0) for spec in chained("open_fridge", 48)
