@@ -14,6 +14,9 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Trainings with pictures learn with two threads, which wait for each other in a loop for a while:
+# here on cores that other tests need, the other thread's among them.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("MPLBACKEND", "agg")
 # GLFW, which each process that imports mujoco loads, starts another one to choose among libraries.
 if glfw := importlib.util.find_spec("glfw"):
