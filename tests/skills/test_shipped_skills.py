@@ -22,8 +22,8 @@ EPISODES = {
     "navigate": (5, 12, 1, 3),
     "open_drawer": (10, 1, 4, 7),
     "open_fridge": (0, 1, 2, 4),
-    "pick": (0, 3, 17, 27),
-    "place": (5, 6, 9, 12),
+    "pick": (22, 28, 7, 30),
+    "place": (37, 38, 34, 4),
 }
 MIN_SUCCESSES = 2
 MAX_STEPS = 250  # nearly twice the longest of them
