@@ -155,7 +155,7 @@ def test_a_stage_after_a_mean_begins_with_its_file():
 def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     arguments = ["pick", "stage=cells_ver", "run_dir=OUT/cells_ver"]
     cfg = load_training("train-skill", arguments)
-    assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
+    assert (cfg.method, cfg.warm_start) == ("ver", "OUT/more_cells")
     assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-12.4, -2.8)  # of the stage
     assert (cfg.num_steps, cfg.policy.base_frame_vectors) == (512, True)  # of the recipe
     ranges = {"ranges": "camera", "depth": False, "homes": "mixed", "success_scale": 0.9}
