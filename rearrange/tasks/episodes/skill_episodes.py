@@ -1,6 +1,8 @@
 """Episodes of single skills: where the robot begins, what is in its hand, what is open.
 
-a draft with its target --> clutter --> floor from which the skill may begin --> a start there
+    a draft with its target --> clutter --> floor from which the skill may begin --> a start there
+
+How often each kind of start comes is said in `generate.py`.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def test_each_kind_stands_where_it_is_put(sim, make_scene, on_table, run, wake):
 
 
 def test_what_is_round_rolls_on_its_side_and_comes_to_rest(sim, make_scene, run):
-    """From 0.2 m/s within v^2 / (2 a), a = 2/3 mu_r g / r of a solid cylinder: 4 to 9 cm."""
+    """From 0.2 m/s within v^2 / (2 a), a = 2/3 mu_r g / r of a solid cylinder: 4 to 12 cm."""
     lying = (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)  # its axis along y
     for name in (name for name, kind in KINDS.items() if kind.shape != "box"):
         radius = KINDS[name].size[0]
