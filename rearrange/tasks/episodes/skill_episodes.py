@@ -7,6 +7,8 @@ How often each kind of start comes is said in `generate.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
@@ -31,7 +33,7 @@ from rearrange.tasks.episodes.placing import (
     start_near,
     within,
 )
-from rearrange.tasks.rules.episode import EpisodeSpec
+from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 NUM_OBJECTS = 30  # of clutter, at most
@@ -57,6 +59,7 @@ def object_skill(
     task, split, seed, index, layout_id, rng,
     is_far=False, holding_share=0.0, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
     reach_share=0.0, from_drawer=0.0, carry_share=0.0, around_share=0.0, anywhere_share=0.0,
+    slid=0.0,
 ) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home.
 
@@ -67,6 +70,7 @@ def object_skill(
         carry_share: of these, the share that starts where Pick would have ended.
         around_share: of the episodes start where driving straight on does not get near enough.
         anywhere_share: of the episodes that would start near start anywhere in the home instead.
+        slid: m, at most, that what lies in a drawer lies farther out than the robot is told.
     """
     draft = easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
@@ -116,7 +120,8 @@ def object_skill(
     usual, chained = (far, leaving) if is_far else (near, arrived)
     sample = anywhere if is_anywhere else chained if is_chained else usual
     scene = draft.scene(sample, held, tries=100)
-    return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), start_holding=holding)
+    targets = tuple(_as_told(one, draft, slid) for one in draft.targets) if slid else draft.targets
+    return EpisodeSpec(task, split, seed, index, scene, tuple(targets), start_holding=holding)
 
 
 def articulated_skill(
@@ -173,6 +178,16 @@ def articulated_skill(
     scene = draft.scene(sample, tries=100)
     marker = {value: key for key, value in fur.MARKERS.items()}[joint]
     return EpisodeSpec(task, split, seed, index, scene, tuple(draft.targets), marker=marker)
+
+
+def _as_told(target: Target, draft: Draft, slid: float) -> Target:
+    """The target as it was before it slid on in the drawer that was opened, by up to `slid` m."""
+    drawer = next(r for r in draft.layout.receptacles if r.name == target.start_receptacle)
+    if drawer.kind != "drawer":
+        return target
+    length, (x, y, z) = float(draft.rng.uniform(0.0, slid)), target.start
+    x, y = x - length * np.cos(drawer.yaw), y - length * np.sin(drawer.yaw)
+    return replace(target, start=(float(x), float(y), z))
 
 
 def _start_cells(
