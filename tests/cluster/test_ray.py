@@ -67,9 +67,9 @@ def evaluate(session, monkeypatch):
         missing_episodes, "connected", lambda address, num_cpus: nullcontext(session)
     )
 
-    def run(folder, world, **options):
+    def run(folder, world, num_workers=2, **options):
         cfg = EvaluateCfg(
-            task=TASK, num_episodes=9, num_workers=2, output_dir=str(folder),
+            task=TASK, num_episodes=9, num_workers=num_workers, output_dir=str(folder),
             renderer=str(folder.parent / "mark"), **options,
         )  # fmt: skip
         return evaluation.evaluate(cfg, world)
@@ -104,9 +104,11 @@ def test_mistakes_and_defects_in_a_worker_arrive(evaluate, tmp_path):
     with pytest.raises(WorkerError, match="one divided by zero"):
         evaluate(tmp_path / "out", fake_world.make_broken_world, scheme="ray")
     with pytest.raises(UserError, match="^unknown split 'nowhere'$"):
-        evaluate(tmp_path / "out", fake_world.make_env_and_agent, scheme="ray", split="nowhere")
+        evaluate(
+            tmp_path / "out", fake_world.make_env_and_agent, 1, scheme="ray", split="nowhere"
+        )  # fmt: skip
     with pytest.raises(UserError, match="^1 workers were lost in episode 2; out of memory"):
-        evaluate(tmp_path / "out", fake_world.make_dying_world, scheme="ray", max_restarts=0)
+        evaluate(tmp_path / "out", fake_world.make_dying_world, 1, scheme="ray", max_restarts=0)
 
 
 def test_a_group_runs_the_words_as_each_rank_and_tells_what_rank_0_says(session, tmp_path):

@@ -26,7 +26,8 @@ def picks():
         assert info["num_steps"] == 0 and info["force_accum"] == 0.0
         base, episode, is_driven = np.array(env.sim.base_pose), env.episode, has_driven(env)
         target = episode.targets[0]
-        moved = float(np.linalg.norm(env.sim.object_pos_w(target.object) - target.start))
+        drawn = episode.scene.objects[target.object].pos
+        moved = float(np.linalg.norm(env.sim.object_pos_w(target.object) - drawn))
         touches = env.sim.has_robot_contact()
         found.append((is_driven, touches, base, episode, moved, env.sim.arm_qpos))
     return found
@@ -34,7 +35,7 @@ def picks():
 
 def test_some_have_driven_and_the_others_begin_as_drawn(picks):
     driven = [pick for pick in picks if pick[0]]
-    assert 10 <= len(driven) <= 45
+    assert 4 <= len(driven) <= 45
     for is_driven, touches, base, episode, _, arm in picks:
         if not is_driven:
             assert not touches and tuple(base) == pytest.approx(episode.scene.base)
