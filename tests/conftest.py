@@ -4,7 +4,6 @@ Several processes may run them, each whole files (`./run test`): what a module's
 made once, and tests that look for processes and memory that stayed find their own.
 """
 
-import gc
 import importlib.util
 import os
 import sys
@@ -29,18 +28,10 @@ if glfw := importlib.util.find_spec("glfw"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Each process holds half a million objects that stay: tests, and the libraries of all of them. It
-# took a fifteenth of the time to look through them for garbage.
-gc.set_threshold(20_000, 20, 20)
-
 ROOT = Path(__file__).parent
 # A fresh checkout compiles kernels for a minute. One process does so in the first file while others
-# run what needs no kernels; what takes long in one piece does not come last either. Of two that fit
-# a file the longer one holds.
-FIRST = (
-    "planner/agents/test_chain.py", "test_types.py", "ver/", "cluster/", "system/",
-    "ver/batched/test_batched.py",
-)  # fmt: skip
+# run what needs no kernels; what takes long in one piece does not come last either.
+FIRST = ("planner/agents/test_chain.py", "test_types.py", "ver/", "cluster/", "system/")
 
 
 def pytest_configure(config):
@@ -68,15 +59,9 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     def place(item):
         name = item.path.as_posix().removeprefix(f"{ROOT.as_posix()}/")
-        fitting = [first for first in FIRST if name.startswith(first)]
-        return FIRST.index(max(fitting, key=len)) if fitting else len(FIRST)
+        return next((i for i, first in enumerate(FIRST) if name.startswith(first)), len(FIRST))
 
     items.sort(key=place)
-
-
-def pytest_collection_finish():
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")
