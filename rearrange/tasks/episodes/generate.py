@@ -68,7 +68,6 @@ AROUND_SHARE = 0.4  # of episodes of Pick and Place in which the robot first has
 # Of episodes of Pick and Place, those that begin anywhere, turned anyhow. In plans without Navigate
 # Place begins where Pick ended, Pick where the robot happens to be.
 PICK_ANYWHERE, PLACE_ANYWHERE = 1.0 / 6.0, 0.25
-
 SLID = 0.06  # m, as far as a bowl slid on in a drawer that the robot opened
 
 Maker = Callable[[str, str, int, int, str, np.random.Generator], EpisodeSpec]

@@ -120,7 +120,7 @@ def object_skill(
     usual, chained = (far, leaving) if is_far else (near, arrived)
     sample = anywhere if is_anywhere else chained if is_chained else usual
     scene = draft.scene(sample, held, tries=100)
-    targets = tuple(_as_told(one, draft, slid) for one in draft.targets) if slid else draft.targets
+    targets = [_as_told(one, draft, slid) for one in draft.targets] if slid else draft.targets
     return EpisodeSpec(task, split, seed, index, scene, tuple(targets), start_holding=holding)
 
 

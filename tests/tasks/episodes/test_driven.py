@@ -19,9 +19,9 @@ def has_driven(env):
 
 @pytest.fixture(scope="module")
 def picks():
-    """Of 60 episodes of Pick: has driven, touches, base, episode, m its target moved, arm."""
+    """Of 100 episodes of Pick: has driven, touches, base, episode, m its target moved, arm."""
     env, found = env_of("pick"), []
-    for i in range(60):
+    for i in range(100):
         _, info = env.reset(options={"index": i})
         assert info["num_steps"] == 0 and info["force_accum"] == 0.0
         base, episode, is_driven = np.array(env.sim.base_pose), env.episode, has_driven(env)
@@ -35,7 +35,7 @@ def picks():
 
 def test_some_have_driven_and_the_others_begin_as_drawn(picks):
     driven = [pick for pick in picks if pick[0]]
-    assert 4 <= len(driven) <= 45
+    assert 10 <= len(driven) <= 45
     for is_driven, touches, base, episode, _, arm in picks:
         if not is_driven:
             assert not touches and tuple(base) == pytest.approx(episode.scene.base)
