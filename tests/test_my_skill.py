@@ -19,6 +19,7 @@ from rearrange.commands.skills.plan import plan
 from rearrange.commands.training.final_report import what_next
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.training_env import training_env_of
+from rearrange.commands.training.validation import arguments_of
 from rearrange.errors import UserError
 from rearrange.eval.trained_env import home_evaluation
 from rearrange.planner.agents.chain_cfg import ChainCfg
@@ -51,6 +52,18 @@ def test_two_files_are_enough():
     assert sorted(p.name for p in EXAMPLE.iterdir() if p.is_file()) == [
         "press_button.py", "press_button.yaml",
     ]  # fmt: skip
+
+
+def test_its_validation_says_whose_module_it_is():
+    """Files import nothing: without `env=` the evaluation would know no such environment."""
+    settings = load_training("train-skill", [TASK, "validation.every=1000"])
+    found = arguments_of(settings, training_env_of(settings))
+    assert "env=press_button:my_skill/PressButton-v0" in found and "split=val" in found
+
+
+def test_its_plan_has_the_time_of_other_homes_however_it_is_named():
+    limits = [make_env(PLANNED, depth=False, homes=homes)._max_steps for homes in ("hab", "mixed")]
+    assert limits == [3000, 4500]
 
 
 def test_its_environment_is_sound():

@@ -139,7 +139,7 @@ class RearrangeEnv(gymnasium.Env):
         self._offset = whole("index_offset", index_offset, 0)
         self._stride = whole("index_stride", index_stride, 1)
         self._max_steps = self.task.rules.max_episode_steps
-        if homes != HAB and task in HOME_TASKS:
+        if homes != HAB and self.task.name in HOME_TASKS:  # `task` may be module:Name
             self._max_steps = round(LONGER_WAYS * self._max_steps)
         if max_episode_steps is not None:
             self._max_steps = whole("max_episode_steps", max_episode_steps, 1)

@@ -250,7 +250,7 @@ class Trainer:
                 learn_s = sync.learn_s = time.perf_counter() - learn_begin
                 records.steps += report.num_steps_all
                 records.updates += 1
-                if not uses_copy:
+                if self.cfg.interleaving != "overlapped":  # there it happens as a rollout begins
                     refresh()
                 now = time.perf_counter()
                 metrics |= {

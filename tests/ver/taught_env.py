@@ -9,7 +9,8 @@ TEACHER = np.array([[0.4, -0.3], [0.2, 0.5], [-0.5, 0.1]])  # label = TEACHER pl
 
 
 class Taught(gymnasium.Env):
-    """Places to go to; the older the environment, the more of its labels count."""
+    """Places to go to; the older the environment, the more of its labels count, and the shorter
+    are its episodes."""
 
     observation_space = spaces.Dict(
         {
@@ -25,7 +26,7 @@ class Taught(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.length = int(self.np_random.integers(3, 40))
+        self.length = int(self.np_random.integers(3, 40 if self.age < 12 else 20))
         return self.look(), {}
 
     def step(self, action):

@@ -14,6 +14,7 @@ from rearrange.errors import UserError
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym
+from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.collector import Collector, CollectorCfg
 from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.validation import Validation, ValidationResult
@@ -22,6 +23,7 @@ from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg
 from rearrange.ver.update.ppo_learner import PPO
+from tests.waits import wait_until
 
 E, T = 4, 16
 S = E * T
@@ -111,8 +113,11 @@ def test_every_mode_learns_with_workers(tmp_path, mode):
     lines = metrics(tmp_path)
     assert [line["step"] for line in lines] == [S, 2 * S, 3 * S]
     lag = np.mean([line["ver/policy_lag"] for line in lines])
-    if mode in ("htsrl", "async"):
+    if mode == "htsrl":
         assert lag > 0.5
+    elif mode == "async":  # at most four optimiser steps for each update that they lag behind
+        for line in lines:
+            assert 1.5 <= line["ver/gradient_staleness"] <= 1.5 + 4 * line["ver/policy_lag"]
     else:
         assert 0.0 <= lag < (0.2 if mode == "ver" else 1e-9)
     finished = lines[-1]["episode/finished"]
@@ -145,6 +150,35 @@ def test_the_staleness_of_gradients_is_that_of_the_weights_that_acted(tmp_path, 
     lines, k = metrics(tmp_path), 4  # two epochs of two minibatches
     assert [line["ver/gradient_staleness"] for line in lines] == [1.5, k + 1.5, 2 * k + 1.5]
     assert [line["ver/policy_lag"] for line in lines] == [0.0, 1.0, 2.0]
+
+
+def test_what_is_collected_after_an_update_is_by_all_that_it_learned(tmp_path, monkeypatch):
+    """async, made to collect each rollout after the update before: it is not stale, and the copy
+    that acts has the normaliser too, which sees a rollout after its last optimiser step."""
+    made, collect = [], Collector.collect
+
+    class Kept(Actor):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    def when_all_is_learned(self, storage):
+        wait_until(lambda: made[0]._versions[0] == len(made) - 1)
+        made.append(storage)
+        return collect(self, storage)
+
+    monkeypatch.setattr("rearrange.ver.trainer.Actor", Kept)
+    monkeypatch.setattr(Collector, "collect", when_all_is_learned)
+    training = trainer(tmp_path, 3, mode="async", make_env=MakeFake(step_s=0.002))
+    training.run()
+    lines = metrics(tmp_path)
+    for line in lines:  # but for what was decided as the rollout before became full
+        lag = line["ver/policy_lag"]
+        assert lag <= E / S and line["ver/gradient_staleness"] == pytest.approx(1.5 + 4 * lag)
+    acting, learned = made[0].policy.state_dict(), training.policy.state_dict()
+    assert made[0].policy is not training.policy and acting.keys() == learned.keys()
+    for name, value in learned.items():
+        assert torch.equal(value, acting[name]), name
 
 
 def test_what_is_under_way_when_weights_change_is_learned_from_as_stale(tmp_path):

@@ -51,6 +51,7 @@ from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.batched.start_cfg import BatchedCfg
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
 from rearrange.ver.rollout.report import NonFinite
+from rearrange.ver.run.metrics import SUMMARY_FILE
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS, Algorithm
@@ -124,6 +125,14 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
             if code := train(stage, ranks, StagePosition(number, all_stages)):
                 return code
         return _train_in(run_dir, last, ranks, folder, StagePosition(len(all_stages), all_stages))
+
+
+def folder_of_last_stage(settings: AnyRunCfg) -> Path:
+    """The folder of the last stage that has ended or was stopped: the run's own, or one in it."""
+    folders = [settings.folder]
+    if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
+        folders = [stage.folder for stage in reversed(chain(settings.given))]
+    return next((f for f in folders if (f / SUMMARY_FILE).is_file()), settings.folder)
 
 
 def train(settings: AnyRunCfg, ranks: Ranks, position: StagePosition) -> int:
@@ -298,7 +307,8 @@ def first_policy(
         raise UserError(f"{source} was trained in {trained_in}, not in {training_env.env_id}")
     weights = {name: tensor.float() for name, tensor in weights.items()}
     own = policy.state_dict()
-    weights = with_new_inputs(weights, own, policy.embedding)
+    if (embedding := getattr(policy, "embedding", None)) is not None:  # of our networks
+        weights = with_new_inputs(weights, own, embedding)
     if settings.fresh_log_std:
         weights |= {name: own[name] for name in own if name.endswith("log_std")}
     other_shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}

@@ -51,6 +51,8 @@ def arguments_of(settings: AnyRunCfg, training_env: TrainingEnv) -> list[str]:
     arguments = [f"num_episodes={cfg.num_episodes}", f"record={cfg.record}", f"seed={SEED}"]
     if isinstance(settings, TrainSkillCfg):
         arguments.append("split=val")
+        if ":" in training_env.env_id:  # files import nothing: whose module it is must be said
+            arguments.append(f"env={training_env.env_id}")
         homes = training_env.kwargs.get("homes")
         return arguments if homes is None else [*arguments, f"homes={homes}"]
     return [*arguments, f"env={training_env.env_id}"]

@@ -303,11 +303,11 @@ class BatchedPool:
         return self._tensors.taken(observations)
 
     def _reset_at(self, due: np.ndarray, ages: np.ndarray) -> None:
-        """Begins episodes in environments of these ages, [N]."""
-        if due.any():
-            self._reset(due)
+        """Begins episodes in environments of these ages, [N], by which an episode may go."""
         if isinstance(self.envs, SingleEnvs):
             self.envs.ages = np.where(due, ages, self.envs.ages)
+        if due.any():
+            self._reset(due)
 
     def _seed(self, e: int, number: int) -> int:
         return episode_seed(self.cfg.seed, self.cfg.first_env + e, number)

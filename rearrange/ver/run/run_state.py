@@ -122,7 +122,8 @@ def save_run(
     )
     if "memory" in values:
         named = [contents.get("memory") for contents in newest_manifests(folder, keep)]
-        prune_memory(folder / MEMORY_FOLDER, named)
+        # Its own too: damaged checkpoints of later steps may be the newest ones.
+        prune_memory(folder / MEMORY_FOLDER, [values["memory"], *named])
 
 
 def restore_run(

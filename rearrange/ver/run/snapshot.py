@@ -113,7 +113,7 @@ def of_all_ranks(snapshot: Snapshot, ranks: Ranks) -> Snapshot:
     values = {
         "random": snapshot.values["random"],
         "episode_numbers": [number for numbers, _ in parts for number in numbers],
-        "failed_resets": {seed: n for _, counts in parts for seed, n in counts.items()},
+        "failed_resets": _most([counts for _, counts in parts]),
         "is_exact": False,
     }
     states = {n: state for n, state in snapshot.tensors.items() if n.startswith("random/")}
@@ -126,8 +126,15 @@ def note_failed_resets(snapshot: Snapshot, pool: Any) -> None:
     Other kinds of pools, in which nothing breaks, have none.
     """
     counts: dict[int, int] = pool.failed_resets() if hasattr(pool, "failed_resets") else {}
-    known = snapshot.values.setdefault("failed_resets", {})
-    known.update({str(seed): count for seed, count in counts.items()})
+    known: dict[str, int] = snapshot.values.get("failed_resets", {})
+    own = {str(seed): count for seed, count in counts.items()}
+    snapshot.values["failed_resets"] = _most([known, own])
+
+
+def _most(counts: list[dict[str, int]]) -> dict[str, int]:
+    """The largest count of each seed: ranks know of each other's episodes as they were once."""
+    seeds = [seed for one in counts for seed in one]
+    return {seed: max(one.get(seed, 0) for one in counts) for seed in seeds}
 
 
 def failed_resets(snapshot: Snapshot | None) -> dict[int, int]:

@@ -52,8 +52,13 @@ class EntropyCoefficient(nn.Module):
     def __init__(self, cfg: EntropyCfg) -> None:
         super().__init__()
         self.cfg = cfg
-        log_initial = math.log(cfg.initial) if cfg.initial > 0.0 else -math.inf
-        self.log_alpha = nn.Parameter(torch.tensor(log_initial), requires_grad=cfg.learned)
+        self.log_alpha = nn.Parameter(torch.empty(()), requires_grad=cfg.learned)
+        self.begin()
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Sets alpha to what it is at the start."""
+        self.log_alpha.fill_(math.log(self.cfg.initial) if self.cfg.initial > 0.0 else -math.inf)
 
     @property
     def value(self) -> Tensor:

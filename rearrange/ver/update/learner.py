@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -88,6 +88,12 @@ class Learner(Algorithm):
 
     def optimizers(self) -> dict[str, Optimizer]:
         return {"optimizer": self.optimizer}
+
+    def restore_values(self, values: dict[str, Any]) -> None:
+        """As restored, but for what the settings say now: a training may go on with others."""
+        super().restore_values(values)
+        for group in self.optimizer.param_groups:
+            group["eps"] = self.cfg.ppo.adam_eps  # the learning rate is set in each update
 
     def update(
         self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext

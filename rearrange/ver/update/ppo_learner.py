@@ -7,6 +7,7 @@ S steps of a rollout.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,6 +53,14 @@ class PPO(Learner):
 
     def modules(self) -> dict[str, nn.Module]:
         return {"entropy": self.entropy}
+
+    def restore_values(self, values: dict[str, Any]) -> None:
+        super().restore_values(values)
+        for group in self.entropy_optimizer.param_groups:
+            group["lr"], group["eps"] = self.cfg.entropy.learning_rate, self.cfg.ppo.adam_eps
+        if not self.cfg.entropy.learned:
+            self.entropy.begin()
+        self.entropy.project()
 
     def update(
         self, storage: RolloutStorage, sequences: Sequences, context: UpdateContext

@@ -12,10 +12,14 @@ B: batch, C: channels, n: cells a side.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from rearrange.tasks.ranges import MAX_RANGE
+
+
+def _cells(size: int, number: int) -> list[slice]:
+    """The pixels of each cell along a side, as adaptive pooling has them: they may overlap."""
+    return [slice(i * size // number, -(-(i + 1) * size // number)) for i in range(number)]
 
 
 def nearest_cells(picture: Tensor, num_cells: int) -> Tensor:
@@ -31,8 +35,10 @@ def nearest_cells(picture: Tensor, num_cells: int) -> Tensor:
         picture = picture.float() / 255.0
     depth = picture.float()
     size, height, width, channels = depth.shape
-    if height % num_cells or width % num_cells:
-        nearest = -F.adaptive_max_pool2d(-depth.permute(0, 3, 1, 2), num_cells)
+    if height % num_cells or width % num_cells:  # adaptive pooling, which ONNX does not have
+        rows = torch.stack([depth[:, own].amin(1) for own in _cells(height, num_cells)], 1)
+        cells = torch.stack([rows[:, :, own].amin(2) for own in _cells(width, num_cells)], 2)
+        nearest = cells.permute(0, 3, 1, 2)
     else:  # rows, then columns: pooling takes five times as long where the channels are last
         rows = depth.reshape(size, num_cells, height // num_cells, width, channels).amin(2)
         cells = rows.reshape(size, num_cells, num_cells, width // num_cells, channels).amin(3)

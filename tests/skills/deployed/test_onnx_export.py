@@ -9,6 +9,7 @@ import torch
 
 from rearrange import cli
 from rearrange.skills.deployed.skill_files import SkillFile, read_skill, write_skill
+from rearrange.skills.network.pictures.nearest import nearest_cells
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.tasks.gym_factory import read_spaces
@@ -91,3 +92,22 @@ def test_the_model_acts_as_the_policy_does(make, make_skill, tmp_path):
 def close(found, expected):
     assert found.dtype == expected.dtype and found.shape == expected.shape
     np.testing.assert_allclose(found, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_cells_that_do_not_divide_the_picture_are_exported_too(tmp_path):
+    import onnxruntime
+
+    class Cells(torch.nn.Module):
+        def forward(self, picture):
+            return nearest_cells(picture, 8)
+
+    size = torch.export.Dim("batch", min=1, max=64)
+    program = torch.onnx.export(
+        Cells(), (torch.rand(2, 50, 37, 1),), dynamo=True, verbose=False,
+        dynamic_shapes={"picture": {0: size}},
+    )  # fmt: skip
+    program.save(tmp_path / "cells.onnx")
+    picture = torch.rand(3, 50, 37, 1)
+    session = onnxruntime.InferenceSession(tmp_path / "cells.onnx")
+    (found,) = session.run(None, {session.get_inputs()[0].name: picture.numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), nearest_cells(picture, 8))

@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from rearrange.commands.settings import load
+from rearrange.commands.training.resolve import load_training
+from rearrange.commands.training.train import first_policy
+from rearrange.commands.training.training_env import training_env_of
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import read_skill, write_skill
 from rearrange.skills.network.policy import NETWORKS, SkillPolicy, build_policy
@@ -43,6 +46,27 @@ def test_the_users_word_imports_it(module):
     assert cfg.network == "Calm" and NETWORKS["Calm"].__module__ == module
     with pytest.raises(UserError, match="unknown network 'calm': did you mean 'Calm'"):
         load("train", ["env=CartPole-v1", "policy=mlp", "policy.network=calm"])
+
+
+def test_a_network_of_other_parts_begins_with_given_weights(module, tmp_path, monkeypatch):
+    """It needs the methods of a policy, not the parts of ours."""
+
+    class Plain(torch.nn.Module):
+        def __init__(self, *spec):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(2))
+
+    monkeypatch.setattr("rearrange.commands.training.train.build_policy", lambda *spec: Plain())
+    given = {"weight": torch.ones(2)}
+    monkeypatch.setattr(
+        "rearrange.commands.training.train.find_weights", lambda path: ("CartPole-v1", given)
+    )
+    settings = load_training("train", ["env=CartPole-v1", f"warm_start={tmp_path}"])
+    policy = first_policy(settings, training_env_of(settings), {}, None)
+    assert torch.equal(policy.weight, torch.ones(2))
+    given["weight"] = torch.ones(3)
+    with pytest.raises(UserError, match=r"has another network: weight is \(3,\) there"):
+        first_policy(settings, training_env_of(settings), {}, None)
 
 
 def test_a_skill_file_keeps_it_and_imports_nothing(module, make_skill, tmp_path):

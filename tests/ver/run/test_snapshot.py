@@ -1,6 +1,7 @@
 """A collector that was saved and put back goes on as if nothing had happened."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,15 @@ import torch
 from fake_env import SEED, MakeFake, make_pool, seed_of
 from fake_run import MODES, E, Run, S, same
 
-from rearrange.ver.run.snapshot import Snapshot, restore_exactly, restore_random, take_snapshot
+from rearrange.ver.run.snapshot import (
+    Snapshot,
+    failed_resets,
+    note_failed_resets,
+    of_all_ranks,
+    restore_exactly,
+    restore_random,
+    take_snapshot,
+)
 from rearrange.ver.workers.environment_worker import WorkerCfg
 from rearrange.ver.workers.pool import SerialPool
 
@@ -107,3 +116,22 @@ def test_a_snapshot_does_not_change_with_what_comes_after():
     run.collect(2)
     assert all(torch.equal(value, before[name]) for name, value in snapshot.tensors.items())
     assert len(run.rollouts[0]["env_id"]) == S
+
+
+def test_of_an_episode_that_cannot_be_started_the_most_failures_are_kept():
+    """Ranks know of each other's episodes as they were when the run was resumed."""
+
+    def noted(counts, known=None):
+        snapshot = Snapshot({}, {"random": {}, "episode_numbers": [5]})
+        snapshot.values |= {} if known is None else {"failed_resets": known}
+        note_failed_resets(snapshot, SimpleNamespace(failed_resets=lambda: counts))
+        return snapshot
+
+    first, second = noted({77: 1, 5: 2}), noted({77: 2})
+    values = [
+        [one.values["episode_numbers"], one.values["failed_resets"]] for one in (first, second)
+    ]
+    for parts in (values, values[::-1]):
+        ranks = SimpleNamespace(is_alone=False, gather=lambda own, parts=parts: parts)
+        assert failed_resets(of_all_ranks(first, ranks)) == {77: 2, 5: 2}
+    assert failed_resets(noted({77: 1}, {"77": 2})) == {77: 2}
