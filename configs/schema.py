@@ -147,6 +147,8 @@ class RecordCfg(AgentSettings):
     """The simulator: mujoco, or habitat, where the agent acts in unmodified habitat-lab."""
     habitat: HabitatCfg = field(default_factory=HabitatCfg)
     """For backend=habitat."""
+    given: Any = None
+    """The command's own overrides."""
 
     def __post_init__(self) -> None:
         _check(self.index >= 0, f"index must not be negative, got {self.index}")

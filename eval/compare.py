@@ -63,8 +63,9 @@ def read_result(folder: Path) -> Result:
     for name in (SETTINGS_FILE, EPISODES_FILE):
         if not (folder / name).is_file():
             raise UserError(f"{folder} must be the output_dir of an evaluation: it has no {name}")
-    settings, records = stored_settings(folder), stored_records(folder)
-    if "task" not in settings or not records:
+    settings = stored_settings(folder)
+    records = stored_records(folder) if "task" in settings else {}  # of other environments: others
+    if not records:
         raise UserError(f"{folder} holds no episodes of a task: evaluate task=... writes them")
     return Result(folder=folder, settings=settings, records=records)
 
@@ -77,6 +78,11 @@ def compare(a: Result, b: Result) -> Comparison:
                 f"only evaluations of the same episodes compare: {name} is "
                 f"{a.settings.get(name)} in {a.folder} and {b.settings.get(name)} in {b.folder}"
             )
+    if _elsewhere(a.settings) != _elsewhere(b.settings):
+        raise UserError(
+            f"only evaluations of the same episodes compare: {a.folder} and {b.folder} are of "
+            "different episodes in Habitat (habitat.data)"
+        )
     common = sorted(a.records.keys() & b.records.keys())
     if not common:
         raise UserError(f"{a.folder} and {b.folder} have no episode in common")
@@ -96,6 +102,12 @@ def compare(a: Result, b: Result) -> Comparison:
         chance=sign_test(len(only_a), len(only_b)),
         changed_settings=_changed(a.settings, b.settings),
     )
+
+
+def _elsewhere(settings: dict[str, Any]) -> str | None:
+    """What tells habitat-lab's own episodes apart; None for ours, exported ones among them."""
+    there = settings.get("habitat", {})
+    return None if there.get("data", "export") == "export" else str(there.get("episodes"))
 
 
 def sign_test(losses: int, wins: int) -> float:

@@ -10,9 +10,10 @@ line before it, but not without a word.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -20,10 +21,10 @@ from typing import Any, BinaryIO
 
 import rearrange
 from rearrange.errors import UserError
-from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg, sources_of_skills
+from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg, weights_of_skills
 from rearrange.planner.home.descriptions import Names
 from rearrange.system.checked_json import is_object, quoted, strict_json
-from rearrange.system.files import read_whole_file
+from rearrange.system.files import file_digest, read_whole_file
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, write_error
 
 SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
@@ -32,7 +33,9 @@ SETTINGS_LIMIT, EPISODES_LIMIT = 2**20, 2**30  # bytes; ours have some kB, and 2
 # Code that affects episodes; changes elsewhere (training, reports) do not.
 _DECIDING = (
     "sim/**/*.py", "sim/**/*.json.gz", "tasks/**/*.py", "tasks/**/*.json.gz", "skills/**/*.py",
-    "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py", "eval/habitat/**/*.py",
+    "planner/**/*.py", "planner/**/*.pddl", "eval/runner.py", "eval/trained_env.py",
+    "eval/habitat/**/*.py", "habitat/**/*.py", "registries.py", "ver/workers/spaces.py",
+    "workloads/**/*.py",
 )  # fmt: skip
 
 
@@ -44,18 +47,18 @@ def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str,
     """
     chain = asdict(runner.chain)
     del chain["skills"]
-    trained = sources_of_skills(runner).get("trained_skills", {})
     settings = {
         "task": runner.task,
         "agent": runner.agent,
         "split": runner.split,
         "seed": runner.seed,
         "homes": runner.homes,
-        "episodes": runner.episodes and digest(Path(runner.episodes)),
+        "episodes": runner.episodes and file_digest(Path(runner.episodes)),
         **chain,
-        "trained_skills": {name: digest(Path(path)) for name, path in trained.items()},
+        "trained_skills": runner.weights or weights_of_skills(runner),
         "versions": versions,
         "code": code_digest(),
+        **own_modules((runner.task, runner.agent)),
         **({"home_file": runner.home_file} if runner.home_file else {}),
         **runner.elsewhere(),
     }
@@ -261,6 +264,8 @@ def _difference(old: Any, new: Any) -> str | None:
         return None
     if name == "code":
         return "the program has changed since"
+    if name.startswith("modules."):
+        return f"{name.removeprefix('modules.')} has changed since"
     if name == "home_file":
         return "the home's file has changed since"
     if name == "episodes" or name.startswith("trained_skills."):
@@ -268,23 +273,33 @@ def _difference(old: Any, new: Any) -> str | None:
     return f"{name} {quoted(before)}, now {quoted(now)}"
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file's content; for a run's folder, of its newest checkpoint's manifest,
-    which has checksums of the rest."""
-    if path.is_dir():
-        path = max(path.glob("checkpoints/*.json"), default=path)
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-
-
 def code_digest() -> str:
-    """SHA-256 of the modules that affect episodes."""
+    """SHA-256 of our modules that affect episodes."""
     whole = hashlib.sha256()
     for pattern in _DECIDING:
         for root in map(Path, rearrange.__path__):
             for path in sorted(root.glob(pattern)):
                 whole.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return whole.hexdigest()
+
+
+def own_modules(words: Iterable[str | None]) -> dict[str, dict[str, str]]:
+    """{"modules": {name: SHA-256}} of the user's code that `package.module:Name` words name.
+
+    Of a package all its files count, as one may use the other; {} if no word names a module.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        name = (word or "").rpartition(":")[0].partition(".")[0]
+        spec = importlib.util.find_spec(name) if name and name != rearrange.__name__ else None
+        if spec is None:
+            continue
+        whole = hashlib.sha256()
+        folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+        files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+        if not folders and spec.origin is not None and Path(spec.origin).is_file():
+            files = [Path(spec.origin)]
+        for path in files:
+            whole.update(f"{path.name}\n".encode() + path.read_bytes())
+        found[name] = whole.hexdigest()
+    return {"modules": found} if found else {}

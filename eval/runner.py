@@ -7,7 +7,7 @@ command writes the same `episodes.jsonl` whatever `num_workers` is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from math import hypot
 from pathlib import Path
@@ -39,6 +39,7 @@ class EpisodeRunnerCfg:
     renderer: str = "auto"
     title: str = ""  # of the task, in videos
     checkpoint: str | None = None  # for agent learned: a run's folder or a skill file
+    weights: dict[str, str] = field(default_factory=dict)  # skill -> digest; they must stay so
     chain: ChainCfg = field(default_factory=ChainCfg)  # for agents that plan; trained skills
 
     def elsewhere(self) -> dict[str, Any]:
@@ -95,8 +96,7 @@ def runner_cfg(
         chain=chain,
         **more,
     )
-    sources_of_skills(runner)
-    return runner
+    return replace(runner, weights=weights_of_skills(runner))
 
 
 def check_accepted(cfg: AgentSettings, agent: str | None) -> None:
@@ -159,6 +159,18 @@ def sources_of_skills(runner: EpisodeRunnerCfg) -> dict[str, Any]:
     if runner.agent == "learned":
         return {"trained_skills": {runner.task: str(skill_of(runner))}}
     return {}
+
+
+def paths_of_skills(runner: EpisodeRunnerCfg) -> dict[str, str]:
+    """Skill -> file or run's folder with its trained weights. Raises as `sources_of_skills`."""
+    return sources_of_skills(runner).get("trained_skills", {})
+
+
+def weights_of_skills(runner: EpisodeRunnerCfg) -> dict[str, str]:
+    """Skill -> digest of its trained weights as they are now. Raises UserError."""
+    from rearrange.skills.deployed.trained_skills import weights_digest
+
+    return {name: weights_digest(Path(path)) for name, path in paths_of_skills(runner).items()}
 
 
 def skill_of(runner: EpisodeRunnerCfg) -> Path:
@@ -228,6 +240,7 @@ def make_env_and_agent(
     from rearrange.planner.agents.registry import make_agent
     from rearrange.planner.agents.skill_set import load_skill_set, variant_of
     from rearrange.sim.homes.layout import check_unchanged
+    from rearrange.skills.deployed.trained_skills import check_weights_unchanged
     from rearrange.tasks.registry import make_env
     from rearrange.tasks.rules.definition import TASKS
 
@@ -255,6 +268,8 @@ def make_env_and_agent(
             import torch
 
             torch.set_num_threads(1)
+    if cfg.weights:
+        check_weights_unchanged(paths_of_skills(cfg), cfg.weights)
     env = (make or make_env)(
         task=cfg.task, split=cfg.split, seed=cfg.seed, homes=cfg.homes,
         **options | more,

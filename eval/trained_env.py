@@ -17,7 +17,7 @@ import numpy as np
 
 from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg, TaskCfg
 from rearrange.errors import UserError
-from rearrange.eval.episode_store import EpisodeStore, code_digest, digest
+from rearrange.eval.episode_store import EpisodeStore, code_digest, own_modules
 from rearrange.eval.intervals import mean_over_seeds, wilson
 from rearrange.eval.missing_episodes import Notify, run_missing, versions
 from rearrange.eval.runner import film_of
@@ -56,6 +56,7 @@ class TrainedRunnerCfg:
     run: str
     seed: int
     env: str | None = None  # named by the user: its module is imported
+    weights: str = ""  # their digest, which must stay so
     is_sampling: bool = False
     record: int = 0
     video_dir: str = ""
@@ -85,16 +86,26 @@ def make_env_and_policy(cfg: TrainedRunnerCfg) -> tuple[Any, Any]:
 
     from rearrange.skills.deployed.learned import TrainedPolicy
     from rearrange.skills.deployed.skill_files import find_skill
+    from rearrange.skills.deployed.trained_skills import check_weights_unchanged
     from rearrange.tasks.gym_factory import find_id
 
     torch.set_num_threads(1)  # the other cores have workers of their own
     if cfg.env is not None:
         find_id(cfg.env)  # imports its module
     policy = TrainedPolicy(find_skill(Path(cfg.run)), cfg.is_sampling)
-    if cfg.env is not None and find_id(cfg.env) != find_id(policy.env_id):
-        raise UserError(f"{cfg.run} was trained in {policy.env_id}, not in {cfg.env}")
+    if cfg.weights:
+        check_weights_unchanged({"run": cfg.run}, {"run": cfg.weights})
+    _check_env(cfg.run, cfg.env, policy.env_id)
     pictures = {"render_mode": "rgb_array"} if cfg.record else {}
     return policy.make_env(**pictures), policy
+
+
+def _check_env(run: str, given: str | None, env_id: str) -> None:
+    """Raises UserError if `env=` names another environment than that of the training."""
+    from rearrange.tasks.gym_factory import find_id
+
+    if given is not None and find_id(given) != find_id(env_id):
+        raise UserError(f"{run} was trained in {env_id}, not in {given}")
 
 
 def home_evaluation(cfg: Any) -> Any:
@@ -121,10 +132,16 @@ def home_evaluation(cfg: Any) -> Any:
         find_id(cfg.env)
     cfg = replace(cfg, run=str(user_path(cfg.run)))
     env_id = find_skill(Path(cfg.run)).env_id
+    _check_env(cfg.run, cfg.env, env_id)
+    chosen = cfg.given.choices.get("task") if cfg.given is not None else None
     if env_id not in TASK_OF_ID:
         _check_defaults(cfg, ["split", "episodes", "renderer", "homes"])
+        if chosen is not None:
+            raise UserError(f"{cfg.run} was trained in {env_id}: leave out task={chosen}")
         return cfg
     task = TASKS.find(TASK_OF_ID[env_id])
+    if chosen is not None and TASKS.find(chosen) is not task:
+        raise UserError(f"{cfg.run} was trained for {task.name}: leave out task={chosen}")
     module = cfg.env.rpartition(":")[0] if cfg.env is not None else ""
     word = f"{module}:{task.name}" if module else task.name  # for processes that know neither yet
     task_cfg = TaskCfg(name=word, title=task.title, stage_skills=[])
@@ -156,12 +173,14 @@ def evaluate_run(cfg: EvaluateCfg, notify: Notify) -> dict[str, Any]:
     Raises UserError if the folder is in use, or holds other results.
     """
     from rearrange.skills.deployed.skill_files import find_skill
+    from rearrange.skills.deployed.trained_skills import weights_digest
 
     assert cfg.run is not None
+    weights = weights_digest(Path(cfg.run))
     skill, folder = find_skill(Path(cfg.run)), run_output_folder(cfg)
     runner = TrainedRunnerCfg(
-        run=cfg.run, seed=cfg.seed, env=cfg.env, is_sampling=cfg.sample, record=cfg.record,
-        video_dir=str(folder / "videos"), title=skill.env_id,
+        run=cfg.run, weights=weights, seed=cfg.seed, env=cfg.env, is_sampling=cfg.sample,
+        record=cfg.record, video_dir=str(folder / "videos"), title=skill.env_id,
     )  # fmt: skip
     make_env_and_policy(runner)[0].close()  # what is wrong is better said before the work
     about = {
@@ -169,7 +188,7 @@ def evaluate_run(cfg: EvaluateCfg, notify: Notify) -> dict[str, Any]:
         "seed": cfg.seed, "trained_steps": skill.origin["steps"],
     }  # fmt: skip
     settings = about | {
-        "run": digest(Path(cfg.run)), "versions": versions(), "code": code_digest()
+        "run": weights, "versions": versions(), "code": code_digest(), **own_modules((cfg.env,))
     }  # fmt: skip
     with lock_folder(folder, "output_dir") as lock:
         prepare_folder(folder)

@@ -19,7 +19,7 @@ from rearrange.eval.evaluate import evaluate_settings as evaluate_in_mujoco
 from rearrange.eval.habitat.client import HabitatEnv, check_python, versions_of
 from rearrange.eval.habitat.data_folder import DataFolder, find_data
 from rearrange.eval.habitat.lab.stock_env import StockCfg
-from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
+from rearrange.eval.habitat.lab.tasks import STOCK_TASKS, episode_file
 from rearrange.eval.habitat.twin import TwinEnv
 from rearrange.eval.missing_episodes import Notify, print_line
 from rearrange.eval.runner import (
@@ -27,12 +27,14 @@ from rearrange.eval.runner import (
     EpisodeRunnerCfg,
     check_names,
     follow_episode,
+    paths_of_skills,
     runner_cfg,
     skill_of,
 )
 from rearrange.eval.runner import make_env_and_agent as make_ours
 from rearrange.habitat.dataset import exported
 from rearrange.planner.home.descriptions import names_of
+from rearrange.system.files import file_digest
 from rearrange.tasks.episodes.files import load_episode
 
 FILM_SIZE = 512  # pixels a side
@@ -52,12 +54,14 @@ class HabitatRunnerCfg(EpisodeRunnerCfg):
     """How the base moves there, see `driven_base`."""
     is_export: bool
     """Whether the episodes are exported ones of ours; else habitat-lab's own."""
+    digest: str
+    """Of the file with the episodes there."""
     num_episodes: int
     """How many the folder must have."""
 
     def elsewhere(self) -> dict[str, Any]:
         data = "export" if self.is_export else "habitat-lab's own"
-        there = {**dict(self.there), "base": self.base, "data": data}
+        there = {**dict(self.there), "base": self.base, "data": data, "episodes": self.digest}
         return {"backend": "habitat", "habitat": there}
 
     def run_episode(
@@ -80,6 +84,7 @@ def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[di
 def runner(cfg: EvaluateCfg | RecordCfg, **more: Any) -> EpisodeRunnerCfg:
     """`runner_cfg` for episodes there. Raises UserError for what does not fit."""
     python, data = check_habitat(cfg)
+    task = cfg.task.name
     versions = tuple(sorted(versions_of(python).items()))
     return runner_cfg(
         cfg,
@@ -89,6 +94,7 @@ def runner(cfg: EvaluateCfg | RecordCfg, **more: Any) -> EpisodeRunnerCfg:
         there=versions,
         base=cfg.habitat.base,
         is_export=data.is_export,
+        digest=file_digest(data.path / episode_file(STOCK_TASKS[task], cfg.split, data.is_export)),
         num_episodes=_number(cfg),
         **more,
     )
@@ -166,9 +172,11 @@ def make_env_and_agent(cfg: HabitatRunnerCfg) -> tuple[HabitatEnv | TwinEnv, Any
 
     from rearrange.skills.deployed.learned import LearnedPolicy
     from rearrange.skills.deployed.skill_files import find_skill
+    from rearrange.skills.deployed.trained_skills import check_weights_unchanged
 
     torch.set_num_threads(1)
     skill = LearnedPolicy(find_skill(skill_of(cfg)), cfg.chain.is_sampling)
+    check_weights_unchanged(paths_of_skills(cfg), cfg.weights)
     if skill.task != cfg.task:
         raise UserError(f"the skill must be one of {cfg.task}, it is one of {skill.task}")
     has_ranges = "coarse_depth" in skill.observation

@@ -16,11 +16,11 @@ from rearrange.configs.schema import AgentSettings, TaskCfg
 from rearrange.configs.viewing import ViewCfg
 from rearrange.errors import UserError
 from rearrange.eval.compare import read_result
-from rearrange.eval.episode_store import digest, settings_of
+from rearrange.eval.episode_store import settings_of
 from rearrange.eval.missing_episodes import versions
 from rearrange.eval.runner import EpisodeRecord, runner_cfg
 from rearrange.planner.home.descriptions import describe_progress
-from rearrange.system.files import user_path
+from rearrange.system.files import file_digest, user_path
 from rearrange.tasks.rules.definition import TASKS
 
 OWN = ("skills", "checkpoint")  # where files lie now: an evaluation keeps only what was in them
@@ -70,6 +70,11 @@ def read_evaluation(cfg: ViewCfg) -> Evaluation:
     folder = user_path(cfg.run)
     result = read_result(folder)
     settings = result.settings
+    if (backend := settings.get("backend", "mujoco")) != "mujoco":
+        raise UserError(
+            f"{folder} was evaluated in {backend}, the page shows MuJoCo: `rearrange record "
+            f"backend={backend} index=INDEX` films such an episode"
+        )
     task = TASKS.find(settings["task"])
     if settings.get("episodes") is not None:
         _check_episodes(cfg, settings["episodes"])
@@ -123,7 +128,7 @@ def _check_left_out(cfg: ViewCfg) -> None:
 def _check_episodes(cfg: ViewCfg, expected: str) -> None:
     if cfg.episodes is None:
         raise UserError(f"{cfg.run} is of an episode file: give it by episodes=FILE")
-    if digest(user_path(cfg.episodes)) != expected:
+    if file_digest(user_path(cfg.episodes)) != expected:
         raise UserError(f"{cfg.run} is of another episode file than {cfg.episodes}")
 
 

@@ -25,6 +25,7 @@ from rearrange.eval.demonstrations.formats import (
     read_summary,
 )
 from rearrange.eval.demonstrations.recorder import RecordingEnv, facts_of
+from rearrange.eval.episode_store import SETTINGS_FILE
 from rearrange.eval.missing_episodes import versions
 from rearrange.eval.runner import EpisodeRecord
 from rearrange.eval.view.stage import Driven
@@ -144,6 +145,8 @@ def _check_ours(folder: Path, about: dict[str, Any]) -> None:
     inside = {path.name for path in folder.iterdir()} - {".lock"} if folder.is_dir() else set()
     if inside and PIECES not in inside:
         raise UserError(f"{folder} holds other things: choose another output")
+    if SETTINGS_FILE in inside:
+        raise UserError(f"{folder} holds what `rearrange collect` has begun: choose another output")
     if SUMMARY in inside:
         before = read_summary(folder)
         for name in SAME:

@@ -24,6 +24,7 @@ from rearrange.eval.benchmarks.chaos.run import ConditionNotMet
 from rearrange.eval.benchmarks.soak.kills import soak_with_kills
 from rearrange.eval.benchmarks.soak.pairs import kill_pairs
 from rearrange.eval.benchmarks.soak.soak import soak
+from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_json, prepare_output
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def run(settings: ChaosCfg) -> int:
     """Breaks trainings, prints the table; 1 if one did not end as it should."""
     if sys.platform != "linux":
         raise UserError("chaos reads /proc: it runs on Linux only")
-    prepare_output(settings.output)  # reported before the work
+    prepare_output(settings.output)  # what is wrong with it, before the work
     if settings.pairs:
         return _report(settings, [kill_pairs(settings.pairs, settings.seed)])
     minutes = settings.soak_minutes
@@ -72,7 +73,7 @@ def run(settings: ChaosCfg) -> int:
 def _report(settings: ChaosCfg, rows: list[dict[str, Any]]) -> int:
     print(table(rows))
     if settings.output is not None:
-        atomic_write_json(Path(settings.output), {"seed": settings.seed, "faults": rows})
+        atomic_write_json(user_path(settings.output), {"seed": settings.seed, "faults": rows})
     return 0 if all(row["ok"] for row in rows) else 1
 
 

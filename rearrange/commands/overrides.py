@@ -64,14 +64,18 @@ def read(verb: str, overrides: list[str]) -> ParsedOverrides:
         UserError: for an unknown or repeated key, a value of the wrong type, or an unknown choice.
     """
     cls = config_class(verb)
-    overrides = [_with_current_name(override) for override in _with_keys(verb, cls, overrides)]
-    _check_not_repeated(overrides)
+    paths, overrides = _bare_paths(cls, overrides)
+    overrides = [
+        _with_current_name(override) for override in _with_key(verb, cls, overrides, paths)
+    ]
+    _check_not_repeated([*(f"{name}={' '.join(paths[name])}" for name in paths), *overrides])
     kinds = setting_kinds(cls)
     forwarded = []
     if _takes_others(cls):  # the other verb checks them
         forwarded = [override for override in overrides if override.partition("=")[0] not in kinds]
         overrides = [override for override in overrides if override not in forwarded]
-    choices, values = {}, {}
+    choices = {}
+    values = {name: [_text(name, path) for path in paths[name]] for name in paths}
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals:
@@ -84,6 +88,7 @@ def read(verb: str, overrides: list[str]) -> ParsedOverrides:
     for setting in fields(cls):
         if _is_required(setting) and setting.name not in choices | values:
             raise UserError(f"{verb} needs {setting.name}=...; see `rearrange {verb} --help`")
+    overrides = [*(path for name in paths for path in paths[name]), *overrides]
     return ParsedOverrides(verb, overrides, choices, values, forwarded)
 
 
@@ -119,18 +124,31 @@ def setting_kinds(cls: type, prefix: str = "") -> dict[str, Any]:
     return kinds
 
 
-def _with_keys(verb: str, cls: type, overrides: list[str]) -> list[str]:
-    """The overrides, with the key added to the setting that may be given without it."""
-    known = get_type_hints(cls)
-    name = next((key for key in BARE_KEYS if key in known), None)
-    if name is None:
+def _bare_key(cls: type) -> str | None:
+    """The setting of a verb that may be given without its name."""
+    return next((key for key in BARE_KEYS if key in get_type_hints(cls)), None)
+
+
+def _bare_paths(cls: type, overrides: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """{setting: its values} of a list that is given without its name, each as it is typed, and the
+    other overrides."""
+    name = _bare_key(cls)
+    if name is None or get_origin(get_type_hints(cls)[name]) is not list:
+        return {}, overrides
+    bare = [override for override in overrides if _is_bare(override)]
+    others = [override for override in overrides if not _is_bare(override)]
+    return ({name: bare} if bare else {}), others
+
+
+def _with_key(
+    verb: str, cls: type, overrides: list[str], paths: Mapping[str, list[str]]
+) -> list[str]:
+    """The overrides, with the key added to the word that may be given without it."""
+    name = _bare_key(cls)
+    if name is None or name in paths:
         return overrides
-    if get_origin(known[name]) is list:
-        bare = [override for override in overrides if _is_bare(override)]
-        overrides = [override for override in overrides if not _is_bare(override)]
-        if bare:
-            overrides = [f"{name}={','.join(bare)}", *overrides]
-    elif overrides and "=" not in overrides[0]:
+    is_list = get_origin(get_type_hints(cls)[name]) is list
+    if not is_list and overrides and "=" not in overrides[0]:
         overrides = [f"{name}={overrides[0]}", *overrides[1:]]
     is_given = any(override.startswith(f"{name}=") for override in overrides)
     if not is_given and any(field.name == name and _is_required(field) for field in fields(cls)):

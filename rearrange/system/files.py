@@ -9,6 +9,7 @@ system (a full disk, a read-only folder) stay OSErrors with the file's name.
 """
 
 import errno
+import hashlib
 import os
 import stat
 from contextlib import suppress
@@ -30,6 +31,15 @@ def user_path(path: str | Path) -> Path:
     except RuntimeError as error:
         why = "name one that there is, or write the path in full"
         raise UserError(f"there is no home folder {Path(path).parts[0]}: {why}") from error
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content. Raises UserError if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
 
 
 def write_whole_file(path: Path, content: bytes) -> None:

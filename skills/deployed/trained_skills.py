@@ -7,10 +7,12 @@ DIR/pick/                          a training run's folder
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rearrange.errors import UserError
 from rearrange.skills.definition import SKILLS
+from rearrange.system.files import file_digest
 
 FOLDER = Path(__file__).with_name("trained")
 FIXED_BASE = "_fixed_base"
@@ -30,6 +32,28 @@ def find_skill_path(name: str, folder: str | Path | None = None) -> Path | None:
         if path.exists():
             return path
     return None
+
+
+def weights_digest(path: Path) -> str:
+    """SHA-256 of a skill file; for a run's folder, of its newest checkpoint's manifest, which has
+    checksums of the rest. Raises UserError if it cannot be read."""
+    return file_digest(max(path.glob("checkpoints/*.json"), default=path))
+
+
+def check_weights_unchanged(paths: Mapping[str, str], digests: Mapping[str, str]) -> None:
+    """Raises UserError if a skill is not what it was when its evaluation began.
+
+    To be called once it has been read: a worker that replaces a lost one reads it hours later.
+
+    Args:
+        paths: by skill, as `digests` are.
+    """
+    for name, digest in digests.items():
+        if weights_digest(Path(paths[name])) != digest:
+            raise UserError(
+                f"{name} has changed since this evaluation began: {paths[name]} must stay as it "
+                "is; of a running training name one checkpoint, RUN/checkpoints/NUMBER.json"
+            )
 
 
 def skill_path(name: str, folder: str | Path | None = None) -> Path:

@@ -112,3 +112,28 @@ def test_a_folder_that_is_none_is_named_in_one_line(tmp_path, capsys, spoil):
         assert str(b) in error and error.count("\n") == 1
     assert cli.main(["compare", str(a)]) == 2
     assert "at least two folders" in capsys.readouterr().err
+
+
+def test_habitat_labs_own_episodes_are_no_others_and_only_themselves(tmp_path):
+    def there(name, data, episodes):
+        habitat = {"data": data, "episodes": episodes}
+        return read_result(result(tmp_path / name, "+-", backend="habitat", habitat=habitat))
+
+    ours = read_result(result(tmp_path / "ours", "+-"))
+    own, again = (
+        there("own", "habitat-lab's own", "a" * 64),
+        there("again", "habitat-lab's own", "a" * 64),
+    )
+    assert compare(ours, there("export", "export", "b" * 64)).num_episodes == 2
+    assert compare(own, again).num_episodes == 2
+    for other in (ours, there("others", "habitat-lab's own", "c" * 64)):
+        with pytest.raises(UserError, match="different episodes in Habitat"):
+            compare(own, other)
+
+
+def test_an_evaluation_of_another_environment_is_not_called_damaged(tmp_path, capsys):
+    folder = result(tmp_path / "a", "+")
+    (folder / "settings.json").write_text('{"settings": {"env": "CartPole-v1"}, "acting": []}')
+    (folder / "episodes.jsonl").write_text('{"index": 0, "total_return": 9.0}\n')
+    assert cli.main(["compare", str(folder), str(folder)]) == 2
+    assert "holds no episodes of a task" in capsys.readouterr().err

@@ -14,9 +14,10 @@ from pathlib import Path
 import fake_world
 import pytest
 
+import rearrange
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
-from rearrange.eval.episode_store import EpisodeStore, _record, settings_of
+from rearrange.eval.episode_store import _DECIDING, EpisodeStore, _record, settings_of
 from rearrange.eval.evaluate import evaluate
 from rearrange.eval.runner import (
     EpisodeRecord,
@@ -25,7 +26,9 @@ from rearrange.eval.runner import (
     runner_cfg,
 )
 from rearrange.eval.workers import note_acting
+from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.skills.deployed.skill_files import write_skill
 from rearrange.system.folder_lock import lock_folder
 from tests.waits import wait_until
 
@@ -163,6 +166,54 @@ def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
         EpisodeStore(tmp_path, of(other), 1)
     with pytest.raises(UserError, match="the program has changed since"):
         EpisodeStore(tmp_path, of(one, code="0"), 1)
+
+
+def test_the_users_own_code_counts_and_so_does_all_of_ours_that_acts(tmp_path, monkeypatch):
+    """A module's file, or all files of its package: an edited agent acts otherwise."""
+    (tmp_path / "lone_agent.py").write_text("class Lone: pass")
+    (tmp_path / "my_lab").mkdir()
+    for name in ("__init__", "agents", "planning"):
+        (tmp_path / f"my_lab/{name}.py").write_text("class Own: pass")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(AGENTS, "_entries", dict(AGENTS._entries))
+
+    def of(agent):
+        return settings_of(EpisodeRunnerCfg(task="pick", agent=agent, split="val", seed=0), {})
+
+    edited = (
+        ("lone_agent:Lone", "lone_agent"),
+        ("my_lab.agents:Own", "my_lab/planning"),
+    )
+    for number, (agent, file) in enumerate(edited):
+        folder = tmp_path / f"results{number}"
+        folder.mkdir()
+        EpisodeStore(folder, of(agent), 1).add(RECORD)
+        assert EpisodeStore(folder, of(agent), 1).records == {0: RECORD}
+        with open(tmp_path / f"{file}.py", "a") as code:
+            code.write("\nSTEPS = 2")
+        module = file.partition("/")[0]
+        with pytest.raises(UserError, match=rf"results of other settings \({module} has changed"):
+            EpisodeStore(folder, of(agent), 1)
+    assert "modules" not in of("oracle")
+    root = Path(rearrange.__path__[0])
+    found = {path.relative_to(root).as_posix() for part in _DECIDING for path in root.glob(part)}
+    assert {"registries.py", "eval/trained_env.py", "workloads/skill_chain.py"} <= found
+
+
+def test_a_skill_that_changes_while_it_is_evaluated_ends_the_evaluation(make_skill, tmp_path):
+    """As a worker finds that replaces a lost one: two skills would make one rate."""
+    skill, path = make_skill("pick"), tmp_path / "pick.safetensors"
+    write_skill(skill, path)
+    pick = TaskCfg(name="pick", title="Pick")
+    runner = runner_cfg(EvaluateCfg(task=pick, agent="learned", skills=str(tmp_path)))
+    make_env_and_agent(runner)[0].close()
+    for tensor in skill.weights.values():
+        tensor.zero_()
+    write_skill(skill, path)
+    with pytest.raises(
+        UserError, match=r"pick has changed since this evaluation began: .*pick\.saf"
+    ):
+        make_env_and_agent(runner)
 
 
 def test_results_in_a_home_of_a_file_are_of_that_content(tmp_path):

@@ -10,9 +10,17 @@ import pytest
 
 import rearrange
 from rearrange import cli
+from rearrange.commands.settings import load
 from rearrange.configs.schema import EvaluateCfg
 from rearrange.errors import UserError
-from rearrange.eval.trained_env import ReturnRecord, home_evaluation, summarise
+from rearrange.eval.trained_env import (
+    ReturnRecord,
+    TrainedRunnerCfg,
+    home_evaluation,
+    make_env_and_policy,
+    summarise,
+)
+from rearrange.skills.deployed.trained_skills import weights_digest
 
 TRAIN = ["train", "total_steps=128", "num_steps=64", "num_envs=2", "scheme=serial"]
 
@@ -113,6 +121,35 @@ def test_a_run_of_a_skill_is_its_task_with_the_learned_agent(make_skill, tmp_pat
     cfg = home_evaluation(EvaluateCfg(run=str(tmp_path / "pick.safetensors"), split="test"))
     assert (cfg.task.name, cfg.agent, cfg.split) == ("pick", "learned", "test")
     assert cfg.checkpoint == str(tmp_path / "pick.safetensors") and cfg.run is None
+
+
+def test_what_the_run_is_of_is_not_said_otherwise(cartpole, make_skill, tmp_path):
+    from rearrange.skills.deployed.skill_files import write_skill
+
+    write_skill(make_skill("pick"), path := tmp_path / "pick.safetensors")
+    for words, why in (
+        ([f"run={path}", "task=set_table"], "was trained for pick: leave out task=set_table"),
+        (
+            [f"run={path}", "env=CartPole-v1"],
+            "was trained in rearrange/Pick-v0, not in CartPole-v1",
+        ),
+        ([f"run={cartpole}", "task=pick"], "was trained in CartPole-v1: leave out task=pick"),
+    ):
+        for verb in ("evaluate", "record"):
+            with pytest.raises(UserError, match=why):
+                home_evaluation(load(verb, words))
+    same = load("evaluate", [f"run={path}", "task=pick", "env=rearrange/Pick-v0"])
+    assert home_evaluation(same).task.name == "pick"
+
+
+def test_weights_that_change_meanwhile_end_the_evaluation(cartpole, tmp_path):
+    shutil.copytree(cartpole, run := tmp_path / "run")
+    cfg = TrainedRunnerCfg(run=str(run), seed=0, weights=weights_digest(run))
+    make_env_and_policy(cfg)[0].close()
+    arguments = ["env=CartPole-v1", f"run_dir={run}", "resume=auto", "total_steps=256"]
+    assert cli.main([*(word for word in TRAIN if word != "total_steps=128"), *arguments]) == 0
+    with pytest.raises(UserError, match="run has changed since this evaluation began"):
+        make_env_and_policy(cfg)
 
 
 def test_what_does_not_go_together_is_one_line(cartpole, tmp_path):

@@ -2,7 +2,7 @@
 
 label    environment, mode, policy and blocks of SAPG
          + settings in which runs of one label differ    start_mode=off, start_horizon=0
-         + the folder's name of runs that even have their seed in common
+         + the folder of runs that even have their seed in common
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def read_run(folder: Path) -> Run:
         for name, value in flat(config).items()
         if name not in _BESIDE and not name.startswith(_BESIDE_GROUPS)
     }
+    seed = int(seed) if isinstance(seed, str) and seed.isdecimal() else seed  # YAML's is a text
     return Run(folder, _label(folder, settings), lines, seed if type(seed) is int else None, own)
 
 
@@ -80,27 +81,42 @@ def told_apart(runs: list[Run]) -> list[Run]:
 
     Runs of one label and one seed, no repetitions of each other, are named.
     """
-    runs = [replace(run, label=", ".join([run.label, *_own(run, runs)])) for run in runs]
+    names = _names([run.folder for run in runs])
+    runs = [
+        replace(run, label=", ".join([run.label, *_own(run, runs, name)]))
+        for run, name in zip(runs, names, strict=True)
+    ]
     count = Counter((run.label, run.seed) for run in runs)
     repeated = {label for (label, seed), number in count.items() if number > 1 and seed is not None}
     return [
-        replace(run, label=f"{run.label}, {run.folder.resolve().name}")
-        if run.label in repeated
-        else run
-        for run in runs
+        replace(run, label=f"{run.label}, {name}") if run.label in repeated else run
+        for run, name in zip(runs, names, strict=True)
     ]
 
 
-def _own(run: Run, runs: list[Run]) -> list[str]:
+def _names(folders: list[Path]) -> list[str]:
+    """The end of each folder's path, as short as tells it from the others: a/pick, b/pick."""
+    parts = [folder.resolve().parts for folder in folders]
+
+    def name(own: tuple[str, ...]) -> str:
+        others = [other for other in parts if other != own]
+        ends = (own[-n:] for n in range(1, len(own)))
+        end = next((e for e in ends if all(other[-len(e) :] != e for other in others)), own)
+        return str(Path(*end))
+
+    return [name(own) for own in parts]
+
+
+def _own(run: Run, runs: list[Run], name: str) -> list[str]:
     """The settings by which a run differs from others of its label, as far as all have them.
 
-    Of very many differences the folder's name says more.
+    Of very many differences its folder's name says more.
     """
     alike = [other.settings for other in runs if other.label == run.label]
     shared = set.intersection(*(set(settings) for settings in alike))
     names = [n for n in run.settings if n in shared and len({str(s[n]) for s in alike}) > 1]
     if len(names) > MOST_NAMED:
-        return [run.folder.resolve().name]
+        return [name]
     return [f"{name}={run.settings[name]}" for name in names]
 
 

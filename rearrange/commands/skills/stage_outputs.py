@@ -1,7 +1,7 @@
 """Outputs of the stages: averaged weights, each skill's file, and its success.
 
 OUT/pick.safetensors                  metadata: recipe, stages with steps and time, commits, seed
-OUT/evaluation/pick-ver-802816/       what `evaluate` writes
+OUT/evaluation/pick-ver-802816-200/   what `evaluate` writes of 200 episodes
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ def _plan_of(cfg: TrainSkillsCfg) -> dict[str, Any]:
 
 
 def evaluation_folder(cfg: TrainSkillsCfg, step: Step) -> Path:
-    """Named by the weights, so that those of a longer training are evaluated again."""
-    name = f"{step.skill}-{step.stage.name}-{step.total_steps}"
+    """Named by the weights, so that those of a longer training are evaluated again, and by the
+    number of episodes: `evaluate` refuses a folder with more."""
+    name = f"{step.skill}-{step.stage.name}-{step.total_steps}-{cfg.evaluate_episodes}"
     return output_folder(cfg) / "evaluation" / name
 
 

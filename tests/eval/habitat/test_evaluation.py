@@ -8,10 +8,11 @@ import pytest
 import rearrange
 from rearrange.commands.settings import load
 from rearrange.errors import UserError
-from rearrange.eval.episode_store import settings_of
+from rearrange.eval.episode_store import EpisodeStore, settings_of
 from rearrange.eval.evaluate import output_folder
 from rearrange.eval.habitat.evaluation import film_in_habitat, make_env_and_agent, runner
 from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
+from rearrange.eval.runner import EpisodeRecord
 from rearrange.habitat.episodes import file_name
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.episodes.files import load_episode
@@ -80,9 +81,18 @@ def replica_cad(tmp_path):
     return tmp_path
 
 
-def test_habitat_labs_own_episodes_begin_as_it_draws_them(hand_made, replica_cad):
+def test_habitat_labs_own_episodes_begin_as_it_draws_them(hand_made, replica_cad, tmp_path):
+    (tmp_path / "out").mkdir()
     cfg = runner(settings(hand_made, replica_cad, "num_episodes=2", "habitat.base=stock"))
     assert settings_of(cfg, {})["habitat"]["data"] == "habitat-lab's own"
+    EpisodeStore(tmp_path / "out", settings_of(cfg, {}), 2).add(
+        EpisodeRecord(index=0, scene="apt_7", success=True, stages={}, failure=None, steps=4,
+                      force=0.0, path_length=1.0)
+    )  # fmt: skip
+    next(replica_cad.rglob("*.json.gz")).write_bytes(b"other episodes")
+    other = runner(settings(hand_made, replica_cad, "num_episodes=2", "habitat.base=stock"))
+    with pytest.raises(UserError, match=r"results of other settings \(habitat.episodes"):
+        EpisodeStore(tmp_path / "out", settings_of(other, {}), 2)
     env, skill = make_env_and_agent(cfg)
     try:
         assert not env._cfg.is_export and env._cfg.base == "stock"

@@ -67,5 +67,10 @@ def test_what_the_run_says_itself_and_what_is_none_are_one_line(folder, tmp_path
     for more in ({"split": "train"}, {"agent": "oracle"}, {"seed": 3}, {"looks": "none"}):
         with pytest.raises(UserError, match=f"{next(iter(more))} does not go with run="):
             show(folder, **more)
+    content = json.loads((folder / "settings.json").read_text())
+    content["settings"]["backend"] = "habitat"
+    (folder / "settings.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="was evaluated in habitat, the page shows MuJoCo"):
+        show(folder)
     with pytest.raises(UserError, match="must be the output_dir of an evaluation"):
         show(tmp_path / "nothing")

@@ -70,6 +70,13 @@ def test_nothing_driven_and_folders_of_others_are_refused(session, page, folder,
     session.hear(said(pressed=("k",)))
     assert "holds other things" in session.look().state["message"]
     assert {path.name for path in folder.iterdir()} - {".lock"} == {"letter"}
+    (folder / "letter").unlink()
+    (folder / "pieces").mkdir()  # of an interrupted `collect`
+    (folder / "settings.json").write_text("{}")
+    (folder / "pieces/000000.hdf5").write_text("collected")
+    session.hear(said(pressed=("k",)))
+    assert "what `rearrange collect` has begun" in session.look().state["message"]
+    assert (folder / "pieces/000000.hdf5").read_text() == "collected"
 
 
 def test_a_world_that_does_not_come_again_is_not_kept(session, page, folder):
