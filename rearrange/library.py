@@ -69,6 +69,7 @@ class Training:
     """What a training ended with; `rearrange.load_skill(run_dir)` gives the policy."""
 
     run_dir: Path
+    """Of method=imitation_ver, stopped before its last stage: the folder of the one it was in."""
     total_steps: int
     episode_return: dict[str, float] | None
     """Of the last episodes, {mean, std, episodes}; None if none ended. So with `success`."""
@@ -141,10 +142,10 @@ def train(**settings: Any) -> Training:
     cfg = load_training(verb, overrides_of(settings, verb))
     with _silence() as said:
         code = command.run(cfg)
-    run_dir = cfg.folder
     if code not in (0, *command.EXIT_CODES.values()):
         lines = said.getvalue().strip().splitlines()
         raise TrainingError((lines or ["it ended"])[-1].removeprefix("error: "))
+    run_dir = command.folder_of_last_stage(cfg)
     summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
     names = ("total_steps", "episode_return", "success", "stopped_by")
     return Training(run_dir=run_dir, summary=summary, **{name: summary[name] for name in names})

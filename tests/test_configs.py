@@ -129,6 +129,10 @@ def test_launch_passes_on_what_it_does_not_know():
 def test_runs_are_bare_words():
     assert load("plot", ["runs/a", "x=time", "runs/lr=3"]).runs == ["runs/a", "runs/lr=3"]
     assert load("plot", ["runs=a,b"]).runs == ["a", "b"]
+    typed = ["runs/lr,1", "[b]", "c d"]
+    assert load("compare", typed[:2]).runs == typed[:2] and load("plot", typed).runs == typed
+    with pytest.raises(UserError, match="runs is given twice"):
+        load("plot", ["a", "runs=b"])
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,22 @@ def test_an_episode_file_of_another_task_names_the_task(tmp_path):
     line = f"{path}: episode 0 is of task pick, not of tidy_house: give task=pick"
     with pytest.raises(UserError, match=line):
         rearrange.evaluate(agent="random", num_episodes=1, episodes=path)
+
+
+def test_a_training_stopped_in_an_early_stage_gives_what_that_stage_has(tmp_path, monkeypatch):
+    def stopped(cfg):
+        stage = cfg.folder / "imitation"
+        stage.mkdir(parents=True)
+        summary = {
+            "total_steps": 7,
+            "episode_return": None,
+            "success": None,
+            "stopped_by": "SIGINT",
+        }
+        (stage / "summary.json").write_text(json.dumps(summary))
+        return 130
+
+    monkeypatch.setattr("rearrange.commands.training.train.run", stopped)
+    found = rearrange.train(skill="pick", method="imitation_ver", run_dir=tmp_path / "run")
+    assert (found.run_dir, found.total_steps) == (tmp_path / "run/imitation", 7)
+    assert found.stopped_by == "SIGINT"

@@ -202,6 +202,25 @@ def test_seeds_of_runs_that_differ_in_a_setting_make_a_curve_each(tmp_path):
     assert labels == ["e, ver, many0", "e, ver, many1"]
 
 
+def test_runs_of_one_name_in_several_folders_are_told_apart(tmp_path):
+    """Each is found by the end of its path; before a run's end only YAML says its seed."""
+    folders = [configured(tmp_path / parent / "pick/ver", 0) for parent in ("l", "p")]
+    folders.append(configured(tmp_path / "r/ver", 0))
+    labels = [run.label for run in told_apart([read_run(folder) for folder in folders])]
+    assert labels == ["e, ver, l/pick/ver", "e, ver, p/pick/ver", "e, ver, r/ver"]
+    for folder in folders:
+        (folder / "summary.json").unlink()
+    assert [read_run(folder).seed for folder in folders] == [0, 0, 0]
+    unfinished = [run.label for run in told_apart([read_run(folder) for folder in folders])]
+    assert len(set(unfinished)) == 3
+    many = [
+        configured(tmp_path / f"{parent}/same", i, **{f"setting{j}": i + j for j in range(5)})
+        for i, parent in enumerate("xy")
+    ]
+    labels = [run.label for run in told_apart([read_run(folder) for folder in many])]
+    assert labels == ["e, ver, x/same", "e, ver, y/same"]
+
+
 def test_a_legend_is_within_the_picture(tmp_path):
     runs = [
         configured(tmp_path / f"{mode}-{i}", 0, start_mode=mode, policy=f"{i}" * (40 + 40 * i))

@@ -210,3 +210,13 @@ def test_what_nobody_has_measured_is_not_promised(tmp_path):
     assert rates.all_left() is None
     assert "time left not known yet" in StatusTable(steps, rates, 1).line(["pick cells"])
     assert StatusTable(steps, rates, 1).table().splitlines()[-1].startswith("expected: ? hours")
+
+
+def test_another_number_of_episodes_is_another_evaluation(tmp_path):
+    """`evaluate` refuses a folder with more episodes: fewer must not end the training there."""
+    folders = []
+    for number in (4, 2):
+        words = ["skills=pick", f"output={tmp_path}", f"evaluate_episodes={number}"]
+        cfg = load("train-skills", words)
+        folders.append(evaluation_folder(cfg, plan(cfg)["pick"][0]))
+    assert folders[0] != folders[1]
