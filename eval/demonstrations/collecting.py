@@ -104,6 +104,14 @@ class CollectingRunner:
 def make_recording_env(cfg: CollectingRunner) -> tuple[RecordingEnv, Agent]:
     """The environment, with the head camera whoever acts, and the agent."""
     env, agent = make_env_and_agent(cfg.runner, depth=True)
+    shapes = {name: space.shape for name, space in env.observation_space.spaces.items()}
+    pictures = [name for name, shape in shapes.items() if len(shape) > 1 and name != "head_depth"]
+    if pictures and cfg.format.startswith("lerobot"):
+        env.close()
+        raise UserError(
+            f"format={cfg.format} keeps depth pictures alone, agent={cfg.runner.agent} also sees "
+            f"{' and '.join(pictures)}: format=hdf5 or minari"
+        )
     return RecordingEnv(env, agent), agent
 
 

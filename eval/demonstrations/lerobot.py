@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -155,12 +156,14 @@ def write_piece(
         height, width = codes.shape[1:]
         features[frames.CAMERA] = camera_feature(height, width)
         stats[frames.CAMERA] = camera_stats(codes)
-        with atomic_path(video_of(path)) as temporary:
-            write_video(codes, temporary, is_full_range)
     note = {"facts": demonstration.facts, "features": features, "stats": listed(stats)}
     table = _table(columns | {STEPS: np.array(demonstration.steps, object)})
     table = table.replace_schema_metadata({NOTE: json.dumps(note).encode()})
-    with atomic_path(path) as temporary:
+    with ExitStack() as both:  # in place once both are whole: of one drive
+        temporary = both.enter_context(atomic_path(path))
+        if demonstration.depth is not None:
+            video = both.enter_context(atomic_path(video_of(path)))
+            write_video(demonstration.depth[:-1], video, is_full_range)
         pq.write_table(table, temporary)
 
 

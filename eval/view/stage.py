@@ -85,7 +85,7 @@ class Stage:
         self.cfg = replace(self.cfg, task=part, split=split, time_limit=limit)
 
     def begin(self, index: int, lock: Any) -> None:
-        """The episode of that index, from its start. Raises UserError.
+        """The episode of that index, from its start. Raises UserError; all then stays as it was.
 
         Slow things come before `lock` is taken: who looks meanwhile sees the world of before.
         """
@@ -96,9 +96,15 @@ class Stage:
         )  # fmt: skip
         options = reset_options(episodes, index)
         with lock:
-            self._take(made)
-            self.observation, self.info = self.env.reset(options=options)
-            self.agent.reset(self.observation, self.info)
+            kept = _Made(self.env, self.agent, self._made_for)
+            try:
+                self._take(made)
+                self.observation, self.info = self.env.reset(options=options)
+                self.agent.reset(self.observation, self.info)
+            except BaseException:
+                if kept.env is not None:  # the world of before stays to be looked at
+                    self._take(kept)
+                raise
             self.driven = Driven(self.env.episode)
 
     def hand_over(self, driver: str, lock: Any) -> None:

@@ -10,6 +10,7 @@ joins those that `ray start` made. Ours has no dashboard and sends no usage stat
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import signal
@@ -43,7 +44,7 @@ def connected(address: str | None, num_cpus: float = 0.0) -> Generator[ModuleTyp
     folder = None
     try:
         if address in (None, LOCAL):
-            folder = _start(ray, address, int(max(num_cores(), num_cpus)))
+            folder = _start(ray, address, math.ceil(max(num_cores(), num_cpus)))
         else:
             _join(ray, address)
         _restore(before)  # Ray's own handlers exit at once

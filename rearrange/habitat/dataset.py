@@ -17,7 +17,7 @@ more tasks, can be added later; equal settings write equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,15 @@ def export(
 
     Raises UserError for a folder that holds something else, or cannot be written.
     """
-    before = earlier_export(folder)
+    splits = dict(earlier_export(folder).get("splits", {}))
     prepare_folder(folder)
+    here = splits.get(split, {})
+    names = [file_name(task) for task in tasks]
+    kept = {name: n for name, n in here.get("episodes", {}).items() if name not in names}
+    seeds = {name: _seed_of(here, name) for name in kept}
+    if kept != here.get("episodes", {}):  # what is not whole for a while is not listed meanwhile
+        splits[split] = here | {"seeds": seeds, "episodes": kept}
+        _write(folder, SUMMARY, _summary(splits))
     kinds = set(YCB_KINDS)
     written: dict[str, int] = {}
     for task in tasks:
@@ -101,12 +108,22 @@ def export(
     for name, solid in arm_insides().items():
         _write(folder, f"{Path(ROBOT).parent}/{name}", glb_bytes([solid]))
     _write(folder, "data/default.physics_config.json", _json(PHYSICS))
-    splits = dict(before.get("splits", {}))
-    episodes_of = dict(splits.get(split, {}).get("episodes", {})) | written
-    splits[split] = {"homes": len(layout_ids(split)), "seed": seed, "episodes": episodes_of}
-    summary = {"format": FORMAT, "rearrange": rearrange.__version__, "splits": splits}
-    _write(folder, SUMMARY, _json(summary))
-    return summary
+    splits[split] = {
+        "homes": len(layout_ids(split)),
+        "seeds": seeds | dict.fromkeys(written, seed),
+        "episodes": kept | written,
+    }
+    _write(folder, SUMMARY, _summary(splits))
+    return json.loads(_summary(splits))
+
+
+def _summary(splits: dict[str, Any]) -> bytes:
+    return _json({"format": FORMAT, "rearrange": rearrange.__version__, "splits": splits})
+
+
+def _seed_of(part: Mapping[str, Any], name: str) -> int | None:
+    """Of the episodes in a file of a split; older exports have one seed for all files."""
+    return part.get("seeds", {}).get(name, part.get("seed"))
 
 
 def exported(folder: Path, task: str, split: str) -> tuple[int, int | None]:
@@ -115,7 +132,8 @@ def exported(folder: Path, task: str, split: str) -> tuple[int, int | None]:
     Raises UserError for a folder that holds something else.
     """
     there = earlier_export(folder).get("splits", {}).get(split, {})
-    return int(there.get("episodes", {}).get(file_name(task), 0)), there.get("seed")
+    count = int(there.get("episodes", {}).get(file_name(task), 0))
+    return count, _seed_of(there, file_name(task)) if count else None
 
 
 def earlier_export(folder: Path) -> dict[str, Any]:
@@ -141,7 +159,8 @@ def earlier_export(folder: Path) -> dict[str, Any]:
     splits = summary.get("splits") if is_ours else None
     if not isinstance(splits, dict) or not all(isinstance(part, dict) for part in splits.values()):
         raise UserError(f"{path} must be what an export wrote, got something else")
-    if any(not isinstance(part.get("episodes", {}), dict) for part in splits.values()):
+    tables = [part.get(name, {}) for part in splits.values() for name in ("episodes", "seeds")]
+    if not all(isinstance(table, dict) for table in tables):
         raise UserError(f"{path} must be what an export wrote, got something else")
     return summary
 

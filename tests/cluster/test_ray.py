@@ -4,10 +4,12 @@ import json
 import os
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import fake_world
 import pytest
 
+from rearrange.cluster import ray_session
 from rearrange.cluster.ray_session import connected
 from rearrange.cluster.scheme import SchemeCfg
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
@@ -126,3 +128,21 @@ def test_a_group_runs_the_words_as_each_rank_and_tells_what_rank_0_says(session,
     assert "tidy_house" in "".join(out for out, _ in said)
     assert wrong.exit_code == 2 and wrong.reason.startswith("unknown 'nothing': choose from all")
     assert nowhere.exit_code == 2 and "not there" in nowhere.reason
+
+
+def test_a_cluster_of_our_own_has_room_for_shares_of_cores(monkeypatch):
+    """Three ranks of 0.9 cores need three: with two the third would wait for ever."""
+    asked = {}
+
+    class Ray:
+        def init(self, **options):
+            asked.update(options)
+            return SimpleNamespace(address_info={"session_dir": "/nowhere"})
+
+        def shutdown(self):
+            pass
+
+    monkeypatch.setattr(ray_session, "_imported", Ray)
+    monkeypatch.setattr(ray_session, "num_cores", lambda: 2)
+    with ray_session.connected(None, 2.7):
+        assert asked["num_cpus"] == 3

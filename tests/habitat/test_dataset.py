@@ -9,6 +9,7 @@ import pytest
 from rearrange.cli import main
 from rearrange.errors import UserError
 from rearrange.habitat.dataset import earlier_export, export
+from rearrange.habitat.dataset import exported as exported_there
 from rearrange.habitat.episodes import exported_episode, habitat_episode
 from rearrange.sim.scene import ObjectPlacement
 from rearrange.tasks.env import RearrangeEnv
@@ -130,6 +131,33 @@ def test_equal_settings_write_equal_bytes_and_more_can_be_added(exported, tmp_pa
     own = {p.relative_to(again): p.read_bytes() for p in again.rglob("*") if p.is_file()}
     theirs = {p.relative_to(exported): p.read_bytes() for p in exported.rglob("*") if p.is_file()}
     assert own == theirs
+
+
+def test_each_file_of_episodes_has_its_seed_and_what_is_not_whole_is_not_listed(
+    tmp_path, monkeypatch
+):
+    """Tasks are added later with another seed; writing one anew is interrupted."""
+    export(tmp_path, "val", ["pick"], 1, seed=5)
+    export(tmp_path, "val", ["place"], 1, seed=6)
+    assert exported_there(tmp_path, "pick", "val") == (1, 5)
+    assert exported_there(tmp_path, "place", "val") == (1, 6)
+
+    def full(path, content):
+        raise UserError(f"cannot write {path}: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rearrange.habitat.dataset.object_files", lambda kinds: full("x", b""))
+        with pytest.raises(UserError, match="No space left"):
+            export(tmp_path, "val", ["pick"], 1, seed=7)
+    assert exported_there(tmp_path, "pick", "val") == (0, None)
+    assert exported_there(tmp_path, "place", "val") == (1, 6)
+    export(tmp_path, "val", ["pick"], 1, seed=7)
+    assert exported_there(tmp_path, "pick", "val") == (1, 7)
+    older = json.loads((tmp_path / "export.json").read_text())
+    del older["splits"]["val"]["seeds"]  # one for all
+    (tmp_path / "export.json").write_text(json.dumps(older | {"splits": {
+        "val": older["splits"]["val"] | {"seed": 3}}}))  # fmt: skip
+    assert exported_there(tmp_path, "place", "val") == (1, 3)
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

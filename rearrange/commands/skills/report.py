@@ -29,7 +29,8 @@ def write_report(
     first = next(iter(skills.values()))
     origin = origin_of(cfg, first)
     commits = ", then ".join(origin["commits"]) or "unknown"
-    overrides = " ".join(cfg.forwarded) or "none"
+    given = [*origin.get("overrides_before", []), origin["overrides"]]
+    overrides = ", then ".join(" ".join(one) or "none" for one in given)
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p class=quiet>rearrange {escape(origin['version'])}, commit "

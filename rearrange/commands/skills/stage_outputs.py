@@ -19,8 +19,9 @@ from rearrange.commands.skills.runner import Task
 from rearrange.commands.training.export import export
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.errors import UserError
-from rearrange.eval.episode_store import EPISODES_FILE
+from rearrange.eval.episode_store import EPISODES_FILE, SETTINGS_FILE, stored_settings
 from rearrange.skills.deployed.skill_files import read_skill
+from rearrange.skills.deployed.trained_skills import weights_digest
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import commit, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
@@ -38,13 +39,13 @@ def tasks(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> list[Task]:
     for step in steps:
         found += [_training(step, steps), _forgetting(step)]
         if cfg.evaluate_stages and step is not steps[-1]:
-            found.append(_evaluation(cfg, step, step.weights))
+            found += _evaluation(cfg, step, step.weights)
     file = skill_file(cfg, steps)
     name = f"{steps[0].skill} file"
     is_written_now = partial(is_written, cfg, steps)
     found.append(Task(name, is_written_now, work=partial(write_file, cfg, steps)))
     if cfg.evaluate_episodes:
-        found.append(_evaluation(cfg, steps[-1], file))
+        found += _evaluation(cfg, steps[-1], file)
     return found
 
 
@@ -81,18 +82,21 @@ def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
                 "wall_time_s": summary.get("wall_time_s"),
             }
         )
+    plan = _plan_of(cfg)
+    *before, overrides = plan.get("overrides") or [list(cfg.forwarded)]
     return {
         "recipe": f"train-skills preset={cfg.preset}",
-        "overrides": list(cfg.forwarded),
+        "overrides": overrides,
+        **({"overrides_before": before} if before else {}),
         "seed": cfg.seed,
         "stages": stages,
         "version": __version__,
-        "commits": _plan_of(cfg).get("commits", []),
+        "commits": plan.get("commits", []),
     }
 
 
 def begin(cfg: TrainSkillsCfg) -> None:
-    """Writes the folder's preset and seed, and the current commit.
+    """Writes the folder's preset and seed, the commit, and what was given beside the recipe.
 
     Raises UserError if the folder is for something else.
     """
@@ -105,10 +109,12 @@ def begin(cfg: TrainSkillsCfg) -> None:
             f"{path.parent} holds skills of {found}, not of {own}: choose another output, or the "
             "same preset and seed"
         )
-    commits = plan.get("commits", [])
+    commits, given = plan.get("commits", []), plan.get("overrides", [])
     if (now := commit()) is not None and now not in commits[-1:]:
         commits = [*commits, now]
-    atomic_write_json(path, own | {"commits": commits})
+    if (overrides := list(cfg.forwarded)) not in given[-1:]:
+        given = [*given, overrides]
+    atomic_write_json(path, own | {"commits": commits, "overrides": given})
 
 
 def _plan_of(cfg: TrainSkillsCfg) -> dict[str, Any]:
@@ -151,7 +157,8 @@ def turned(cfg: TrainSkillsCfg, before: Step, after: Step) -> tuple[int, int] | 
     return won, sum(old[index] and not new[index] for index in new)
 
 
-def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> Task:
+def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> list[Task]:
+    """Of weights; that of others which lay there before goes."""
     folder = evaluation_folder(cfg, step)
     arguments = (
         "evaluate", f"task={step.task}", "agent=learned", f"checkpoint={weights}",
@@ -160,7 +167,16 @@ def _evaluation(cfg: TrainSkillsCfg, step: Step, weights: Path) -> Task:
     )  # fmt: skip
     name = f"{step.name} evaluation"
     log = folder.with_name(f"{folder.name}.log")
-    return Task(name, lambda: evaluated(cfg, step) is not None, arguments, log)
+    is_current = partial(_is_of, folder, weights)
+    outdated = Task(f"{name}, outdated", is_current, work=partial(shutil.rmtree, folder))
+    return [outdated, Task(name, lambda: evaluated(cfg, step) is not None, arguments, log)]
+
+
+def _is_of(folder: Path, weights: Path) -> bool:
+    """Whether no evaluation of other weights lies in a folder."""
+    if not (folder / SETTINGS_FILE).is_file():
+        return True
+    return weights_digest(weights) in stored_settings(folder).get("trained_skills", {}).values()
 
 
 def _training(step: Step, steps: Sequence[Step]) -> Task:

@@ -15,13 +15,22 @@ from rearrange import cli
 from rearrange.commands.settings import load
 from rearrange.commands.skills.plan import all_steps, plan
 from rearrange.commands.skills.rates import Rates
-from rearrange.commands.skills.report import curves, runs_of
-from rearrange.commands.skills.stage_outputs import begin, evaluation_folder, turned, write_mean
+from rearrange.commands.skills.report import curves, runs_of, write_report
+from rearrange.commands.skills.stage_outputs import (
+    begin,
+    evaluation_folder,
+    origin_of,
+    skill_file,
+    tasks,
+    turned,
+    write_mean,
+)
 from rearrange.commands.skills.status_table import StatusTable
 from rearrange.commands.skills.train_skills import with_limit
 from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
-from rearrange.skills.deployed.skill_files import find_skill, read_skill
+from rearrange.skills.deployed.skill_files import find_skill, read_skill, write_skill
+from rearrange.skills.deployed.trained_skills import weights_digest
 from rearrange.system.stop_signals import StopSignals
 from tests.waits import LIMIT_S, wait_until
 
@@ -220,3 +229,31 @@ def test_another_number_of_episodes_is_another_evaluation(tmp_path):
         cfg = load("train-skills", words)
         folders.append(evaluation_folder(cfg, plan(cfg)["pick"][0]))
     assert folders[0] != folders[1]
+
+
+def test_an_evaluation_of_weights_that_are_gone_goes_too(tmp_path, make_skill):
+    """Trained anew, a skill is evaluated anew: the report would show the old one's success."""
+    cfg = load("train-skills", ["skills=pick", f"output={tmp_path}", "evaluate_episodes=2"])
+    steps = plan(cfg)["pick"]
+    file, folder = skill_file(cfg, steps), evaluation_folder(cfg, steps[-1])
+    outdated, evaluation = tasks(cfg, steps)[-2:]
+    assert outdated.is_over() and not evaluation.is_over()
+    write_skill(make_skill("pick"), file)
+    folder.mkdir(parents=True)
+    settings = {"settings": {"trained_skills": {"pick": weights_digest(file)}}, "acting": []}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    (folder / "summary.json").write_text('{"num_episodes": 2}')
+    assert outdated.is_over() and evaluation.is_over()
+    write_skill(make_skill("pick", camera_size=32), file)
+    assert not outdated.is_over()
+    outdated.work()
+    assert not folder.exists() and not evaluation.is_over()
+
+
+def test_what_was_given_beside_the_recipe_is_told_of_each_command(tmp_path):
+    for words in (["ppo.clip_coef=0.1"], ["ppo.clip_coef=0.1"], []):
+        cfg = load("train-skills", ["skills=pick", f"output={tmp_path}", *words])
+        begin(cfg)
+    origin = origin_of(cfg, plan(cfg)["pick"])
+    assert (origin["overrides_before"], origin["overrides"]) == ([["ppo.clip_coef=0.1"]], [])
+    assert "ppo.clip_coef=0.1, then none" in write_report(cfg, plan(cfg), {})

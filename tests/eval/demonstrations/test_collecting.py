@@ -5,7 +5,12 @@ import importlib.util
 import pytest
 
 from rearrange.cli import main
+from rearrange.configs.schema import EvaluateCfg, TaskCfg
+from rearrange.errors import UserError
+from rearrange.eval.demonstrations.collecting import CollectingRunner, make_recording_env
 from rearrange.eval.demonstrations.hdf5 import FILE, Hdf5Format
+from rearrange.eval.runner import runner_cfg
+from rearrange.skills.deployed.skill_files import write_skill
 
 h5py = pytest.importorskip("h5py")
 COMMAND = ["collect", "task=pick", "agent=oracle", "format=hdf5", "num_workers=1"]
@@ -67,3 +72,17 @@ def test_a_missing_package_and_what_an_agent_cannot_do_are_one_line(tmp_path, ca
     assert main(["collect", f"output={tmp_path / 'new'}"]) == 2
     assert "pip install 'rearrange[collect]'" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("form", ["lerobot", "hdf5"])
+def test_pictures_that_a_format_does_not_keep_are_one_line(make_skill, tmp_path, form):
+    """A skill may have learned with colours: LeRobot's tables have one camera, of depth."""
+    write_skill(make_skill("pick", rgb=True), path := tmp_path / "pick.safetensors")
+    pick = TaskCfg(name="pick", title="Pick")
+    runner = runner_cfg(EvaluateCfg(task=pick, agent="learned", checkpoint=str(path)))
+    cfg = CollectingRunner(runner=runner, format=form, folder=str(tmp_path))
+    if form == "hdf5":
+        make_recording_env(cfg)[0].close()
+        return
+    with pytest.raises(UserError, match="agent=learned also sees arm_rgb and head_rgb: format=hdf5"):
+        make_recording_env(cfg)

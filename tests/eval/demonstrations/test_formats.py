@@ -6,6 +6,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from rearrange.errors import UserError
 from rearrange.eval.demonstrations.demonstration import Demonstration, to_codes, to_depth
 from rearrange.eval.demonstrations.formats import FORMATS
 from rearrange.eval.demonstrations.lerobot_stats import depth_stats, joined_stats, vector_stats
@@ -153,6 +154,27 @@ def test_a_lerobot_v21_folder_is_as_its_schema_says(two, tmp_path):
         assert np.allclose(kept["mean"], expected.mean()) and np.allclose(
             kept["max"], expected.max()
         )
+
+
+@pytest.mark.parametrize("name", ["lerobot", "lerobot-v2.1"])
+def test_a_piece_is_of_one_episode_though_the_disk_is_full(name, two, tmp_path, monkeypatch):
+    """Written again, it is the old one whole if the new one cannot be: video and table."""
+    import pyarrow.parquet as pq
+
+    form, path = FORMATS[name], tmp_path / f"0{FORMATS[name].suffix}"
+    form.write_piece(two[0], path)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", full)
+        with pytest.raises(UserError, match="No space left"):
+            form.write_piece(two[1], path)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    form.write_piece(two[1], path)
+    assert all(file.read_bytes() != before[file] for file in tmp_path.iterdir())
 
 
 def test_a_code_of_depth_comes_back_and_is_near():

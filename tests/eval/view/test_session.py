@@ -3,6 +3,7 @@
 import numpy as np
 from player import EPISODE, Player
 
+from rearrange.errors import UserError
 from rearrange.eval.view.keys import DRIVING, Person
 from rearrange.eval.view.messages import Said
 from rearrange.eval.view.moments import setup
@@ -133,3 +134,16 @@ def test_the_mouse_drags_the_hand_along_the_picture(session, page):
 def test_every_key_of_the_page_is_a_key_of_the_program():
     shown = [row[0] for rows in setup()["keys"].values() for row in rows]
     assert len(shown) == len(set(shown))
+
+
+def test_an_episode_that_cannot_be_had_leaves_the_world_of_before(session, monkeypatch):
+    """Of another task, for which another environment has been made by then."""
+    before = session.stage.env
+
+    def refused(self, *args, **kwargs):
+        raise UserError("there must be room for the episode")
+
+    monkeypatch.setattr(type(before), "reset", refused)
+    session.hear(said(ask="task", value="place"))
+    assert session.look().state["message"] == "there must be room for the episode"
+    assert session.stage.env is before and before.episode is not None
