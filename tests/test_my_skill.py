@@ -1,6 +1,7 @@
 """examples/my_skill: task, skill and plan of somebody else's package, none of ours changed."""
 
 import json
+import math
 import re
 import shlex
 import subprocess
@@ -27,8 +28,11 @@ from rearrange.planner.agents.registry import make_agent
 from rearrange.planner.agents.skill_set import load_skill_set
 from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.trained_skills import skill_path
+from rearrange.tasks.episodes.driven import drive_up
+from rearrange.tasks.episodes.generate import NAVIGATE
 from rearrange.tasks.registry import make_env
-from rearrange.tasks.rules.definition import TASKS
+from rearrange.tasks.rules.definition import TASKS, TaskDefinition
+from rearrange.tasks.rules.navigate import NavigateTask
 
 EXAMPLE = Path(__file__).parents[1] / "examples/my_skill"
 TASK, PLANNED = "press_button:press_button", "press_button:light_and_tidy"
@@ -64,6 +68,27 @@ def test_its_validation_says_whose_module_it_is():
 def test_its_plan_has_the_time_of_other_homes_however_it_is_named():
     limits = [make_env(PLANNED, depth=False, homes=homes)._max_steps for homes in ("hab", "mixed")]
     assert limits == [3000, 4500]
+
+
+@pytest.mark.parametrize("homes", ["hab", "procedural"])
+def test_a_task_may_share_the_episodes_of_navigate(homes):
+    class Nearby(NavigateTask):
+        pass
+
+    if "nearby" not in TASKS:
+        TASKS.add("nearby", TaskDefinition(
+            name="nearby", env_id="my_skill/Nearby-v0", title="Nearby", rules=Nearby,
+            episodes=NAVIGATE,
+        ))  # fmt: skip
+    ours = make_env("navigate", "val", depth=False, homes=homes)
+    env = make_env("nearby", "val", depth=False, homes=homes)
+    for index in range(2):
+        env.reset(options={"index": index})
+        ours.reset(options={"index": index})
+        target = env.episode.targets[0]
+        goal = target.goal if env.episode.start_holding else target.start
+        assert math.dist(env.episode.scene.base[:2], goal[:2]) > 3.0
+        assert not drive_up(env.sim, env.episode)
 
 
 def test_its_environment_is_sound():

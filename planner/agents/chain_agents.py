@@ -118,9 +118,10 @@ class OracleAgent(ProgramAgent):
 class TpSrlAgent(ProgramAgent):
     """Plans, and carries the plan out with trained skills that move arm and base.
 
-    Privileged are the facts for planning and checks with `looks=privileged`, and each skill of
-    `oracle_skills`; trained skills, their ends and the arm reset use the robot's own sensors. HAB
-    gives with the task what is in which container at the start, and which are shut.
+    Privileged are, with `looks=privileged`, the facts for planning and checks and how far a drawer
+    is open, and each skill of `oracle_skills`; else trained skills, their ends and the arm reset
+    use the robot's own sensors. HAB gives with the task what is in which container at the start,
+    and which are shut.
     """
 
     variant = Variant()

@@ -6,7 +6,8 @@
     the hand opens in Place          the target lies at the goal, if the hand was near it
     the hand opens anywhere else     the target lies below, on the floor
     a skill that opens or shuts      the drawer or door is open, or shut
-    ... is cut off, or another ends  it is neither, if the hand has moved with the handle
+    ... is cut off, or another ends  it is neither, if the hand has moved with the handle; also as
+                                     the robot then backs off with the handle in its hand
 
 Sensors are the suction and the hand's position, from the joints and the localisation behind HAB's
 start, goal and compass sensors. An object that rolled away, was knocked over or is the wrong one is
@@ -49,6 +50,8 @@ class Memory(Beliefs):
         self._homes = {target.name: target.goal_container for target in episode.targets}
         self._ways: dict[str, list[np.ndarray]] = {}  # of handles in the hand: [3] m, world
         self._shift = np.zeros(3)  # from the hand to the held handle on its way
+        self._gripped: str | None = None  # the handle in the hand
+        self._left: np.ndarray | None = None  # where it was as its skill ended
 
     def feel(self, is_holding: bool) -> None:
         """Call once per control step with whether the suction holds something."""
@@ -57,12 +60,21 @@ class Memory(Beliefs):
         hand = np.array(self._sim.ee_pos_w)
         if was_holding and not is_holding and self.facts.held is not None:
             self._has_let_go(self.facts.held, hand)
-        handle = self._handle()
-        if is_holding and handle is not None and self.facts.held is None:
-            way = self._ways.setdefault(handle, [hand])
+        if not is_holding:
+            self._gripped = None
+        elif self._gripped is None and self.facts.held is None:
+            self._gripped = self._handle()
+        if self._gripped is not None:
+            way = self._ways.setdefault(self._gripped, [hand])
             if not was_holding:  # a handle stays where it was released
                 self._shift = way[-1] - hand
             way.append(hand + self._shift)
+            if self._call is None:  # its skill is over
+                self._left = hand if self._left is None else self._left
+                if math.dist(hand[:2], self._left[:2]) > CLOSED:
+                    self.facts.states[self._gripped] = "between"
+            else:
+                self._left = None
         elif is_holding and not was_holding and self._call and self._call.skill == "pick":
             self.facts.held = self._call.target
             self.facts.placed.pop(self._call.target, None)

@@ -73,7 +73,9 @@ class RearrangeEnv(gymnasium.Env):
         observation_delay: 0 or 1 control steps.
         motor_lead: rad by which a motor's target may lead its joint; None: any, as in HAB.
         action_space: "full", "skill" or "stationary", see `actions`.
-        max_episode_steps: overrides the task's limit.
+        max_episode_steps: overrides the task's limit. `gymnasium.make` takes this keyword for a
+            limit of its own, which can only be shorter and tells no failure; `make_env` and
+            `make_vec` mean this one.
         starts: "chain" varies the starts of episodes, "varied" the apartments too, "driven" lets
             the robot drive there, "reach" starts half of them within reach: for training, see
             `generate`.
@@ -134,6 +136,7 @@ class RearrangeEnv(gymnasium.Env):
         self.task.set_scales(success_scale, force_scale)
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
+            self.init_kwargs["seed"] = seed  # copies go on with the same episodes
         self._home_digest = check_homes(homes)
         self.seed, self._starts, self.homes = whole("seed", seed, 0), starts, homes
         self._offset = whole("index_offset", index_offset, 0)

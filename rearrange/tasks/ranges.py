@@ -97,7 +97,7 @@ class LaserScanner:
     def scan(self, sim: Simulation) -> np.ndarray:
         """Lengths of the rays (m), at `angles` (rad, 0 ahead, growing to the left)."""
         model, data = self._model, sim.data
-        drawn = (model.geom_group != GROUP_ROBOT).astype(np.uint8)
+        drawn = (model.geom_group < GROUP_ROBOT).astype(np.uint8)  # nor what is for pictures alone
         x, y, yaw = sim.base_pose
         ahead, _, height = fetch.LASER_POS_B
         eye = np.array([x + ahead * math.cos(yaw), y + ahead * math.sin(yaw), height])

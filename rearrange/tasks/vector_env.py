@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -215,6 +216,9 @@ class HomeVectorEnv(SyncVectorEnv):
             got = f"{values[home, slot]} in row {home}, column {slot}"
             raise UserError(f"actions must be finite numbers, got {got}: no home has moved")
         return clipped
+
+    def __copy__(self) -> HomeVectorEnv:
+        return deepcopy(self)  # a home cannot be in two
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles are independent environments in the same state."""

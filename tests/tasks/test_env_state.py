@@ -170,3 +170,13 @@ def test_environments_of_a_vector_made_without_a_seed_differ():
         alone, _ = make_env("navigate", depth=False).reset(seed=seed)
         np.testing.assert_array_equal(alone["goal_to_agent_gps_compass"], row)
     vector.close()
+
+
+def test_a_copy_without_a_seed_has_the_same_episodes():
+    """Drawn when the environment was made, and part of it."""
+    env = RearrangeEnv("navigate", depth=False)
+    twins = [copy.copy(env), copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+    first = env.reset()[1]["scene"], env.episode
+    for twin in twins:
+        assert (twin.reset()[1]["scene"], twin.episode) == first
+    assert RearrangeEnv("navigate", depth=False).seed != env.seed

@@ -8,6 +8,7 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.sim.robot import fetch
+from rearrange.skills.motion.kinematics import solve_ik_many
 from rearrange.tasks.ranges import BASE_SCAN, COARSE_DEPTH, MAX_RANGE, LaserScanner
 from rearrange.tasks.registry import make_env
 
@@ -71,3 +72,16 @@ def test_they_come_only_where_asked_for_and_lie_in_their_spaces(env):
 def test_another_kind_of_ranges_is_one_clear_line():
     with pytest.raises(UserError, match="ranges must be false, true or 'camera', got 'laser'"):
         make_env("pick", "train", ranges="laser")
+
+
+def test_the_scan_does_not_see_a_hand_at_its_own_height(env):
+    """Nor the fingers, which are for pictures alone."""
+    env.reset(options={"index": 0})
+    sim, scanner = env.sim, LaserScanner(env.sim.model)
+    down = np.array([0.7, 0.0, -0.7]) / np.hypot(0.7, 0.7)
+    (q,) = solve_ik_many(np.array([0.65, 0.0, 0.2878]) + 0.08 * down, down, num_solutions=1)
+    before = sim.base_pose
+    sim.set_robot(before, fetch.ARM_START)
+    away = scanner.scan(sim)
+    sim.set_robot(before, q)
+    np.testing.assert_array_equal(scanner.scan(sim), away)

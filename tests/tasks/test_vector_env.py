@@ -288,7 +288,9 @@ def test_a_reset_that_cannot_be_changes_nothing_in_any_home(given, message):
     equal(homes.reset(seed=np.array([7, 8, 9])), same.reset(seed=[7, 8, 9]))
 
 
-@pytest.mark.parametrize("twin", [copy.deepcopy, lambda homes: pickle.loads(pickle.dumps(homes))])
+@pytest.mark.parametrize(
+    "twin", [copy.copy, copy.deepcopy, lambda homes: pickle.loads(pickle.dumps(homes))]
+)
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_a_copied_and_a_pickled_vector_go_on_bit_for_bit(mode, twin):
     homes = make(3, autoreset_mode=mode, max_episode_steps=7, threads=2)

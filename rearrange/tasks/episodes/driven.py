@@ -19,8 +19,10 @@ from rearrange.sim.home.furniture import ARTICULATED_JOINTS
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.placing import Pose
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
+from rearrange.tasks.rules.navigate import NavigateTask
 
 STARTS_AWAY, STARTS_ASKEW = (1.05, 1.9), 0.5  # m, rad: elsewhere Navigate has not just ended
 STOPS = (1.15, 1.44)  # m from the thing, where it stops
@@ -47,7 +49,7 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
     point = np.array(target.goal if episode.start_holding else target.start)
     away, bearing = _towards(point, episode.scene.base)
     is_arrival = STARTS_AWAY[0] < away < STARTS_AWAY[1] and abs(bearing) < STARTS_ASKEW
-    if episode.task in (*HOME_TASKS, "navigate") or not is_arrival:
+    if not is_arrival or episode.task in HOME_TASKS or _is_navigation(episode.task):
         return False
     was, openings = sim.object_pos_w(target.object), _openings(sim)
     way = _find_way(sim, episode, point, rng)
@@ -64,6 +66,11 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
     sim.reset(episode.scene)
     _take(sim, episode)
     return False
+
+
+def _is_navigation(task: str) -> bool:
+    """Whether driving there is the task: Navigate, or one of somebody else's by its rules."""
+    return isinstance(TASKS[task].make_rules(), NavigateTask)
 
 
 def _find_way(

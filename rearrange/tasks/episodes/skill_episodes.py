@@ -87,7 +87,7 @@ def object_skill(
         distance = np.linalg.norm(np.subtract(point, (base[0], base[1], 0.0)))
         return base if distance > 3.0 else None
 
-    if task == "navigate" and not draft.is_hab:
+    if is_far and not draft.is_hab:
         places = cells_within_way(plan, walls, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
         if not len(places):
             raise DraftRejected

@@ -49,7 +49,8 @@ def robot_at(
 def contained(sim: Simulation, index: int, joint: str) -> bool:
     """Whether an object's centre is in the drawer, or behind the fridge door, of that joint.
 
-    A drawer's volume moves out with it.
+    A drawer's volume moves out with it. What is behind a door may lie farther back than the
+    receptacles, on which the arm reaches: anywhere in the piece that has it, at their height.
     """
     shift: tuple[float, ...] = (0.0, 0.0, 0.0)
     if joint.startswith("drawer"):
@@ -59,13 +60,14 @@ def contained(sim: Simulation, index: int, joint: str) -> bool:
     for receptacle in sim.layout.receptacles:
         if receptacle.link != joint:
             continue
-        dx, dy = x - receptacle.pos[0], y - receptacle.pos[1]
+        half, centre = receptacle.half, receptacle.pos[:2]
+        if receptacle.kind != "drawer":
+            half = sim.layout.shapes[receptacle.piece].half
+            centre = sim.layout.pieces[receptacle.piece][:2]
+        dx, dy = x - centre[0], y - centre[1]
         cos, sin = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
         is_above = 0.0 <= z - receptacle.pos[2] <= receptacle.headroom
-        is_over = (
-            abs(cos * dx + sin * dy) <= receptacle.half[0]
-            and abs(cos * dy - sin * dx) <= receptacle.half[1]
-        )
+        is_over = abs(cos * dx + sin * dy) <= half[0] and abs(cos * dy - sin * dx) <= half[1]
         if is_above and is_over:
             return True
     return False

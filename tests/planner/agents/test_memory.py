@@ -7,6 +7,8 @@ from rearrange.planner.agents.memory import FLOOR, Memory
 from rearrange.planner.home.calls import Call
 from rearrange.planner.home.facts import goal_name, read_facts
 from rearrange.sim.home.furniture import DRAWERS
+from rearrange.skills.deployed.recovery import back_out
+from rearrange.skills.motion.retreat import let_go
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.doors import open_container
 from rearrange.tasks.registry import make_env
@@ -66,6 +68,31 @@ def test_a_drawer_that_opened_without_suction_is_as_far_out_as_the_skill_pulls(e
     np.testing.assert_allclose(
         memory.offset(0), moved, atol=0.1
     )  # 0.45 of at most 0.5 m, and it slides
+
+
+def test_a_handle_that_is_dragged_along_after_its_skill_is_felt_too(env, memory):
+    """The skill is cut off with the handle in hand, and the robot backs off with it."""
+    marker, joint, sim = "cab_push_point_5", "drawer_right_top", env.sim
+    robot, call = Robot(sim), Call("open_drawer", "cab_push_point_5", "")
+    memory.begin(call)
+    for action in open_container(robot, marker):
+        env.step(action)
+        memory.feel(sim.is_holding)
+        if sim.is_holding and sim.joint_position(joint) > 0.06:
+            break
+    assert sim.held_marker == marker
+    memory.end(call, "out of time", "open")
+    known = memory.moved(marker)
+    memory.begin(None)
+    carry_out(env, memory, back_out(robot))
+    carry_out(env, memory, let_go(robot))
+    assert sim.joint_position(joint) > known + 0.1
+    assert memory.facts.states[marker] == "between"
+    moved = sim.object_pos_w(env.episode.targets[0].object) - env.episode.targets[0].start
+    np.testing.assert_allclose(memory.offset(0)[:2], moved[:2], atol=0.08)  # it slides
+    memory.begin(Call("navigate", marker, ""))
+    carry_out(env, memory, iter([robot.action()]))
+    assert memory.facts.states[marker] == "between"
 
 
 def test_what_lies_in_a_drawer_that_the_hand_pulls_comes_along(env, memory):

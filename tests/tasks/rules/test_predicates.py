@@ -2,8 +2,10 @@
 
 import math
 
+import mujoco
 import pytest
 
+from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.rules import predicates
@@ -29,6 +31,25 @@ def test_an_object_is_in_the_container_its_episode_names_and_in_no_other(sim, ta
                 if predicates.contained(sim, target.object, joint)
             }  # fmt: skip
             assert inside == ({target.start_container} - {None})
+
+
+def test_what_is_pushed_to_the_back_of_the_fridge_is_in_it(sim):
+    """Farther back than the arm reaches, where nothing is put: the piece goes on."""
+    episode = generate_episode("set_table", "val", 0, 0)
+    sim.reset(episode.scene)
+    fruit = next(t for t in episode.targets if t.start_container == "fridge_top_door")
+    address, pose = sim._slot_qpos[fruit.object], sim.layout.pieces["fridge"]
+    half = sim.layout.shapes["fridge"].half[0]
+    found = []
+    for x in (0.05, -0.2, 0.05 - half, -half - 0.05, half + 0.05):
+        sim.data.qpos[address : address + 2] = piece_to_world(pose, x, 0.0)
+        mujoco.mj_forward(sim.model, sim.data)
+        found.append(predicates.contained(sim, fruit.object, "fridge_top_door"))
+    assert found == [True, True, True, False, False]
+    sim.data.qpos[address : address + 2] = piece_to_world(pose, -0.2, 0.0)
+    sim.data.qpos[address + 2] = 3.0  # on top of it
+    mujoco.mj_forward(sim.model, sim.data)
+    assert not predicates.contained(sim, fruit.object, "fridge_top_door")
 
 
 def test_open_and_closed_leave_a_gap(sim):
