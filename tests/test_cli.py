@@ -348,6 +348,9 @@ def test_episode_files_are_made_checked_and_evaluated(capsys, tmp_path):
     arguments = ["task=pick", "split=test", "num_episodes=2", f"output={path}"]
     works(capsys, "episodes", "generate", *arguments)
     assert "2 episodes" in works(capsys, "episodes", "check", f"file={path}")
+    mixed = ["task=close_fridge", "homes=mixed", f"output={tmp_path / 'mixed.json.gz'}"]
+    works(capsys, "episodes", "generate", *mixed, "num_episodes=3")
+    works(capsys, "episodes", "check", f"file={tmp_path / 'mixed.json.gz'}")
     arguments = ["evaluate", "task=pick", "agent=random", f"episodes={path}", "num_workers=1"]
     out = f"output_dir={tmp_path / 'out'}"
     works(capsys, *arguments, "num_episodes=2", out)

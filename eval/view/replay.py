@@ -78,6 +78,8 @@ def read_evaluation(cfg: ViewCfg) -> Evaluation:
     task = TASKS.find(settings["task"])
     if settings.get("episodes") is not None:
         _check_episodes(cfg, settings["episodes"])
+    elif cfg.episodes is not None:
+        raise UserError(f"episodes does not go with run={cfg.run}: it was evaluated without a file")
     cfg = replace(
         cfg,
         task=TaskCfg(name=settings["task"], title=task.title),

@@ -14,13 +14,14 @@ Domshlak, Landmarks, critical paths and abstractions: what's the difference anyw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from rearrange.planner.strips.encoding import EncodedTask, facts_of
 
-INFINITE = 1 << 30
-"""Cost of what cannot be reached."""
+INFINITE = math.inf
+"""Cost of what cannot be reached. No number: h_add doubles from level to level, without bounds."""
 
 
 class RelaxedTask:
@@ -38,7 +39,7 @@ class RelaxedTask:
                 self._needed_by[fact].append(operator)
         self._free = [i for i, count in enumerate(self._num_preconditions) if count == 0]
 
-    def relaxed_plan(self, state: int) -> int:
+    def relaxed_plan(self, state: int) -> float:
         """Number of actions of a plan without deletes; INFINITE when there is none."""
         costs, reached_by = self.additive_costs(state, stop_at_goals=True)
         if any(costs[goal] >= INFINITE for goal in self.goals):
@@ -61,9 +62,9 @@ class RelaxedTask:
 
     def additive_costs(
         self, state: int, stop_at_goals: bool = False
-    ) -> tuple[list[int], list[int]]:
+    ) -> tuple[list[float], list[int]]:
         """h_add of each fact, and the action through which it is reached so cheaply (-1: none)."""
-        costs = [INFINITE] * self.num_facts
+        costs: list[float] = [INFINITE] * self.num_facts
         reached_by = [-1] * self.num_facts
         missing = self._num_preconditions.copy()
         sums = [1] * len(missing)
@@ -93,7 +94,7 @@ class RelaxedTask:
                     add(operator)
         return costs, reached_by
 
-    def landmark_cut(self, state: int) -> int:
+    def landmark_cut(self, state: int) -> float:
         """LM-cut of the goals: at most the length of the shortest plan; INFINITE as above."""
         action_costs = [1] * len(self.preconditions)
         start = facts_of(state)
@@ -113,9 +114,9 @@ class RelaxedTask:
 
     def _max_costs(
         self, start: Sequence[int], action_costs: Sequence[int]
-    ) -> tuple[list[int], list[int]]:
+    ) -> tuple[list[float], list[int]]:
         """h_max of each fact; each action's dearest precondition (-1: has none, -2: unreached)."""
-        costs = [INFINITE] * self.num_facts
+        costs: list[float] = [INFINITE] * self.num_facts
         supporters = [-2] * len(self.preconditions)
         missing = self._num_preconditions.copy()
         queue = [(0, fact) for fact in start]

@@ -58,12 +58,14 @@ class RelaxedPlans:
 
     def _additive_costs(
         self, state: int, goals: Sequence[int]
-    ) -> tuple[list[int], list[int], list[int]]:
+    ) -> tuple[list[float], list[int], list[int]]:
         """h_add of each fact, its cheapest action (-1: none), each action's cost; until goals."""
-        costs, reached_by = [INFINITE] * self._num_facts, [-1] * self._num_facts
+        costs: list[float] = [INFINITE] * self._num_facts
+        reached_by = [-1] * self._num_facts
         missing, sums = self._num_needs.copy(), [1] * len(self._num_needs)
         adds, needed_by = self._adds, self._needed_by
-        buckets = [facts_of(state), []]  # by cost
+        buckets = {0: facts_of(state), 1: list[int]()}  # by cost, of which few occur
+        waiting = [0, 1]  # a heap of these
         for fact in buckets[0]:
             costs[fact] = 0
         for operator in self._free:
@@ -72,9 +74,9 @@ class RelaxedPlans:
                     costs[fact], reached_by[fact] = 1, operator
                     buckets[1].append(fact)
         open_goals = {goal for goal in goals if costs[goal]}
-        cost = 0
-        while open_goals and cost < len(buckets):
-            for fact in buckets[cost]:
+        while open_goals and waiting:
+            cost = heappop(waiting)
+            for fact in buckets.pop(cost):
                 if costs[fact] != cost:  # found cheaper since
                     continue
                 open_goals.discard(fact)
@@ -87,10 +89,10 @@ class RelaxedPlans:
                     for added in adds[operator]:
                         if total < costs[added]:
                             costs[added], reached_by[added] = total, operator
-                            while len(buckets) <= total:
-                                buckets.append([])
+                            if total not in buckets:
+                                buckets[total] = []
+                                heappush(waiting, total)
                             buckets[total].append(added)
-            cost += 1
         return costs, reached_by, sums
 
     def carry_out(self, state: int, plan: Sequence[int]) -> tuple[int, list[Operator]]:

@@ -192,10 +192,10 @@ def _a_star(
     task: GroundTask,
     encoded: EncodedTask,
     operators: Sequence[Operator],
-    heuristic: Callable[[int], int],
+    heuristic: Callable[[int], float],
     budget: Budget,
     weight: int = 1,
-    bound: int = INFINITE,
+    bound: float = INFINITE,
 ) -> list[Operator]:
     """A plan shorter than `bound`. States are opened again when a shorter way to them turns up."""
     budget.spend(task)

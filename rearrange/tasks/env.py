@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.sim.homes.layout import HAB, SPLITS, check_homes, check_unchanged
+from rearrange.sim.homes.layout import HAB, SPLITS, check_homes, check_unchanged, homes_of
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
@@ -141,11 +141,10 @@ class RearrangeEnv(gymnasium.Env):
         self.seed, self._starts, self.homes = whole("seed", seed, 0), starts, homes
         self._offset = whole("index_offset", index_offset, 0)
         self._stride = whole("index_stride", index_stride, 1)
-        self._max_steps = self.task.rules.max_episode_steps
-        if homes != HAB and self.task.name in HOME_TASKS:  # `task` may be module:Name
-            self._max_steps = round(LONGER_WAYS * self._max_steps)
+        self._limit = max_episode_steps
         if max_episode_steps is not None:
-            self._max_steps = whole("max_episode_steps", max_episode_steps, 1)
+            self._limit = whole("max_episode_steps", max_episode_steps, 1)
+        self._max_steps = self._limit_in(HAB)
         camera_size = whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
         self.actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task, handle_sensors)
@@ -212,6 +211,7 @@ class RearrangeEnv(gymnasium.Env):
         else:
             episode = self._episode(self.seed, index)
             self._next_index = index + self._stride
+        self._max_steps = self._limit_in(homes_of(episode.scene.layout_id))
         sim = self.sim
         sim.reset(episode.scene)
         sim.motor_lead = self._motor_lead
@@ -340,6 +340,7 @@ class RearrangeEnv(gymnasium.Env):
         self.np_random = state.pop("np_random")
         vars(self).update(state)
         assert self.episode is not None  # there is no state before the first reset
+        self._max_steps = self._limit_in(homes_of(self.episode.scene.layout_id))
         self._sensors.start(self.episode)
         self._visuals.start()
         if looks_anew:
@@ -352,6 +353,14 @@ class RearrangeEnv(gymnasium.Env):
         return _restored, (type(self), self.init_kwargs, state)
 
     # --- private -------------------------------------------------------------------------------
+
+    def _limit_in(self, homes: str) -> int:
+        """Control steps after which an episode in a home of that kind is cut off. A given episode
+        may be in another kind than those that are drawn."""
+        if self._limit is not None:
+            return self._limit
+        is_far = (self.homes, homes) != (HAB, HAB) and self.task.name in HOME_TASKS
+        return round((LONGER_WAYS if is_far else 1) * self.task.rules.max_episode_steps)
 
     def _episode(self, seed: int, index: int) -> EpisodeSpec:
         """The episode of that index in the stream of a seed."""

@@ -145,6 +145,23 @@ def test_time_limit_truncates_and_does_not_terminate():
     assert env.step(REST)[4]["failure"] == "time_limit"
 
 
+def test_a_given_episode_has_the_time_of_its_home():
+    """Ways are longer in homes of many rooms; a single skill's are not."""
+    limits = {}
+    for task in ("tidy_house_easy", "close_fridge"):
+        env = make_env(task, "val", depth=False)
+        other = generate_episode(task, "val", 0, 0, homes="procedural")
+        for name, options in (("hab", {"index": 0}), ("other", {"episode": other})):
+            env.reset(options=options)
+            limits[task, name] = env._max_steps
+            state = env.get_state()
+            env.reset(options={"index": 1})
+            env.set_state(state)
+            assert env._max_steps == limits[task, name]
+    assert limits["tidy_house_easy", "other"] == 1.5 * limits["tidy_house_easy", "hab"]
+    assert limits["close_fridge", "other"] == limits["close_fridge", "hab"]
+
+
 def test_stop_without_success_terminates():
     env = make_env("navigate", "val", depth=False)
     env.reset()

@@ -24,7 +24,7 @@ LOWEST, HIGHEST = 0.1, 1.3
 
 
 def unreached(layout: Layout, spots: Mapping[str, np.ndarray]) -> tuple[str, str, str] | None:
-    """A piece with an open surface that no arm reaches, what must hold for it, and what came.
+    """A piece with a surface or container that no arm reaches, what must hold, and what came.
 
     Among furniture in a room of its own a surface may be hard to reach, as in a few procedural
     homes: it then holds no targets. One that walls keep from all the robot's floor is a mistake.
@@ -34,10 +34,8 @@ def unreached(layout: Layout, spots: Mapping[str, np.ndarray]) -> tuple[str, str
     """
     plan = floor_plan(layout, {})
     for receptacle in layout.receptacles:
-        if receptacle.kind != "open":
-            continue
         height = round(receptacle.pos[2], 3)
-        if not LOWEST <= height <= HIGHEST:
+        if receptacle.kind == "open" and not LOWEST <= height <= HIGHEST:
             must = f"hold objects {LOWEST:g} to {HIGHEST:g} m above the floor, where the arm works"
             return receptacle.piece, must, f"{height:g} m"
         for x, y in spots[receptacle.name]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from rearrange.errors import UserError, one_line
 from rearrange.sim.homes.layout import HAB
-from rearrange.system.checked_json import Node, quoted
+from rearrange.system.checked_json import Node
 from rearrange.system.files import write_whole_file
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.episodes.schema import episode_from_json, episode_to_json
@@ -73,17 +73,13 @@ def read_episodes(path: str | os.PathLike[str]) -> tuple[EpisodeSpec, ...]:
             what was found.
     """
     path = Path(path)
-    episodes, ids, keys = [], {}, {}
+    episodes, keys = [], {}
     for i, element in enumerate(packed_episodes(path, MAX_BYTES)):
         if i == MAX_EPISODES:
             raise UserError(f"{path} must hold at most {MAX_EPISODES} episodes, it holds more")
         where = f"{path}: episode {i}: "
         spec = episode_from_json(element, where)
-        name = element["episode_id"]
-        key = (spec.task, spec.split, spec.seed, spec.index)
-        if ids.setdefault(name, i) != i:
-            got = f"{quoted(name)} of episode {ids[name]} again"
-            raise UserError(f"{where}episode_id must be new, got {got}")
+        key = (spec.task, spec.split, spec.seed, spec.index)  # an episode_id is only the index
         if keys.setdefault(key, i) != i:
             got = f"those of episode {keys[key]} again"
             raise UserError(f"{where}task, split, seed and index must be new, got {got}")

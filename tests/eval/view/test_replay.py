@@ -67,6 +67,8 @@ def test_what_the_run_says_itself_and_what_is_none_are_one_line(folder, tmp_path
     for more in ({"split": "train"}, {"agent": "oracle"}, {"seed": 3}, {"looks": "none"}):
         with pytest.raises(UserError, match=f"{next(iter(more))} does not go with run="):
             show(folder, **more)
+    with pytest.raises(UserError, match="episodes does not go with run=.* without a file"):
+        show(folder, episodes=str(tmp_path / "any.json.gz"))
     content = json.loads((folder / "settings.json").read_text())
     content["settings"]["backend"] = "habitat"
     (folder / "settings.json").write_text(json.dumps(content))

@@ -79,3 +79,28 @@ def test_fast_search_knows_when_there_is_no_plan():
     problem = problem.split("(:goal")[0] + "(:goal (and (on b0 b1) (on b1 b0))))"
     with pytest.raises(NoPlanError):
         search(ground(*read((domain, problem))), "fast")
+
+
+def levels(number):
+    """Two facts a level, for each of which both of the level below are needed: h_add doubles."""
+    pairs = [(f"a{i}", f"b{i}") for i in range(number + 1)]
+    actions = [
+        f"(:action {fact} :parameters () :precondition (and ({a}) ({b})) :effect ({fact}))"
+        for (a, b), above in zip(pairs, pairs[1:], strict=False)
+        for fact in above
+    ]
+    facts = " ".join(f"({fact})" for pair in pairs for fact in pair)
+    (first, second), (a, b) = pairs[0], pairs[-1]
+    return (
+        f"(define (domain d) (:predicates {facts}) {' '.join(actions)})",
+        f"(define (problem p) (:domain d) (:init ({first}) ({second})) (:goal (and ({a}) ({b}))))",
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "fast", "optimal"])
+def test_costs_without_bounds_are_no_dead_end_and_take_no_memory(algorithm):
+    number = 12 if algorithm == "optimal" else 60
+    domain, problem = read(levels(number))
+    plan = search(ground(domain, problem), algorithm)
+    validate(domain, problem, plan)
+    assert len(plan) == 2 * number

@@ -142,6 +142,11 @@ def broken(name, flat):
         piece(flat, "sofa")["size"][2] = 0.1
     elif name == "walled in":
         del flat["doorways"][4]
+    elif name == "fridge walled in":
+        del flat["doorways"][4]
+        for kind in ("tub", "toilet", "basin"):
+            flat["furniture"].remove(piece(flat, kind))
+        flat["furniture"][1] = {"kind": "fridge", "at": [8.4, 7.06], "yaw": -90}
     elif name == "reversed room":
         flat["rooms"][0]["rect"] = [5, 5, -3, 1]
     elif name == "name of half a letter":
@@ -170,6 +175,7 @@ def broken(name, flat):
         ("table above the arm", r"furniture\[2\] must hold objects 0\.1 to 1\.3 m .*got 1\.31 m"),
         ("seat on the floor", r"furniture\[6\] must hold objects 0\.1 to 1\.3 m .*\(sofa\)"),
         ("walled in", r"furniture\[15\] must be in a room that the robot gets into"),
+        ("fridge walled in", r"furniture\[1\] must be in a room that the robot gets into"),
         ("reversed room", r"rooms\[0\]\.rect must lie in .* 9\.6 x 7\.4 m, .*got \[5, 5, -3, 1\]"),
         ("name of half a letter", r"rooms\[0\]\.name must be text that can be written"),
         ("doorway without walls", r"doorways must be empty where walls is"),

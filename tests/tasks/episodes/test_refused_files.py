@@ -16,6 +16,7 @@ from rearrange.tasks.episodes.files import (
     read_episodes,
     write_episodes,
 )
+from rearrange.tasks.episodes.generate import generate_episode
 
 
 def pack(path, value) -> Path:
@@ -153,12 +154,16 @@ def test_more_objects_than_the_world_holds_are_refused(episodes, tmp_path):
 
 def test_an_episode_that_comes_twice_is_refused(content, tmp_path):
     first = content["episodes"][0]
-    assert "episode_id must be new" in refusal(
-        pack(tmp_path / "e.json.gz", {"episodes": [first] * 2})
-    )
-    other = first | {"episode_id": "another"}
-    twice = {"episodes": [first, other]}
-    assert "seed and index must be new" in refusal(pack(tmp_path / "e.json.gz", twice))
+    for again in (first, first | {"episode_id": "another"}):
+        twice = {"episodes": [first, again]}
+        assert "seed and index must be new" in refusal(pack(tmp_path / "e.json.gz", twice))
+
+
+def test_episodes_of_one_index_and_several_seeds_are_read_again(tmp_path):
+    """As a data set holds them that was driven with several: all have the same episode_id."""
+    made = [generate_episode("pick", "val", seed, 0) for seed in (0, 1)]
+    write_episodes(path := tmp_path / "e.json.gz", made)
+    assert read_episodes(path) == tuple(made)
 
 
 def test_hab_episodes_of_other_apartments_are_refused_in_a_line(content, tmp_path):
