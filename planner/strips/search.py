@@ -95,7 +95,7 @@ def _best_first(
         plan = _a_star(
             task, encoded, operators, guide, budget.share(budget.states), weight=HURRY_WEIGHT
         )
-    bound = relaxed.landmark_cut(encoded.init)
+    bound = int(relaxed.landmark_cut(encoded.init))  # a number, since there is a plan
     if len(plan) <= bound:
         return plan, bound
     is_optimal = algorithm == "optimal"
