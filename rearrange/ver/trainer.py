@@ -140,7 +140,7 @@ class Trainer:
             ppo=cfg.ppo,
             returns=cfg.returns,
             entropy=cfg.entropy,
-            max_importance_weight=cfg.max_importance_weight if mode.is_variable else 1e9,
+            max_importance_weight=cfg.max_importance_weight,
             reward_scale=cfg.reward_scale,
             normalize_rewards=cfg.normalize_rewards,
             uses_vtrace=mode.interleaving == "free" and cfg.async_correction == "vtrace",

@@ -93,7 +93,8 @@ class TrainerCfg:
     schedule: str = "cosine"
     """Learning-rate schedule: cosine, linear or constant."""
     max_importance_weight: float = 1.0
-    """Truncation of the importance weights for uneven sampling."""
+    """Truncation of the importance weights for uneven sampling; rollouts of a fixed length are
+    uneven too if they are cut short."""
     async_correction: str = "clip"
     """Correction for off-policy data in mode async: clip (PPO's ratio) or vtrace."""
     reward_scale: float = 1.0

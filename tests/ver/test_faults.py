@@ -262,6 +262,7 @@ def test_a_loss_that_is_not_finite_stops_or_is_skipped(tmp_path):
     settings = {"on_nonfinite": "drop", "total_steps": 4 * ROLLOUT}
     trainer(tmp_path / "drop", build, serial=True, **settings).run()
     assert [line["ppo/skipped_minibatches"] for line in metrics(tmp_path / "drop")] == [0, 1, 1, 1]
+    assert load_newest(tmp_path / "drop" / "checkpoints").manifest["skipped_minibatches"] == 1
 
 
 def test_a_full_disk_is_survived_until_the_end(tmp_path, caplog):

@@ -99,6 +99,13 @@ def assert_same_state(one, other):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_no_steps_count_more_than_others_in_any_mode(tmp_path, mode):
+    """A rollout of a fixed length may be cut short, where one environment has only just begun."""
+    algorithm = trainer(tmp_path, 1, mode=mode).algorithm
+    assert algorithm.cfg.max_importance_weight == TrainerCfg().max_importance_weight == 1.0
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_every_mode_learns_with_workers(tmp_path, mode):
     training = trainer(tmp_path, 3, mode=mode)
     before = {name: value.clone() for name, value in training.policy.state_dict().items()}

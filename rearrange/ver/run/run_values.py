@@ -29,8 +29,9 @@ def check_run_values(
     node["mode"].text()
     for name in ("updates", "restarts"):
         node[name].integer(0, MOST)
-    if "optimizer_steps" in values:
-        node["optimizer_steps"].integer(0, MOST)
+    for name in ("optimizer_steps", "skipped_minibatches"):
+        if name in values:
+            node[name].integer(0, MOST)
     _check_episodes(node["episodes"])
     _check_snapshot(node["snapshot"])
     if "reward_scaler" in values:

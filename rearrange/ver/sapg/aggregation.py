@@ -106,11 +106,17 @@ def draw_followers(
 @torch.no_grad()
 def judge_as_leader(
     policy: Policy, storage: RolloutRows, sequences: Sequences, num_parts: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator, max_length: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """log pi_old(a | o) and V_old(o) of the steps in sequences, in their rows, [N] each."""
+    """log pi_old(a | o) and V_old(o) of the steps in sequences, in their rows, [N] each.
+
+    Args:
+        max_length: at which learning cuts sequences: at the same rows memories begin anew, and
+            until the first optimiser step the leader is its old self.
+    """
     log_prob, value = np.zeros((2, len(storage)), np.float32)
-    for part in minibatch_rows(*sequences, min(num_parts, len(sequences.rows)), rng):
+    parts = min(num_parts, len(sequences.rows))
+    for part in minibatch_rows(*sequences, parts, rng, max_length):
         seen = storage.minibatch(*part)
         block = torch.full_like(seen.observation[BLOCK], LEADER)
         now = policy.evaluate(replace(seen, observation=seen.observation | {BLOCK: block}))

@@ -62,8 +62,8 @@ class SAPG(PPO):
         drawn = draw_followers(storage, own, wanted, self.rng) if wanted else None
         if drawn is None or not len(drawn.rows):
             return Pass(storage, sequences)
-        parts = self.cfg.ppo.num_minibatches
-        log_prob, value = judge_as_leader(self.policy, storage, drawn, parts, self.rng)
+        parts, most = self.cfg.ppo.num_minibatches, self.cfg.ppo.max_sequence_length
+        log_prob, value = judge_as_leader(self.policy, storage, drawn, parts, self.rng, most)
         (rows, lengths), judged = judge_steps(
             storage, drawn, log_prob, value, self.scaled(storage.reward),
             gamma=self.cfg.returns.gamma, max_ratio=self.sapg.max_ratio, most=wanted,

@@ -89,9 +89,13 @@ class Learner(Algorithm):
     def optimizers(self) -> dict[str, Optimizer]:
         return {"optimizer": self.optimizer}
 
+    def values(self) -> dict[str, Any]:
+        return {**super().values(), "skipped_minibatches": self.num_skipped}
+
     def restore_values(self, values: dict[str, Any]) -> None:
         """As restored, but for what the settings say now: a training may go on with others."""
         super().restore_values(values)
+        self.num_skipped = values.get("skipped_minibatches", 0)  # older checkpoints have none
         for group in self.optimizer.param_groups:
             group["eps"] = self.cfg.ppo.adam_eps  # the learning rate is set in each update
 

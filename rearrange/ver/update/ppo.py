@@ -87,9 +87,9 @@ def ppo_loss(
     weight = minibatch.is_weight
     advantage = minibatch.advantage
     if cfg.normalize_advantages:
-        known = advantage if advantages_of_all is None else advantages_of_all
-        spread = known.std(correction=0) + ADVANTAGE_EPS
-        advantage = (advantage - known.mean()) / spread
+        known = (advantage if advantages_of_all is None else advantages_of_all).double()
+        spread = known.std(correction=0) + ADVANTAGE_EPS  # equal ones have a mean without rounding
+        advantage = ((advantage - known.mean()) / spread).to(advantage.dtype)
 
     log_ratio = evaluation.log_prob - minibatch.log_prob
     ratio = log_ratio.exp()
@@ -136,15 +136,18 @@ def vtrace(
     gamma: float,
     rho_bar: float = 1.0,
     c_bar: float = 1.0,
+    gae_lambda: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Value targets and policy-gradient advantages, each [S] float32; rows stand in sequences.
 
-        rho_t = min(rho_bar, pi/mu)   c_t = min(c_bar, pi/mu)
+        rho_t = min(rho_bar, pi/mu)   c_t = lambda min(c_bar, pi/mu)
         v_t   = V_t + rho_t (r_t + gamma V_{t+1} - V_t) + gamma c_t (v_{t+1} - V_{t+1})
-        A_t   = rho_t (r_t + gamma v_{t+1} - V_t)
+        A_t   = r_t + gamma V_{t+1} - V_t + gamma lambda (v_{t+1} - V_{t+1})
 
-    Espeholt et al. 2018 (IMPALA), equation 1 and section 4.2, needs c_bar <= rho_bar. Past a
-    sequence's end v is the value of the last observation, or 0 after termination.
+    Espeholt et al. 2018 (IMPALA), equation 1, remark 2 and section 4.2, needs c_bar <= rho_bar.
+    IMPALA multiplies A_t by rho_t: here PPO's ratio, which is of pi to mu too, does so, and twice
+    would be wrong. On-policy A is GAE's. Past a sequence's end v is the value of the last
+    observation, or 0 after termination.
     """
     check_rows(log_rhos, rewards, values, next_values, terminated, ended)
     if not 0.0 < c_bar <= rho_bar:
@@ -154,8 +157,8 @@ def vtrace(
     rhos = log_rhos.double().exp()
     clipped_rhos, cs = rhos.clamp(max=rho_bar), rhos.clamp(max=c_bar)
 
-    deltas = clipped_rhos * (rewards + gamma * next_values - values)
-    targets = values + scan_backwards(deltas, gamma * cs * ~ended)
+    errors = rewards + gamma * next_values - values
+    targets = values + scan_backwards(clipped_rhos * errors, gamma * gae_lambda * cs * ~ended)
     next_targets = torch.where(ended, next_values, torch.cat([targets[1:], next_values[-1:]]))
-    advantages = clipped_rhos * (rewards + gamma * next_targets - values)
+    advantages = errors + gamma * gae_lambda * (next_targets - next_values)
     return targets.float(), advantages.float()

@@ -137,13 +137,17 @@ class PPO(Learner):
         if not self.cfg.uses_vtrace:
             return super()._estimate(storage, sequences, columns)
         log_rhos = self._log_rhos(storage, sequences)
-        return vtrace(log_rhos, *columns, gamma=self.cfg.returns.gamma)
+        returns = self.cfg.returns
+        return vtrace(log_rhos, *columns, gamma=returns.gamma, gae_lambda=returns.gae_lambda)
 
     @torch.no_grad()
     def _log_rhos(self, storage: RolloutStorage, sequences: Sequences) -> Tensor:
         """log pi - log mu of each step, [S] along the sequences, with pi the current policy."""
         log_rhos = np.zeros(len(storage.reward), np.float32)
-        for part in minibatch_rows(*sequences, self.cfg.ppo.num_minibatches, self.rng):
+        cfg = self.cfg.ppo  # cut as for learning: memories begin anew at the same rows
+        for part in minibatch_rows(
+            *sequences, cfg.num_minibatches, self.rng, cfg.max_sequence_length
+        ):
             minibatch = storage.minibatch(*part)
             now = self.policy.evaluate(minibatch).log_prob
             log_rhos[part.rows] = (now - minibatch.log_prob).float().cpu().numpy()

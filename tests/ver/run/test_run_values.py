@@ -14,6 +14,7 @@ GOOD = {
     "updates": 3,
     "restarts": 0,
     "optimizer_steps": 24,
+    "skipped_minibatches": 1,
     "episodes": {
         "num_finished": 2,
         "of_envs": [[{"return": 1.0, "length": 3, "success": None}], []],

@@ -14,9 +14,12 @@ from rearrange.skills.deployed.learned import load_skill
 from rearrange.skills.deployed.skill_files import find_skill, read_skill, write_skill
 from rearrange.skills.network.policy_cfg import PolicyCfg
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec
+from rearrange.ver.sapg.aggregation import WithFollowers
 from rearrange.ver.sapg.blocks import BLOCK, SapgCfg
+from rearrange.ver.sapg.sapg_learner import SAPG
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS
+from rearrange.ver.update.packing import minibatch_rows
 from rearrange.ver.update.ppo import PPOCfg
 
 TWO = SapgCfg(num_blocks=2)
@@ -37,6 +40,32 @@ def test_a_training_resumes_to_the_last_bit(tmp_path, mode):
     assert metrics(tmp_path / "whole") == metrics(tmp_path / "parts")
     assert_same_state(tmp_path / "whole", tmp_path / "parts")
     assert all(line["sapg/follower_steps"] > 10 for line in metrics(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("length", [4, 1])
+def test_until_the_first_step_the_leader_is_its_old_self(tmp_path, monkeypatch, length):
+    """Also with a memory that begins anew where learning cuts sequences: pi is pi_old, but for what
+    the cut between two minibatches splits."""
+    passes, found = SAPG._passes, []
+
+    def watched(self, storage, sequences):
+        for one in passes(self, storage, sequences):
+            if not found and isinstance(one.rows, WithFollowers):
+                rng = np.random.default_rng(0)
+                for part in minibatch_rows(*one.sequences, 2, rng, length):
+                    seen = one.rows.minibatch(*part)
+                    with torch.no_grad():
+                        log_ratio = self.policy.evaluate(seen).log_prob - seen.log_prob
+                    found.extend(log_ratio.abs().tolist())
+            yield one
+
+    monkeypatch.setattr(SAPG, "_passes", watched)
+    ppo = PPOCfg(num_epochs=1, num_minibatches=2, max_sequence_length=length)
+    training = trainer(tmp_path, 1, policy=RECURRENT, sapg=TWO, serial=True, ppo=ppo)
+    with torch.no_grad():
+        training.policy.actor.linear.weight.mul_(300.0)  # as sure of itself as a trained one
+    training.run()
+    assert len(found) > 64 and np.mean(np.array(found) < 1e-5) > 0.9
 
 
 def test_every_step_is_stored_with_its_block_and_the_leaders_episodes_count(tmp_path):

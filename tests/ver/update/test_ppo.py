@@ -122,9 +122,10 @@ def test_weights_scale_every_term_and_are_not_renormalised():
 
 def test_equal_advantages_normalise_to_zero():
     evaluation, minibatch = random_case(3)
-    minibatch.advantage = torch.full((32,), 2.0)
-    _, stats = ppo_loss(evaluation, minibatch, 0.0, PPOCfg(normalize_advantages=True))
-    assert stats["loss/policy"].item() == 0.0
+    for value in (2.0, 1.7, 77.7):  # of the latter the mean in single precision is another number
+        minibatch.advantage = torch.full((32,), value)
+        _, stats = ppo_loss(evaluation, minibatch, 0.0, PPOCfg(normalize_advantages=True))
+        assert stats["loss/policy"].item() == 0.0
 
 
 def random_rows(seed, size=50):
@@ -139,8 +140,10 @@ def random_rows(seed, size=50):
     return *numbers, torch.from_numpy(terminated), torch.from_numpy(ended)
 
 
-@pytest.mark.parametrize(("rho_bar", "c_bar"), [(1.0, 1.0), (2.0, 0.7)])
-def test_vtrace_is_the_sum_of_the_papers_equation_1(rho_bar, c_bar):
+@pytest.mark.parametrize(
+    ("rho_bar", "c_bar", "gae_lambda"), [(1.0, 1.0, 1.0), (2.0, 0.7, 1.0), (1.5, 1.0, 0.6)]
+)
+def test_vtrace_is_the_sum_of_the_papers_equation_1(rho_bar, c_bar, gae_lambda):
     columns = random_rows(0)
     log_rhos, rewards, values, next_values, terminated, ended = (c.tolist() for c in columns)
     gamma = 0.9
@@ -156,7 +159,8 @@ def test_vtrace_is_the_sum_of_the_papers_equation_1(rho_bar, c_bar):
         """v_s = V_s + sum over t of gamma^(t-s) c_s ... c_(t-1) rho_t error_t."""
         total, t = values[s], s
         while True:
-            product = math.prod(min(c_bar, math.exp(log_rhos[i])) for i in range(s, t))
+            cs = [gae_lambda * min(c_bar, math.exp(log_rhos[i])) for i in range(s, t)]
+            product = math.prod(cs)
             total += gamma ** (t - s) * product * rho(t) * error(t)
             if ended[t]:
                 return total
@@ -167,20 +171,42 @@ def test_vtrace_is_the_sum_of_the_papers_equation_1(rho_bar, c_bar):
             return target(s + 1)
         return 0.0 if terminated[s] else next_values[s]
 
-    targets, advantages = vtrace(*columns, gamma, rho_bar, c_bar)
+    targets, advantages = vtrace(*columns, gamma, rho_bar, c_bar, gae_lambda)
     assert targets.dtype == advantages.dtype == torch.float32
     steps = range(len(rewards))
     np.testing.assert_allclose(targets, [target(s) for s in steps], rtol=1e-5, atol=1e-5)
-    expected = [rho(s) * (rewards[s] + gamma * next_target(s) - values[s]) for s in steps]
-    np.testing.assert_allclose(advantages, expected, rtol=1e-5, atol=1e-5)
+    if gae_lambda == 1.0:
+        expected = [rewards[s] + gamma * next_target(s) - values[s] for s in steps]
+        np.testing.assert_allclose(advantages, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_vtrace_on_policy_is_gae_with_lambda_one():
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.8, 1.0])
+def test_vtrace_on_policy_is_gae(gae_lambda):
     _, *rows = random_rows(1)
-    targets, advantages = vtrace(torch.zeros(50), *rows, gamma=0.95)
-    expected = compute_advantages(*rows, ReturnsCfg(gamma=0.95, gae_lambda=1.0))
+    targets, advantages = vtrace(torch.zeros(50), *rows, gamma=0.95, gae_lambda=gae_lambda)
+    expected = compute_advantages(*rows, ReturnsCfg(gamma=0.95, gae_lambda=gae_lambda))
     torch.testing.assert_close(advantages, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(targets, rows[1] + expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_gradient_of_stale_steps_is_the_policys_own():
+    """A bandit of three arms, drawn by mu: PPO's first step on V-trace's advantages is the gradient
+    of the expected reward, sum over a of pi(a) (r(a) - b) d log pi(a), by hand."""
+    mu, rewards, baseline = tensor([0.5, 0.3, 0.2]), tensor([1.0, 2.0, -1.0]), 0.4
+    logits = tensor([0.2, -0.3, 0.9]).requires_grad_()
+    pi = logits.detach().softmax(0)
+    log_prob = logits.log_softmax(0)
+    columns = [
+        (log_prob.detach() - mu.log()), rewards, torch.full((3,), baseline), torch.zeros(3),
+        torch.ones(3).bool(), torch.ones(3).bool(),
+    ]  # fmt: skip
+    _, advantages = vtrace(*columns, gamma=0.9)
+    evaluation, minibatch = random_case(4, size=3)
+    evaluation.log_prob, minibatch.log_prob = log_prob, mu.log()
+    minibatch.advantage, minibatch.is_weight = advantages, 3.0 * mu  # drawn so often
+    ppo_loss(evaluation, minibatch, 0.0, PPOCfg(value_coef=0.0, clip_coef=100.0))[0].backward()
+    worth = pi * (rewards - baseline)
+    torch.testing.assert_close(-logits.grad, worth - pi * worth.sum())
 
 
 def test_vtrace_refuses_traces_longer_than_its_corrections():
