@@ -27,7 +27,13 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
-from rearrange.sim.home.house import Layout, UnusableHome, check_usable, receptacles_of
+from rearrange.sim.home.house import (
+    EDGE_MARGIN,
+    Layout,
+    UnusableHome,
+    check_usable,
+    receptacles_of,
+)
 from rearrange.sim.homes import kinds, kitchens
 from rearrange.sim.homes.custom_reach import unreached
 from rearrange.sim.homes.kinds import EXTRA_BOXES, NUM_EXTRAS
@@ -191,6 +197,8 @@ class CustomHome:
         if "size" in node.value:
             depth, width, high = (v.number(0.1, 4.0) for v in node["size"].list(3, 3))
             piece = kinds.resized(piece, (depth, width, high))
+            if slot not in self._bare:
+                _check_room_for_objects(node["size"], piece, (depth, width, high))
         if slot.startswith("extra") and len(piece.boxes) > EXTRA_BOXES:
             node.fail(f"not be there: a home has one {kind}; leave it out", quoted(kind))
         return slot, piece
@@ -315,3 +323,16 @@ def custom_home(path: str) -> CustomHome:
 @lru_cache(maxsize=8)
 def _home_of(path: str, content: bytes) -> CustomHome:
     return CustomHome(path, content)
+
+
+def _check_room_for_objects(node: Node, piece: Piece, size: tuple[float, ...]) -> None:
+    """Refuses surfaces on which an object's centre has hardly a place far enough from the edges."""
+    for surface in piece.surfaces:
+        room = [2.0 * (half - EDGE_MARGIN) for half in surface.half]
+        if surface.kind == "open" and (min(room) < 0.0 or max(room) < 0.1 - 1e-9):
+            least = 2.0 * EDGE_MARGIN
+            node.fail(
+                f"leave room for objects, {least:g} x {least + 0.1:g} m of each surface, or have "
+                '"holds_objects": false beside it',
+                _listed(size),
+            )

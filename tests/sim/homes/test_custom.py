@@ -142,6 +142,10 @@ def broken(name, flat):
         piece(flat, "sofa")["size"][2] = 0.1
     elif name == "walled in":
         del flat["doorways"][4]
+    elif name == "small table":
+        piece(flat, "low_table")["size"] = [0.27, 0.27, 0.45]
+    elif name == "narrow table":
+        piece(flat, "table")["size"] = [0.1, 1.3, 0.75]
     elif name == "fridge walled in":
         del flat["doorways"][4]
         for kind in ("tub", "toilet", "basin"):
@@ -175,6 +179,8 @@ def broken(name, flat):
         ("table above the arm", r"furniture\[2\] must hold objects 0\.1 to 1\.3 m .*got 1\.31 m"),
         ("seat on the floor", r"furniture\[6\] must hold objects 0\.1 to 1\.3 m .*\(sofa\)"),
         ("walled in", r"furniture\[15\] must be in a room that the robot gets into"),
+        ("small table", r"furniture\[7\]\.size must leave room for objects, 0\.18 x 0\.28 m"),
+        ("narrow table", r"furniture\[2\]\.size must leave room .*got \[0\.1, 1\.3, 0\.75\]$"),
         ("fridge walled in", r"furniture\[1\] must be in a room that the robot gets into"),
         ("reversed room", r"rooms\[0\]\.rect must lie in .* 9\.6 x 7\.4 m, .*got \[5, 5, -3, 1\]"),
         ("name of half a letter", r"rooms\[0\]\.name must be text that can be written"),
