@@ -24,6 +24,7 @@ from typing import Any
 
 from rearrange.configs.collecting import CollectCfg
 from rearrange.errors import UserError
+from rearrange.eval.demonstrations.demonstration import DEPTH
 from rearrange.eval.demonstrations.formats import (
     EPISODES,
     FORMATS,
@@ -104,9 +105,9 @@ class CollectingRunner:
 def make_recording_env(cfg: CollectingRunner) -> tuple[RecordingEnv, Agent]:
     """The environment, with the head camera whoever acts, and the agent."""
     env, agent = make_env_and_agent(cfg.runner, depth=True)
-    shapes = {name: space.shape for name, space in env.observation_space.spaces.items()}
-    pictures = [name for name, shape in shapes.items() if len(shape) > 1 and name != "head_depth"]
-    if pictures and cfg.format.startswith("lerobot"):
+    spaces = env.observation_space.spaces
+    pictures = [name for name in spaces if len(spaces[name].shape) > 1 and name != DEPTH]
+    if pictures and not FORMATS[cfg.format].has_all_pictures:
         env.close()
         raise UserError(
             f"format={cfg.format} keeps depth pictures alone, agent={cfg.runner.agent} also sees "

@@ -33,6 +33,9 @@ class Format(Protocol):
     @property
     def made(self) -> tuple[str, ...]: ...  # files and folders of the data set, what opens it last
 
+    @property
+    def has_all_pictures(self) -> bool: ...  # else of the head's depth alone
+
     def write_piece(self, demonstration: Demonstration, path: Path) -> None: ...
     def assemble(self, pieces: Sequence[Path], folder: Path) -> None: ...
     def read(self, folder: Path) -> Iterator[Demonstration]: ...

@@ -56,6 +56,7 @@ class Hdf5Format:
 
     suffix = ".hdf5"
     needs = NEEDS
+    has_all_pictures = True
     made = (FILE,)
 
     def write_piece(self, demonstration: Demonstration, path: Path) -> None:

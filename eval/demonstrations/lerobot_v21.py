@@ -45,6 +45,7 @@ class LeRobot21Format:
 
     suffix = ".parquet"
     needs = {"pyarrow": "pyarrow", "av": "av"}
+    has_all_pictures = False
     made = ("data", "videos", "meta")
 
     def write_piece(self, demonstration: Demonstration, path: Path) -> None:

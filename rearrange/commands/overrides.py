@@ -124,16 +124,19 @@ def setting_kinds(cls: type, prefix: str = "") -> dict[str, Any]:
     return kinds
 
 
-def _bare_key(cls: type) -> str | None:
-    """The setting of a verb that may be given without its name."""
-    return next((key for key in BARE_KEYS if key in get_type_hints(cls)), None)
+@cache
+def _bare_setting(cls: type) -> tuple[str | None, bool]:
+    """The setting of a verb that may be given without its name, and whether it is a list."""
+    known = get_type_hints(cls)
+    name = next((key for key in BARE_KEYS if key in known), None)
+    return name, name is not None and get_origin(known[name]) is list
 
 
 def _bare_paths(cls: type, overrides: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """{setting: its values} of a list that is given without its name, each as it is typed, and the
     other overrides."""
-    name = _bare_key(cls)
-    if name is None or get_origin(get_type_hints(cls)[name]) is not list:
+    name, is_list = _bare_setting(cls)
+    if name is None or not is_list:
         return {}, overrides
     bare = [override for override in overrides if _is_bare(override)]
     others = [override for override in overrides if not _is_bare(override)]
@@ -144,10 +147,9 @@ def _with_key(
     verb: str, cls: type, overrides: list[str], paths: Mapping[str, list[str]]
 ) -> list[str]:
     """The overrides, with the key added to the word that may be given without it."""
-    name = _bare_key(cls)
+    name, is_list = _bare_setting(cls)
     if name is None or name in paths:
         return overrides
-    is_list = get_origin(get_type_hints(cls)[name]) is list
     if not is_list and overrides and "=" not in overrides[0]:
         overrides = [f"{name}={overrides[0]}", *overrides[1:]]
     is_given = any(override.startswith(f"{name}=") for override in overrides)

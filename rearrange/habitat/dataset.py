@@ -91,7 +91,7 @@ def export(
     seeds = {name: _seed_of(here, name) for name in kept}
     if kept != here.get("episodes", {}):  # what is not whole for a while is not listed meanwhile
         splits[split] = here | {"seeds": seeds, "episodes": kept}
-        _write(folder, SUMMARY, _summary(splits))
+        _write(folder, SUMMARY, _json(_summary(splits)))
     kinds = set(YCB_KINDS)
     written: dict[str, int] = {}
     for task in tasks:
@@ -113,12 +113,13 @@ def export(
         "seeds": seeds | dict.fromkeys(written, seed),
         "episodes": kept | written,
     }
-    _write(folder, SUMMARY, _summary(splits))
-    return json.loads(_summary(splits))
+    summary = _summary(splits)
+    _write(folder, SUMMARY, _json(summary))
+    return summary
 
 
-def _summary(splits: dict[str, Any]) -> bytes:
-    return _json({"format": FORMAT, "rearrange": rearrange.__version__, "splits": splits})
+def _summary(splits: dict[str, Any]) -> dict[str, Any]:
+    return {"format": FORMAT, "rearrange": rearrange.__version__, "splits": splits}
 
 
 def _seed_of(part: Mapping[str, Any], name: str) -> int | None:

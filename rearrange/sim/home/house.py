@@ -256,6 +256,7 @@ REACH_MIN, REACH_MAX = (
     0.72,
 )  # m, base centre to object seen from above, for Fetch's arm at table height
 EDGE_MARGIN = 0.09  # m, object centres stay this far inside the surface
+SPOT_STEP = 0.05  # m between them, or more
 
 
 def all_spots(layout: Layout, plan: FloorPlan) -> dict[str, np.ndarray]:
@@ -278,7 +279,7 @@ def all_spots(layout: Layout, plan: FloorPlan) -> dict[str, np.ndarray]:
 
 def _spots_on(receptacle: Receptacle) -> np.ndarray:
     """A grid over a receptacle, [N, 2] world."""
-    xs, ys = _spot_grid(*receptacle.half[:2])
+    xs, ys = spot_grid(*receptacle.half[:2])
     c, s = np.cos(receptacle.yaw), np.sin(receptacle.yaw)
     spots = np.empty((len(xs), 2))
     spots[:, 0] = receptacle.pos[0] + c * xs - s * ys
@@ -287,9 +288,9 @@ def _spots_on(receptacle: Receptacle) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)  # some 2 KB each: sizes are in steps of a centimetre
-def _spot_grid(half_x: float, half_y: float) -> tuple[np.ndarray, np.ndarray]:
+def spot_grid(half_x: float, half_y: float) -> tuple[np.ndarray, np.ndarray]:
     """A grid over a surface in its own frame: x and y, [N] each."""
     hx, hy = max(half_x - EDGE_MARGIN, 0.0), max(half_y - EDGE_MARGIN, 0.0)
-    xs = np.linspace(-hx, hx, 2 * int(hx / 0.05) + 1)
-    ys = np.linspace(-hy, hy, 2 * int(hy / 0.05) + 1)
+    xs = np.linspace(-hx, hx, 2 * int(hx / SPOT_STEP) + 1)
+    ys = np.linspace(-hy, hy, 2 * int(hy / SPOT_STEP) + 1)
     return np.repeat(xs, len(ys)), np.tile(ys, len(xs))

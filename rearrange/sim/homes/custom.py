@@ -29,10 +29,13 @@ from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
 from rearrange.sim.home.house import (
     EDGE_MARGIN,
+    MIN_SPOTS,
+    SPOT_STEP,
     Layout,
     UnusableHome,
     check_usable,
     receptacles_of,
+    spot_grid,
 )
 from rearrange.sim.homes import kinds, kitchens
 from rearrange.sim.homes.custom_reach import unreached
@@ -328,11 +331,11 @@ def _home_of(path: str, content: bytes) -> CustomHome:
 def _check_room_for_objects(node: Node, piece: Piece, size: tuple[float, ...]) -> None:
     """Refuses surfaces on which an object's centre has hardly a place far enough from the edges."""
     for surface in piece.surfaces:
-        room = [2.0 * (half - EDGE_MARGIN) for half in surface.half]
-        if surface.kind == "open" and (min(room) < 0.0 or max(room) < 0.1 - 1e-9):
-            least = 2.0 * EDGE_MARGIN
+        has_room = len(spot_grid(*surface.half)[0]) >= MIN_SPOTS
+        if surface.kind == "open" and (min(surface.half) < EDGE_MARGIN or not has_room):
+            narrow, wide = 2.0 * EDGE_MARGIN, 2.0 * (EDGE_MARGIN + SPOT_STEP)
             node.fail(
-                f"leave room for objects, {least:g} x {least + 0.1:g} m of each surface, or have "
+                f"leave room for objects, {narrow:g} x {wide:g} m of each surface, or have "
                 '"holds_objects": false beside it',
                 _listed(size),
             )
