@@ -89,8 +89,8 @@ class MinariFormat(Hdf5Format):
 
         first = read_facts(pieces[0])
         env = make_env(**first["environment"])
-        storage = MinariStorage.new(
-            folder / "data", env.observation_space, env.action_space, _env_spec(first),
+        storage = MinariStorage.new(  # Minari takes a relative folder for one within itself
+            (folder / "data").resolve(), env.observation_space, env.action_space, _env_spec(first),
             data_format="hdf5", jpeg_encoding=False,
         )  # fmt: skip
         steps = join_pieces(pieces, folder / MINARI_FILE)
@@ -120,7 +120,7 @@ def minari_id(name: str, facts: dict[str, Any]) -> str:
     """The folder's own name if that is an id, so that Minari finds it by it; else of the facts."""
     if re.fullmatch(r"[-\w]+-v\d+", name):
         return name
-    return f"{facts['task']}-{facts['agent'].replace(':', '-')}-v0"
+    return re.sub(r"[^-\w]", "-", f"{facts['task']}-{facts['agent']}") + "-v0"
 
 
 def join_pieces(pieces: Sequence[Path], path: Path) -> int:

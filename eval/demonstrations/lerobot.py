@@ -44,7 +44,7 @@ class LeRobotFormat:
 
     def assemble(self, pieces: Sequence[Path], folder: Path) -> None:
         """Makes the data set of the pieces, in their order."""
-        Assembly(folder, pieces).run()
+        Assembly(folder.absolute(), [piece.absolute() for piece in pieces]).run()
 
     def read(self, folder: Path) -> Iterator[Demonstration]:
         """The episodes in their order. Raises ValueError and others for what is damaged.
@@ -53,6 +53,7 @@ class LeRobotFormat:
         """
         import pyarrow.parquet as pq
 
+        folder = folder.absolute()
         info = read_info(folder)
         tasks = pq.read_table(folder / TASKS).to_pydict()
         sentences = dict(zip(tasks["task_index"], tasks["task"], strict=True))
@@ -149,6 +150,7 @@ def write_piece(
     """
     import pyarrow.parquet as pq
 
+    path = path.absolute()  # `take:1/0.parquet` is an address, for pyarrow and for ffmpeg
     columns, names = frames.columns_of(demonstration)
     features = frames.features_of(columns, names)
     stats = {key: vector_stats(columns[key]) for key in frames.MEASURED if key in columns}

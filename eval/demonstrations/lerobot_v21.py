@@ -56,6 +56,7 @@ class LeRobot21Format:
         """Makes the data set of the pieces, in their order."""
         import pyarrow.parquet as pq
 
+        folder = folder.absolute()
         (folder / "meta").mkdir(parents=True)
         tasks: dict[str, int] = {}
         episodes: list[dict[str, Any]] = []
@@ -63,7 +64,7 @@ class LeRobot21Format:
         features: dict[str, Any] = {}
         first = 0
         for number, piece in enumerate(pieces):
-            table, note = numbered(pq.read_table(piece), tasks, number, first)
+            table, note = numbered(pq.read_table(piece.absolute()), tasks, number, first)
             target = _place(folder, DATA, number)
             pq.write_table(table, target)
             if frames.CAMERA in note["features"]:
@@ -90,6 +91,7 @@ class LeRobot21Format:
         """
         import pyarrow.parquet as pq
 
+        folder = folder.absolute()
         info, rows, num_frames = read_info(folder), _lines(folder / EPISODES), 0
         sentences = {row["task_index"]: row["task"] for row in _lines(folder / TASKS)}
         check_count("total_episodes", info["total_episodes"], len(rows))

@@ -28,6 +28,8 @@ class RecordVideo(gymnasium.Wrapper):
         step_trigger: whether a film begins with step N, counted from 0 over all episodes.
         video_length: steps; 0: up to the episode's end.
         fps: pictures a second; None: what the environment says, else 30.
+        disable_logger, gc_trigger: as Gymnasium's, and without a use: nothing is logged, and
+            frames are not kept.
 
     Raises UserError for an environment that gives no pictures, or a file that cannot be written.
     """
@@ -41,6 +43,8 @@ class RecordVideo(gymnasium.Wrapper):
         video_length: int = 0,
         name_prefix: str = "rl-video",
         fps: int | None = None,
+        disable_logger: bool = True,
+        gc_trigger: Callable[[int], bool] | None = None,
     ) -> None:
         super().__init__(env)
         if env.render_mode != "rgb_array":

@@ -55,9 +55,11 @@ def write_gif(film: Path, path: Path, film_s: float, cfg: GifCfg) -> None:
     # no dithering: what does not move then compresses to nothing
     graph = f"{steps},split[a][b];[a]{palette}[p];[b][p]paletteuse=dither=none:diff_mode=rectangle"
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-threads", "1"]
-    with atomic_path(path) as temporary:
+    # Absolute paths: ffmpeg takes what comes before a colon for a protocol.
+    source = ["-i", str(film.absolute())]
+    with atomic_path(path.absolute()) as temporary:
         done = subprocess.run(
-            [*command, "-i", str(film), "-vf", graph, "-loop", "0", "-f", "gif", str(temporary)],
+            [*command, *source, "-vf", graph, "-loop", "0", "-f", "gif", str(temporary)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
         )  # fmt: skip
         if done.returncode != 0:

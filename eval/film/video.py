@@ -49,7 +49,7 @@ class VideoWriter:
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         ffmpeg = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *self._arguments]
         self._process = subprocess.Popen(
-            [*ffmpeg, str(self._temporary)],
+            [*ffmpeg, str(self._temporary.absolute())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._messages,

@@ -66,6 +66,7 @@ class TwinEnv(RearrangeEnv):
         self._twin.follow(self.there.places())
         self.is_success = bool(facts["success"])
         outcome = self.task.step(sim, command.stop)
+        self._num_steps = int(facts["steps"])
         is_stop = command.stop and self.task.rules.is_stop_used
         info = self._info(self.is_success, facts["failure"], is_stop)
         info["force_accum"] = facts["force"]

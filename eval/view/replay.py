@@ -101,7 +101,7 @@ def read_evaluation(cfg: ViewCfg) -> Evaluation:
             f"{cfg.homes} has changed since {folder} was written: put the old file back"
         )
     order = sorted(result.records, key=lambda index: (result.records[index].success, index))
-    return Evaluation(cfg, result.records, tuple(order), tuple(_changes(settings, now)))
+    return Evaluation(cfg, result.records, tuple(order), tuple(changes_between(settings, now)))
 
 
 def _of_agent(settings: dict[str, Any]) -> dict[str, Any]:
@@ -134,9 +134,16 @@ def _check_episodes(cfg: ViewCfg, expected: str) -> None:
         raise UserError(f"{cfg.run} is of another episode file than {cfg.episodes}")
 
 
-def _changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def changes_between(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What has changed between two `settings_of`, in words."""
     changes = ["the program has changed"] if then["code"] != now["code"] else []
     for name, version in now["versions"].items():
         if then["versions"].get(name) != version:
             changes.append(f"{name} was {then['versions'].get(name)}, now {version}")
+    modules = then.get("modules", {})  # the user's own code
+    changes += [
+        f"{name} has changed"
+        for name, digest in now.get("modules", {}).items()
+        if modules.get(name) != digest
+    ]
     return changes

@@ -9,6 +9,7 @@ start.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import Any
@@ -22,7 +23,7 @@ from rearrange.eval.view.messages import Said
 from rearrange.eval.view.moments import SPEEDS, about_world, focus_of
 from rearrange.eval.view.painting import Moment, OrbitCamera
 from rearrange.eval.view.replay import Evaluation
-from rearrange.eval.view.stage import YOU, Stage, drivers_for
+from rearrange.eval.view.stage import YOU, Stage, chosen_in, drivers_for
 from rearrange.eval.view.terms import History, reward_terms
 from rearrange.sim.homes.layout import SPLITS
 from rearrange.system.files import user_path
@@ -56,7 +57,6 @@ class Session:
         self._reward, self._ended = 0.0, 0.0
         self._instruction = Instruction("")
         self._loading = "The home is being furnished ..."
-        self._task, self._split, self._limit = cfg.task.name, cfg.split, cfg.time_limit
 
     # --- the clock -----------------------------------------------------------------------------
 
@@ -110,15 +110,22 @@ class Session:
                 self.result = "success" if stage.info["success"] else failure
                 self.message = self._verdict()
 
-    def begin(self, index: int) -> None:
-        """An episode from its start; whoever drives stays."""
+    def begin(self, index: int, **chosen: Any) -> None:
+        """An episode from its start; whoever drives stays.
+
+        Args:
+            chosen: arguments of `Stage.choose`; refused ones change nothing.
+        """
         self._say(loading="The home is being furnished ...")
+        kept = self.stage.cfg, self.stage.driver
         try:
-            self.stage.choose(self._task, self._split, self._limit)
+            self.stage.choose(**chosen)
             self.stage.begin(index, self.lock)
         except UserError as error:
             if self.stage.driven is None:
                 raise  # there is nothing else to show
+            self.stage.cfg, self.stage.driver = kept
+            self._ended = math.inf  # an agent's next episode, which there is not, is not due again
             self._say(message=str(error))
             return
         with self.lock:
@@ -195,19 +202,15 @@ class Session:
     def _choose(self, ask: str, value: Any) -> None:
         """Another task, split, limit or episode: begins anew."""
         if ask == "task" and value in TASKS:
-            self._task = str(value)
-            if self.stage.driver not in drivers_for(self._task):
-                self.stage.driver = YOU
+            self.begin(0, task=str(value))
         elif ask == "split" and value in SPLITS:
-            self._split = str(value)
+            self.begin(self.index, split=str(value))
         elif ask == "limit" and isinstance(value, bool):
-            self._limit = value
+            self.begin(self.index, limit=value)
         elif ask == "episode" and isinstance(value, int) and 0 <= value < 10**9:
             self.begin(value)
-            return
         else:
             raise UserError(f"{ask} cannot be {value!r}")
-        self.begin(0 if ask == "task" else self.index)
 
     def _drive(self, driver: str) -> None:
         if driver == self.stage.driver:
@@ -254,6 +257,8 @@ class Session:
         assert stage.driven is not None
         if evaluation is None or stage.driven.drivers != [evaluation.cfg.agent]:
             return ""
+        if stage.chosen != chosen_in(evaluation.cfg):
+            return ""  # an episode of another task or split, or without end
         return evaluation.verdict(self.index, self.result, self.steps)
 
     def _start(self) -> None:
@@ -284,13 +289,11 @@ class Session:
 
     def _about_session(self) -> dict[str, Any]:
         return {
-            "task": self._task,
-            "split": self._split,
+            **self.stage.chosen._asdict(),
             "index": self.index,
-            "limit": self._limit,
             "scene": self._scene,
             "driver": self.stage.driver,
-            "drivers": drivers_for(self._task),
+            "drivers": drivers_for(self.stage.chosen.task),
             "steps": self.steps,
             "clock": round(self.steps * CONTROL_DT, 2),
             "speed": self.speed,

@@ -47,6 +47,20 @@ class Driven:
     """Who acted, each once, in order."""
 
 
+class Chosen(NamedTuple):
+    """What episodes are of."""
+
+    task: str
+    split: str
+    limit: bool
+    """Whether time is limited."""
+
+
+def chosen_in(cfg: ViewCfg) -> Chosen:
+    """What the settings ask for."""
+    return Chosen(cfg.task.name, cfg.split, cfg.time_limit)
+
+
 class _Made(NamedTuple):
     env: Any
     agent: Any
@@ -77,12 +91,24 @@ class Stage:
         self.driven: Driven | None = None
         self._made_for: tuple[Any, ...] = ()
 
-    def choose(self, task: str, split: str, limit: bool) -> None:
-        """What the next episodes are of. Raises UserError for what there is not."""
+    @property
+    def chosen(self) -> Chosen:
+        """What the episodes are of."""
+        return chosen_in(self.cfg)
+
+    def choose(self, **changes: Any) -> None:
+        """What the next episodes are of: fields of `Chosen`.
+
+        A driver that cannot drive in the task leaves it to you. Raises UserError for a task that
+        there is not.
+        """
+        task, split, limit = self.chosen._replace(**changes)
         found = TASKS.find(task)
         stages = [list(skills) for skills in found.stage_skills]
         part = TaskCfg(name=task, title=found.title, stage_skills=stages)
         self.cfg = replace(self.cfg, task=part, split=split, time_limit=limit)
+        if "task" in changes and self.driver not in drivers_for(task):
+            self.driver = YOU
 
     def begin(self, index: int, lock: Any) -> None:
         """The episode of that index, from its start. Raises UserError; all then stays as it was.

@@ -8,6 +8,7 @@
     a skill that opens or shuts      the drawer or door is open, or shut
     ... is cut off, or another ends  it is neither, if the hand has moved with the handle; also as
                                      the robot then backs off with the handle in its hand
+    the hand opens as it pulls       the drawer runs on to its stop
 
 Sensors are the suction and the hand's position, from the joints and the localisation behind HAB's
 start, goal and compass sensors. An object that rolled away, was knocked over or is the wrong one is
@@ -33,6 +34,7 @@ BESIDE = (
     1.0  # m from a goal within which a released object is at the goal's height, else on the floor
 )
 PULLED = 0.45  # m, by which the skill opens drawers (hab-spec 4.6)
+RUNS_ON = 0.01  # m in a control step (0.3 m/s), faster than which a drawer that is let go runs on
 FLOOR = 0.03  # m, centre height of an object on the floor: half of a small one
 
 
@@ -61,6 +63,8 @@ class Memory(Beliefs):
         if was_holding and not is_holding and self.facts.held is not None:
             self._has_let_go(self.facts.held, hand)
         if not is_holding:
+            if self._gripped is not None:
+                self._runs_on(self._gripped, hand)
             self._gripped = None
         elif self._gripped is None and self.facts.held is None:
             self._gripped = self._handle()
@@ -105,6 +109,17 @@ class Memory(Beliefs):
         """Distance that a handle has moved in the hand since it was first held, m."""
         way = self._ways.get(marker, [])
         return float(np.linalg.norm((way[-1] - way[0])[:2])) if way else 0.0
+
+    def _runs_on(self, handle: str, hand: np.ndarray) -> None:
+        """The hand has let go of a handle. Trained skills do so at full speed: in 30 of 30 drawers
+        of val the hand's way was 0.42 to 0.46 m and the drawer at its stop, 0.5 m out."""
+        way = self._ways[handle]
+        joint = fur.MARKERS[handle]
+        if joint not in fur.DRAWERS:
+            return
+        out = np.array(self._sim.data.joint(joint).xaxis)
+        if (hand + self._shift - way[-1]) @ out > RUNS_ON:
+            way.append(way[0] + fur.DRAWER_TRAVEL * out)
 
     def _opened_unfelt(self, drawer: str) -> np.ndarray:
         """Displacement of a drawer that was pulled out without suction, [3] m, world."""

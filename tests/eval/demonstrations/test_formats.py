@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.eval.demonstrations.demonstration import Demonstration, to_codes, to_depth
 from rearrange.eval.demonstrations.formats import FORMATS
+from rearrange.eval.demonstrations.hdf5 import minari_id
 from rearrange.eval.demonstrations.lerobot_stats import depth_stats, joined_stats, vector_stats
 
 for package in ("av", "h5py", "minari", "pyarrow"):
@@ -75,6 +77,30 @@ def test_what_was_written_is_read_again(name, two, tmp_path):
         compared = {"observations", "depth", "worlds", "rewards"}
         for field in {field.name for field in fields(Demonstration)} - compared:
             assert np.array_equal(getattr(before, field), getattr(now, field)), field
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_folder_may_be_relative_and_begin_with_a_colon(name, two, tmp_path, monkeypatch):
+    """Which libraries take for a folder within itself, and for a protocol."""
+    monkeypatch.chdir(tmp_path)
+    (folder := Path("pick:v1")).mkdir()
+    made = written(name, two, folder)
+    assert len([*FORMATS[name].read(made)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "agent", "made"),
+    [
+        ("tidy-v0", "oracle", "tidy-v0"),
+        ("mine", "you+oracle", "pick-you-oracle-v0"),
+        ("mine", "my.code:Agent", "pick-my-code-Agent-v0"),
+    ],
+)
+def test_minari_gets_an_id_that_it_takes(name, agent, made):
+    from minari.dataset.minari_dataset import parse_dataset_id
+
+    assert minari_id(name, {"task": "pick", "agent": agent}) == made
+    assert parse_dataset_id(made)[2] == 0
 
 
 def test_minari_loads_it(two, tmp_path):

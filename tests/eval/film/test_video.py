@@ -1,7 +1,9 @@
 """A film is whole, plays back what went in, or is not there."""
 
+import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import imageio.v2 as imageio
@@ -151,6 +153,22 @@ def test_record_video_begins_and_ends_where_it_is_told(tmp_path):
     assert {path.name: greys(path) for path in (tmp_path / "b").iterdir()} == {
         "mine-step-7.mp4": [3, 4, 5]
     }
+
+
+def test_record_video_takes_what_gymnasiums_takes():
+    theirs = inspect.signature(gymnasium.wrappers.RecordVideo.__init__).parameters
+    ours = inspect.signature(rearrange.RecordVideo.__init__).parameters
+    assert [*ours] == [*theirs]
+
+
+def test_a_film_may_have_a_colon_in_its_name(tmp_path, monkeypatch):
+    """That of a protocol, for ffmpeg."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("take:1.mp4", "take:2.gif"):
+        with film_for(Path(name)) as film, VideoWriter(film, 64, 48, fps=5) as writer:
+            for n in range(5):
+                writer.add(frame(20 * n))
+        assert Path(name).stat().st_size > 100
 
 
 def test_record_video_needs_pictures(tmp_path):

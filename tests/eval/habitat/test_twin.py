@@ -63,7 +63,8 @@ class Elsewhere:
         observation, _, terminated, truncated, info = self.env.step(action)
         failure = "time_limit" if truncated else info["failure"]
         facts = {"success": info["success"], "is_over": terminated or truncated}
-        return observation, facts | {"failure": failure, "force": info["force_accum"]}
+        facts |= {"failure": failure, "force": info["force_accum"], "steps": info["num_steps"]}
+        return observation, facts
 
     def places(self):
         return places_of(self.env)
@@ -122,6 +123,7 @@ def test_the_oracle_acts_elsewhere_by_the_twins_state(task):
     for index in (2, 0) if task != "set_table" else (0,):
         info, agent, seen = run(env, "oracle", index)
         assert info["success"] and agent.failure is None, index
+        assert info["num_steps"] == len(seen) - 1
         assert all(info["stages"].values())
         assert info["force_accum"] == env.there.env.sim.force_accum
     env.close()

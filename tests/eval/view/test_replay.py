@@ -7,8 +7,9 @@ from evaluated import FAILURE, SUCCESS, real_record, write_evaluation
 
 from rearrange.configs.viewing import ViewCfg
 from rearrange.errors import UserError
+from rearrange.eval.view.messages import Said
 from rearrange.eval.view.moments import setup
-from rearrange.eval.view.replay import read_evaluation
+from rearrange.eval.view.replay import changes_between, read_evaluation
 from rearrange.eval.view.session import Session
 
 
@@ -45,6 +46,16 @@ def test_failures_come_first_and_go_as_they_went(folder, record):
     assert session.look().state["index"] == SUCCESS
     session._press("Enter")
     assert session.look().state["index"] == FAILURE  # around
+    session.hear(Said(frozenset(), ask="split", value="train"))  # another episode of that index
+    session.advance(400)
+    assert session.is_over and session.look().state["message"] == ""
+
+
+def test_own_code_that_has_changed_is_said():
+    then = {"code": "a", "versions": {}, "modules": {"mine": "1", "ours": "2"}}
+    now = {"code": "a", "versions": {}, "modules": {"mine": "3", "ours": "2"}}
+    assert changes_between(then, now) == ["mine has changed"]
+    assert changes_between(now, now) == []
 
 
 def test_what_went_otherwise_is_said(folder, record):

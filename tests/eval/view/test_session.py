@@ -145,5 +145,22 @@ def test_an_episode_that_cannot_be_had_leaves_the_world_of_before(session, monke
 
     monkeypatch.setattr(type(before), "reset", refused)
     session.hear(said(ask="task", value="place"))
-    assert session.look().state["message"] == "there must be room for the episode"
+    state = session.look().state
+    assert state["message"] == "there must be room for the episode"
     assert session.stage.env is before and before.episode is not None
+    assert (state["task"], session.stage.cfg.task.name) == ("pick", "pick")  # for what is kept
+
+
+def test_an_agent_asks_once_for_an_episode_that_there_is_not(session, monkeypatch):
+    session.hear(said(ask="drive", value="random"))
+    monkeypatch.setattr(session.stage.cfg, "agent", "random")
+    session.is_over, session._ended = True, -1e9
+    assert session._is_next_due()
+
+    def refused(self, *args, **kwargs):
+        raise UserError("there is no index 7")
+
+    monkeypatch.setattr(type(session.stage.env), "reset", refused)
+    session.begin(7)
+    assert session.look().state["message"] == "there is no index 7"
+    assert session.is_over and not session._is_next_due()

@@ -201,3 +201,22 @@ def test_a_drawer_is_never_further_out_than_it_can_be(felt):
         memory.feel(False)
     assert memory.moved("cab_push_point_5") == pytest.approx(0.8)
     np.testing.assert_allclose(memory.offset(0), [0.5, 0.0, 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("last", "out"),
+    [
+        (0.315, 0.31),  # at rest: it stays
+        (0.335, 0.5),  # at 0.75 m/s: it runs on to its stop
+        (0.285, 0.31),  # the hand has turned back
+    ],
+)
+def test_a_drawer_let_go_at_speed_runs_on_to_its_stop(felt, last, out):
+    hand, memory, _ = felt
+    memory.begin(Call("open_drawer", "cab_push_point_5", ""))
+    for y in (0.0, 0.3, 0.31):
+        hand.ee_pos_w = np.array([0.0, y, 0.7])
+        memory.feel(True)
+    hand.ee_pos_w = np.array([0.0, last, 0.7])
+    memory.feel(False)
+    np.testing.assert_allclose(memory.offset(0), [0.0, out, 0.0], atol=1e-9)
