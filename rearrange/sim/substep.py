@@ -80,13 +80,13 @@ class Substepper:
             speed: forward, m/s.
             held: the held object's geom, -1 for none.
         """
-        table, where = self._table.values, native()
+        # What MuJoCo calls, in Python, may raise: not through compiled code, nor in its own check.
+        is_watched = any(get() is not None for get in _CALLBACKS)
+        table, where = self._table.values, None if is_watched else native()
         if where is not None and data is not self._table.owner:
             self._look_at(data, where)
         self._numbers[kernel.SPEED], table[kernel.HELD] = speed, held
-        # What MuJoCo calls, in Python, may raise: not through compiled code.
-        is_watched = any(get() is not None for get in _CALLBACKS)
-        table[kernel.WHY] = kernel.PLAIN if where is None or is_watched else kernel.TO_DO
+        table[kernel.WHY] = kernel.PLAIN if where is None else kernel.TO_DO
         return self._table.address
 
     def run(self) -> None:

@@ -50,7 +50,7 @@ from rearrange.tasks.rules.task import check_outcome
 LONGER_WAYS = 1.5  # factor on the time limits of HAB's tasks of several skills
 _NOT_GIVEN = ("self", "__class__")
 _STATE = (  # what an episode changes, beside the world
-    "seed", "episode", "is_success", "_next_index", "_num_steps", "_current",
+    "seed", "episode", "is_success", "_next_index", "_num_steps", "_current", "_is_given",
 )  # fmt: skip
 _IN_STATES = {*_STATE, "task", "np_random", "world", "options"}
 
@@ -126,11 +126,10 @@ class RearrangeEnv(gymnasium.Env):
         check_choice("starts", starts, STARTS)
         check_flag("depth", depth)
         check_flag("handle_sensors", handle_sensors)
-        if observation_delay not in (0, 1):
-            raise UserError(f"observation_delay must be 0 or 1, got {observation_delay!r}")
+        observation_delay = whole("observation_delay", observation_delay, 0, 1)
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
-        if ranges not in (False, True, CAMERA_ONLY):
+        if not isinstance(ranges, bool) and not (isinstance(ranges, str) and ranges == CAMERA_ONLY):
             raise UserError(f"ranges must be false, true or {CAMERA_ONLY!r}, got {ranges!r}")
         self.split, self.observation_delay = split, observation_delay
         self.task.set_scales(success_scale, force_scale)
@@ -141,6 +140,7 @@ class RearrangeEnv(gymnasium.Env):
         self.seed, self._starts, self.homes = whole("seed", seed, 0), starts, homes
         self._offset = whole("index_offset", index_offset, 0)
         self._stride = whole("index_stride", index_stride, 1)
+        self._is_given = False  # whether the episode was, by options["episode"]
         self._limit = max_episode_steps
         if max_episode_steps is not None:
             self._limit = whole("max_episode_steps", max_episode_steps, 1)
@@ -206,7 +206,8 @@ class RearrangeEnv(gymnasium.Env):
         super().reset(seed=seed)  # from here on nothing the caller gave is wrong
         if seed is not None:
             self.seed, self._next_index = seed, first
-        if "episode" in given:
+        self._is_given = "episode" in given
+        if self._is_given:
             episode = given["episode"]
         else:
             episode = self._episode(self.seed, index)
@@ -355,11 +356,12 @@ class RearrangeEnv(gymnasium.Env):
     # --- private -------------------------------------------------------------------------------
 
     def _limit_in(self, homes: str) -> int:
-        """Control steps after which an episode in a home of that kind is cut off. A given episode
-        may be in another kind than those that are drawn."""
+        """Control steps after which an episode in a home of that kind is cut off: a drawn one by
+        what homes are drawn from, a given one by its own home."""
         if self._limit is not None:
             return self._limit
-        is_far = (self.homes, homes) != (HAB, HAB) and self.task.name in HOME_TASKS
+        is_hab = homes == HAB and (self._is_given or self.homes == HAB)
+        is_far = not is_hab and self.task.name in HOME_TASKS
         return round((LONGER_WAYS if is_far else 1) * self.task.rules.max_episode_steps)
 
     def _episode(self, seed: int, index: int) -> EpisodeSpec:

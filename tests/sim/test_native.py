@@ -2,6 +2,8 @@
 
 import copy
 import logging
+import subprocess
+import sys
 
 import mujoco
 import numpy as np
@@ -50,6 +52,24 @@ def test_both_ways_are_the_same_to_the_last_bit(task, homes, request):
     request.getfixturevalue("plain")
     assert compiled == course(task, homes)
     assert any(step[5] > 0.0 for step in compiled)  # it has run into something
+
+
+def test_a_callback_before_the_first_step_does_not_turn_compiled_steps_off():
+    """It would be called in the check of MuJoCo's own layout, with another model."""
+    program = (
+        "import mujoco\n"
+        "from rearrange.sim.native.library import native\n"
+        "from rearrange.tasks.registry import make_env\n"
+        "env = make_env('pick', 'val', depth=False)\n"
+        "env.reset(seed=0)\n"
+        "def seen(model, data): data.ctrl[model.nu - 1]\n"
+        "mujoco.set_mjcb_control(seen)\n"
+        "env.step(env.action_space.sample())\n"
+        "mujoco.set_mjcb_control(None)\n"
+        "print(native() is not None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
 def test_a_joint_held_against_contacts_is_left_to_python(monkeypatch):

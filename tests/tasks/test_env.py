@@ -4,6 +4,7 @@ import multiprocessing
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -158,6 +159,15 @@ def test_a_given_episode_has_the_time_of_its_home():
             env.reset(options={"index": 1})
             env.set_state(state)
             assert env._max_steps == limits[task, name]
+    env = make_env("tidy_house_easy", "val", depth=False, homes="mixed")
+    env.reset(options={"index": 0})
+    assert env._max_steps == limits["tidy_house_easy", "other"]  # of what is drawn, all
+    env.reset(options={"episode": generate_episode("tidy_house_easy", "val", 0, 0)})
+    assert env._max_steps == limits["tidy_house_easy", "hab"]
+    state = env.get_state()
+    env.reset(options={"index": 0})
+    env.set_state(state)
+    assert env._max_steps == limits["tidy_house_easy", "hab"]
     assert limits["tidy_house_easy", "other"] == 1.5 * limits["tidy_house_easy", "hab"]
     assert limits["close_fridge", "other"] == limits["close_fridge", "hab"]
 
@@ -186,7 +196,9 @@ def test_a_broken_world_says_where():
         ({"split": "holiday"}, "split must be one of train, val, test; got 'holiday'"),
         ({"seed": -1}, "seed must be a whole number of 0 or more, got -1"),
         ({"camera_size": 0}, "camera_size must be"),
-        ({"observation_delay": 2}, "observation_delay must be 0 or 1, got 2"),
+        ({"observation_delay": 2}, "observation_delay must be a whole number from 0 to 1, got 2"),
+        ({"observation_delay": True}, "observation_delay must be a whole number from 0 to 1, got"),
+        ({"ranges": 1}, "ranges must be false, true or 'camera', got 1"),
         ({"action_space": "tiny"}, "action_space must be one of full, skill, stationary"),
         ({"max_episode_steps": 1.5}, "max_episode_steps must be a whole number"),
         ({"task": ["pick"]}, r"the name of a task must be a text, got \['pick'\]"),
@@ -230,6 +242,32 @@ def test_a_wrong_seed_is_named_and_changes_nothing(pick, seed):
 def test_an_episode_of_another_task_is_refused(pick):
     with pytest.raises(UserError, match="must be one of task pick, got 'place'"):
         pick.reset(options={"episode": generate_episode("place", "val", 0, 0)})
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "message"),
+    [
+        (
+            "close_drawer",
+            {"marker": "nope"},
+            "marker must be one of cab_push_point_7, .* got 'nope'",
+        ),
+        ("pick", {"targets": {"object": 99}}, r"the object of goal0\|0 must be below"),
+        ("pick", {"scene": {"arm": (0.0, 0.0)}}, "arm must be 7 finite numbers"),
+        ("pick", {"scene": {"base": (0.0, float("nan"), 0.0)}}, "base must be 3 finite numbers"),
+        ("place", {"start_holding": False}, "must start with its object in the hand"),
+    ],
+)
+def test_an_episode_that_cannot_be_is_refused(task, changes, message):
+    episode = generate_episode(task, "val", 0, 0)
+    if "targets" in changes:
+        changes = {"targets": (replace(episode.targets[0], **changes["targets"]),)}
+    if "scene" in changes:
+        changes = {"scene": replace(episode.scene, **changes["scene"])}
+    env = make_env(task, depth=False)
+    with pytest.raises(UserError, match=message):
+        env.reset(options={"episode": replace(episode, **changes)})
+    assert env.episode is None
 
 
 def test_step_before_reset_is_refused():

@@ -237,6 +237,24 @@ def test_close_drawer(sim, episode, position, success):
     assert outcome.reward == pytest.approx(15.0 if success else 3.9)
 
 
+@pytest.mark.parametrize(
+    ("name", "marker", "joint", "reached", "coef"),
+    [
+        ("open_drawer", "cab_push_point_5", "drawer_right_top", 0.45, 10.0),
+        ("open_fridge", "fridge_push_point", "fridge_top_door", 1.3, 1.0),
+        ("close_drawer", "cab_push_point_5", "drawer_right_top", 0.0, 1.0),
+        ("close_fridge", "fridge_push_point", "fridge_top_door", 0.0, 1.0),
+    ],
+)
+def test_the_way_back_to_rest_pays_as_in_hab(sim, episode, name, marker, joint, reached, coef):
+    sim.markers["fridge_push_point"] = (1.0, 0.0, 1.0)
+    task = begin(name, sim, episode(name, marker=marker))
+    sim.joints[joint], sim.ee = reached, (0.9, 0.0, 1.0)
+    task.step(sim, False)
+    sim.ee = (0.6, 0.0, 1.0)
+    assert task.step(sim, False).reward == pytest.approx(coef * 0.3)
+
+
 def test_fridge_counts_as_open_from_67_degrees(sim, episode):
     sim.markers["fridge_push_point"] = (1.0, 0.0, 1.0)
     spec = episode("open_fridge", marker="fridge_push_point")

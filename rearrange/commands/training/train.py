@@ -45,7 +45,7 @@ from rearrange.system.console import print_error, print_line
 from rearrange.system.files import user_path
 from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.stop_signals import EXIT_CODES
-from rearrange.tasks.env_options import to_record
+from rearrange.tasks.env_options import recorded_options, to_record
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec, registered_id
 from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.batched.start_cfg import BatchedCfg
@@ -216,9 +216,14 @@ def _trainer(
         raise UserError(
             f"validation.every needs a training of one process, got {ranks.world_size} ranks"
         )
+    recorded = to_record(training_env.known_id, training_env.kwargs)
+    if (
+        training_env.known_id in TASKS.values()
+    ):  # what its readers would refuse is refused before work
+        recorded_options(training_env.known_id, recorded, "")
     identity = {
         "env": training_env.env_id,
-        "env_kwargs": to_record(training_env.known_id, training_env.kwargs),
+        "env_kwargs": recorded,
         "policy": _without(policy_json(settings.policy), FREE_POLICY_SETTINGS),
     }
     num_envs = settings.num_envs * ranks.world_size

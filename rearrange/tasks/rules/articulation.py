@@ -30,7 +30,7 @@ class Articulation:
     is_opening: bool
     """Opening: the handle may be gripped, and opening further is fine. Closing: pushing only."""
     joint_coef: float
-    rest_coef: float
+    rest_coef: float = 1.0  # of Open Drawer 10 (hab-spec 4.6)
 
 
 class ArticulationTask(Task):
@@ -114,8 +114,8 @@ OPEN_FRIDGE = partial(ArticulationTask, spec=Articulation(
         max_episode_steps=200, max_instant=10_000.0, max_accum=20_000.0,
         force_end_penalty=10.0, violation_penalty=1.0, violation_ends=True,
     ),
-    target=1.2208, is_opening=True, joint_coef=10.0, rest_coef=10.0,
+    target=1.2208, is_opening=True, joint_coef=10.0,
 ))  # fmt: skip
 CLOSE_DRAWER = CLOSE_FRIDGE = partial(ArticulationTask, spec=Articulation(
-    rules=_CLOSING, target=0.0, is_opening=False, joint_coef=10.0, rest_coef=10.0,
+    rules=_CLOSING, target=0.0, is_opening=False, joint_coef=10.0,
 ))  # fmt: skip

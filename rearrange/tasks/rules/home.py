@@ -84,14 +84,14 @@ class HomeTask(Task):
         for k, target in enumerate(self._targets):  # the first k targets are placed
             if holding(sim, target):
                 stages[f"stage_{k}_5"] = True
-            if object_to_goal(sim, target) >= AT_GOAL:
+            if object_to_goal(sim, target) >= self.success_scale * AT_GOAL:
                 return
             if not is_holding:
                 stages[f"stage_{k + 1}"] = True
 
     def is_goal_reached(self, sim: Simulation) -> bool:
         return not sim.is_holding and all(
-            object_to_goal(sim, target) < AT_GOAL for target in self._targets
+            object_to_goal(sim, target) < self.success_scale * AT_GOAL for target in self._targets
         )
 
 

@@ -7,6 +7,9 @@ cap to 0 and so has none.
 
 from __future__ import annotations
 
+from typing import Any
+
+from rearrange.errors import UserError
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import ee_to_rest, object_to_goal
@@ -32,6 +35,11 @@ class PlaceTask(Task):
         self._is_released = False
         self._is_returning = False
         self._closer = Progress(decimals=3)
+
+    def check_episode(self, episode: Any) -> None:
+        super().check_episode(episode)
+        if not episode.start_holding:
+            raise UserError(f"an episode of {self.name} must start with its object in the hand")
 
     def start(self, sim: Simulation, episode: EpisodeSpec) -> None:
         self._target = episode.targets[episode.target_index]

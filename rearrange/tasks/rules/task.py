@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rearrange.errors import UserError
+from rearrange.sim.home.furniture import MARKERS
+from rearrange.sim.robot.fetch import ARM_JOINTS
 from rearrange.sim.simulation import Simulation
 from rearrange.system.checked_json import quoted
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -147,6 +149,17 @@ class Task:
             raise UserError(f"target_index must be below {num_targets}, got {episode.target_index}")
         if self.num_markers == 1 and episode.marker is None:
             raise UserError(f"an episode of {self.name} must name its marker, got none")
+        if episode.marker not in (None, *MARKERS):
+            raise UserError(f"marker must be one of {', '.join(MARKERS)}; got {episode.marker!r}")
+        num_objects, scene = len(episode.scene.objects), episode.scene
+        for target in episode.targets:
+            if not 0 <= target.object < num_objects:
+                raise UserError(
+                    f"the object of {target.name} must be below {num_objects}, got {target.object}"
+                )
+        for name, values, count in (("base", scene.base, 3), ("arm", scene.arm, len(ARM_JOINTS))):
+            if len(values) != count or not np.isfinite(values).all():
+                raise UserError(f"{name} must be {count} finite numbers, got {quoted(values)}")
 
     # --- to be filled in -----------------------------------------------------------------------
 

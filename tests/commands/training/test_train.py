@@ -260,6 +260,13 @@ def test_bad_settings_are_one_line_and_leave_no_folder(capsys, tmp_path):
         capsys, "train", "env=CartPole-v1", "ppo.num_minibatches=7", run
     )
     assert "'size'" in fails(capsys, "train", "env=CartPole-v1", "env_kwargs.size=1", run)
+    home = ("train", "env=rearrange/OpenDrawer-v0", "env_kwargs.depth=false", run)
+    assert "env_kwargs['index_offset'] must be one of split" in fails(
+        capsys, *home, "env_kwargs.index_offset=5"
+    )
+    assert "observation_delay must be a whole number" in fails(
+        capsys, *home, "env_kwargs.observation_delay=true"
+    )
     assert "device must be auto" in fails(capsys, "train", "env=CartPole-v1", "device=tpu", run)
     assert "split must be one of" in fails(capsys, "train-skill", "pick", "env_kwargs.split=a", run)
     assert not (tmp_path / "run").exists()

@@ -85,3 +85,11 @@ def test_success_is_every_object_within_0_3_m_and_an_empty_hand(sim, task, first
     assert not task.step(sim, False).success
     outcome = task.step(sim, True)
     assert outcome.terminated and outcome.success == success
+
+
+def test_success_scale_asks_for_so_much_of_the_0_3_m(sim, task):
+    sim.objects = [(2.0, 1.2, 1.0), (-1.0, 3.0, 1.0)]  # 0.2 m from its goal
+    task.set_scales(0.5, 1.0)
+    assert not task.step(sim, True).success and not task.stages["stage_1"]
+    task.set_scales(1.0, 1.0)
+    assert task.step(sim, True).success and task.stages["stage_1"]
