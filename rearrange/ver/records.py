@@ -93,6 +93,7 @@ class RunRecords:
         self._num_milestones = 0
         self._is_validating = is_validating
         self._validated: tuple[int, tuple[str, float] | None] = (-1, None)
+        self._saved = (-1, -1)  # steps, and the optimiser's, of the newest checkpoint
         self._log: RunLog | SilentLog = SilentLog()
         self.resumed: Snapshot | None = None
         self.inexact: str | None = None
@@ -184,14 +185,21 @@ class RunRecords:
                 self._score(),
             )  # fmt: skip
             self._num_milestones = self._milestones(self.steps)
+            self._saved = (self.steps, self._algorithm.num_applied)
         except OSError as error:
             if is_last:
                 raise
             log.warning("no checkpoint at step %d: %s", self.steps, error)
 
     def rescue(self, error: BaseException) -> None:
-        """Saves before an error ends the training, and must not replace it by another."""
-        if is_taken(error):
+        """Saves before an error ends the training, and must not replace it by another.
+
+        Within an update the weights are not those of the boundary any more: if that is saved, with
+        its score, it stays.
+        """
+        steps, num_applied = self._saved
+        is_saved = steps == self.steps and num_applied != self._algorithm.num_applied
+        if is_taken(error) or is_saved:
             return
         try:
             self.save(is_last=False)
@@ -239,8 +247,9 @@ class RunRecords:
         self.steps, self.updates = state.steps, state.updates
         self._restarts_before, self.resumed = state.restarts, state.snapshot
         self._num_milestones = self._milestones(self.steps)
-        if (best := best_checkpoint(self._checkpoints)) and best[0] == checkpoint.path:
-            self._validated = (self.steps, best[1:])
+        self._saved = (self.steps, self._algorithm.num_applied)
+        if checkpoint.score is not None and checkpoint.score[0].startswith("validation/"):
+            self._validated = (self.steps, checkpoint.score)
         self.inexact = self._reason_to_begin_anew(state.snapshot.values)
 
     def _reason_to_begin_anew(self, values: dict[str, Any]) -> str | None:

@@ -260,6 +260,45 @@ def test_a_score_is_kept_by_a_run_that_is_over(tmp_path):
     assert (first["value"], asked) == (0.5, [2 * S])
 
 
+def test_a_run_that_is_over_is_validated_once_that_is_asked_for(tmp_path):
+    """Its last checkpoint has a score already, of training."""
+    measured = []
+
+    def measure(checkpoint, step, should_stop):
+        measured.append(step)
+        return ValidationResult({"validation/return": 0.5}, "validation/return")
+
+    make = partial(
+        trainer, tmp_path, make_env=MakeFake(lengths=(1, 2, 3)), serial=True, num_envs=8, updates=9
+    )
+    assert make().run()["best"]["metric"] == "episode/success"
+    make(resume="auto", validation=Validation(S, measure)).run()
+    assert measured == [9 * 8 * T]
+
+
+def test_an_error_within_an_update_leaves_the_checkpoint_that_was_validated(tmp_path):
+    def measure(checkpoint, step, should_stop):
+        return ValidationResult({"validation/return": 0.5}, "validation/return")
+
+    make = partial(trainer, tmp_path, serial=True, updates=5, validation=Validation(S, measure))
+    breaking = make()
+    learn, calls = breaking.algorithm._step, []
+
+    def broken(*args, **kwargs):
+        calls.append(None)
+        if len(calls) == 10:  # the second of the third update, which has four
+            raise FloatingPointError("a loss that is not finite")
+        return learn(*args, **kwargs)
+
+    breaking.algorithm._step = broken
+    with pytest.raises(FloatingPointError):
+        breaking.run()
+    kept = load_newest(tmp_path / "checkpoints")
+    assert (kept.step, kept.score) == (2 * S, ("validation/return", 0.5))
+    assert kept.manifest["optimizer_steps"] == 8
+    assert make(resume="auto").run()["total_steps"] == 5 * S
+
+
 def test_a_validation_that_fails_is_no_score(tmp_path):
     validation = Validation(S, lambda checkpoint, step, should_stop: None)
     assert trainer(tmp_path, serial=True, validation=validation).run()["best"] is None

@@ -78,8 +78,8 @@ class Step:
         """The stage's summary once it is complete, else None."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             summary = strict_json((self.folder / SUMMARY_FILE).read_text(encoding="utf-8"))
-            is_over = summary["stopped_by"] is None and summary["total_steps"] >= self.total_steps
-            return summary if is_over else None
+            is_whole = summary["stopped_by"] is None and "error" not in summary  # its work is saved
+            return summary if is_whole and summary["total_steps"] >= self.total_steps else None
         return None
 
 

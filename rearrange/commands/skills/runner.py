@@ -106,7 +106,7 @@ def _begin(
                     task.work()
                 else:
                     running[name] = (task, start(task))
-            except UserError as error:
+            except (UserError, OSError) as error:  # the other queues go on
                 outcome.failures[task.name] = one_line(error)
                 tasks.clear()
         if name not in running:

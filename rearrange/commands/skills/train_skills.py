@@ -67,8 +67,8 @@ def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
         seconds = sum(step.standing()[1] for step in steps)
         num_done = sum(step.summary() is not None for step in steps)
         parts = [f"{num_done} of {len(steps)} stages in {duration(seconds)}"]
-        if num_done == len(steps):
-            parts.append(str(skill_file(cfg, steps)))
+        if num_done == len(steps) and (path := skill_file(cfg, steps)).is_file():
+            parts.append(str(path))
             if (found := evaluated(cfg, steps[-1])) is not None:
                 success = found["success"]
                 parts.append(
@@ -77,7 +77,11 @@ def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
                 )
         lines.append(f"{skill:<{width}}{', '.join(parts)}")
     lines.append(f"{'report':<{width}}{output_folder(cfg) / REPORT_FILE}")
-    done = [own for own in skills.values() if all(step.summary() is not None for step in own)]
+    done = [
+        own
+        for own in skills.values()
+        if all(step.summary() is not None for step in own) and skill_file(cfg, own).is_file()
+    ]
     return "\n".join([*lines, *what_next(cfg, done)])
 
 

@@ -51,7 +51,8 @@ from rearrange.tasks.rules.names import TASKS
 from rearrange.ver.batched.start_cfg import BatchedCfg
 from rearrange.ver.ranks.distributed import Ranks, RanksLost, joined
 from rearrange.ver.rollout.report import NonFinite
-from rearrange.ver.run.metrics import SUMMARY_FILE
+from rearrange.ver.run.checkpoint import load_newest
+from rearrange.ver.run.metrics import CHECKPOINTS_FOLDER, SUMMARY_FILE
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import TrainerCfg
 from rearrange.ver.update.algorithm import ALGORITHMS, Algorithm
@@ -306,7 +307,13 @@ def first_policy(
     if settings.warm_start is None:
         return policy
     source = user_path(settings.warm_start)
-    trained_in, weights = find_weights(source)
+    try:
+        trained_in, weights = find_weights(source)
+    except UserError:
+        checkpoints = settings.folder / CHECKPOINTS_FOLDER
+        if settings.resume == "auto" and load_newest(checkpoints) is not None:
+            return policy  # its own checkpoint takes their place
+        raise
     is_elsewhere = training_env.is_elsewhere
     if (trained_in if is_elsewhere else registered_id(trained_in)) != training_env.known_id:
         raise UserError(f"{source} was trained in {trained_in}, not in {training_env.env_id}")

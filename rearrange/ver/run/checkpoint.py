@@ -47,6 +47,8 @@ class Checkpoint:
     """The manifest given to `save_checkpoint`, after JSON: tuples are lists."""
     path: Path
     """The manifest's file."""
+    score: tuple[str, float] | None = None
+    """Metric and value that it was saved with."""
 
 
 def save_checkpoint(
@@ -168,7 +170,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         tensors = load(content)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise _unusable(path, f"{tensors_path.name} is not a safetensors file") from error
-    return Checkpoint(fields["step"], tensors, fields["contents"], path)
+    return Checkpoint(fields["step"], tensors, fields["contents"], path, _score(fields))
 
 
 def best_checkpoint(folder: Path) -> tuple[Path, str, float] | None:

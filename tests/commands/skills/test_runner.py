@@ -46,6 +46,16 @@ def test_a_failure_ends_its_queue_alone(tmp_path):
     assert outcome.failures["wrong"].startswith("unknown task 'pik': did you mean 'pick'?")
 
 
+def test_what_the_system_refuses_ends_its_queue_alone_too():
+    def work():
+        raise OSError(16, "Device or resource busy")
+
+    seen = []
+    queues = {"a": [Task("a1", lambda: False, work=work), noting("a2", seen)]}
+    outcome = run_queues(queues | {"b": [noting("b1", seen)]}, 2, StopSignals(), poll_s=0.0)
+    assert seen == ["b1"] and outcome.failures == {"a1": "[Errno 16] Device or resource busy"}
+
+
 def test_a_signal_is_handed_on_and_the_work_saved(tmp_path):
     stop, seen, started = StopSignals(), [], time.monotonic()
     arguments = (*TRAIN, "total_steps=100000000", f"run_dir={tmp_path / 'run'}")

@@ -26,7 +26,7 @@ from rearrange.commands.skills.stage_outputs import (
     write_mean,
 )
 from rearrange.commands.skills.status_table import StatusTable
-from rearrange.commands.skills.train_skills import with_limit
+from rearrange.commands.skills.train_skills import results, with_limit
 from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill, read_skill, write_skill
@@ -175,6 +175,17 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
         "expected: 1.53 hours of training, by steps a second of a machine"
         in StatusTable(steps, rates, 1).table()
     )
+
+
+def test_a_stage_whose_last_checkpoint_was_not_saved_is_not_over(tmp_path):
+    overrides = ["skills=pick", "stop_after=cells", f"output={tmp_path}", "total_steps=128"]
+    (step,) = plan(cfg := load("train-skills", overrides))["pick"]
+    of_a_run(step.folder, 128, 9.0)
+    summary = {"stopped_by": None, "total_steps": 128, "wall_time_s": 9.0}
+    for more, is_over in (({"error": "No space left on device"}, False), ({}, True)):
+        (step.folder / "summary.json").write_text(json.dumps(summary | more))
+        assert (step.summary() is not None) == is_over
+    assert str(skill_file(cfg, [step])) not in results(cfg, {"pick": [step]})  # there is none
 
 
 def test_the_curves_of_stages_follow_one_another(tmp_path):

@@ -351,6 +351,18 @@ def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path, widths):
         assert (tensor == (-2.1 if is_width else taught[name])).all(), name
 
 
+def test_what_a_training_began_with_may_go_once_it_has_a_checkpoint(capsys, tmp_path):
+    cart = ["train", "env=CartPole-v1", "serial=true", "num_envs=2", "num_steps=32"]
+    first, second = tmp_path / "a", [*cart, f"warm_start={tmp_path / 'a'}", "resume=auto"]
+    works(capsys, *cart, "total_steps=64", f"run_dir={first}")
+    works(capsys, *second, "total_steps=64", f"run_dir={tmp_path / 'b'}")
+    first.rename(tmp_path / "moved")
+    works(capsys, *second, "total_steps=128", f"run_dir={tmp_path / 'b'}")
+    assert "there is no skill file" in fails(
+        capsys, *second, "total_steps=64", f"run_dir={tmp_path / 'c'}"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "plant"),
     [
