@@ -5,6 +5,7 @@ its own actions without seeing the object:
 
     it pulled a drawer open    the object in it moved along, as far as the joint sensor shows
     it let the object go       it lies below the hand's position then, at the height of the goal
+    it took over by then       what has been moved lies where it lay as the robot took over
 
 Nothing is read from the object. An object that fell, rolled or was knocked over stays lost. The
 drawer's joint is read from the simulator here; `planner.agents.memory` does without that.
@@ -12,12 +13,16 @@ drawer's joint is read from the simulator here; `planner.agents.memory` does wit
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rearrange.planner.home.calls import Call
 from rearrange.sim.home.furniture import DRAWERS
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
+
+ELSEWHERE = 0.05  # m from its start, further than objects settle
 
 
 class Beliefs:
@@ -27,6 +32,10 @@ class Beliefs:
         self._sim, self._targets = sim, episode.targets
         self._places = {target.name: place for place, target in enumerate(episode.targets)}
         self._let_go: dict[int, np.ndarray] = {}  # by target: where, [3] m, world
+        for place, target in enumerate(self._targets):  # who takes over finds the world as it is
+            now = sim.object_pos_w(target.object)
+            if sim.held_object != target.object and math.dist(now, target.start) > ELSEWHERE:
+                self._let_go[place] = now.copy()
         self._first = {joint: sim.joint_position(joint) for joint in DRAWERS}
         self._call: Call | None = None  # the running skill
         self._was_holding = False

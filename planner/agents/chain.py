@@ -208,5 +208,9 @@ def limited(program: Program, limit: int) -> Program:
         except StopIteration as end:
             return end.value
         yield action
+    try:
+        next(program)  # it may have come to its end with the last of them
+    except StopIteration as end:
+        return end.value
     program.close()
     return OUT_OF_TIME

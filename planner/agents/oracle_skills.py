@@ -34,9 +34,10 @@ class OracleSkills:
         return SKILLS[skill].oracle_steps
 
     def prepare(self, call: Call) -> Program:
-        """Does nothing: every program starts from any posture."""
+        """Releases what the plan does not expect in the hand; programs start from any posture."""
+        if self._robot.sim.is_holding and not call.is_carrying:
+            yield from retreat.let_go(self._robot)
         return None
-        yield
 
     def program(self, call: Call, following: Call | None) -> Program:
         """The program of a call. Navigation ends where the next skill starts best."""

@@ -12,6 +12,7 @@ listeners raise instead, and the tokens are repaired in between, because its gra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -59,6 +60,8 @@ def parse_tree(text: str, kind: str, source: str) -> ParserRuleContext:
         raise UserError(
             f"{source}: PDDL text may have {MAX_CHARACTERS:,} characters, this has {len(text):,}"
         )
+    text = text.replace("\r\n", "\n").replace("\r", "\n").lower()
+    _check_requirements(text, source)
     tokens = _tokens(text, source)
     _check_parentheses(tokens, source)
     _check_header(tokens, kind, source)
@@ -106,13 +109,26 @@ class _Raise(ErrorListener):
 
 def _tokens(text: str, source: str) -> list[Token]:
     # A comment needs its line end in pddlpy's grammar, also on the last line.
-    lexer = pddlLexer(InputStream(text.replace("\r\n", "\n").replace("\r", "\n").lower() + "\n"))
+    lexer = pddlLexer(InputStream(text + "\n"))
     lexer.removeErrorListeners()
     lexer.addErrorListener(_Raise(source))
     tokens = lexer.getAllTokens()
     if not tokens:
         raise UserError(f"{source}: there is no PDDL in this text")
     return tokens
+
+
+def _check_requirements(text: str, source: str) -> None:
+    """Checks the domain's requirements, before the lexer cuts those that it does not know."""
+    text = re.sub(";.*", lambda comment: " " * len(comment[0]), text)
+    for section in re.finditer(r"\(\s*:requirements\b([^()]*)", text):
+        for word in re.finditer(r":\S+", section[1]):
+            if word[0] not in REQUIREMENTS:
+                line = text.count("\n", 0, section.start(1) + word.start()) + 1
+                known = " ".join(REQUIREMENTS)
+                raise UserError(
+                    f"{source}, line {line}: {word[0]} is not supported; supported are {known}"
+                )
 
 
 def _check_parentheses(tokens: Sequence[Token], source: str) -> None:
@@ -145,8 +161,6 @@ def _check_supported(tokens: Sequence[Token], source: str) -> None:
         word = token.text
         if token.type == pddlLexer.NUMBER:
             fail(source, token, f"numbers are not supported, and names begin with a letter: {word}")
-        if token.type == pddlLexer.REQUIRE_KEY and word not in REQUIREMENTS:
-            fail(source, token, f"{word} is not supported; supported are {' '.join(REQUIREMENTS)}")
         if word in _UNSUPPORTED and (before.text == "(" or not word[0].isalpha()):
             fail(source, token, f"{_UNSUPPORTED[word]} (`{word}`) are not supported")
 

@@ -8,10 +8,12 @@ checked options. No name in a file imports anything.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_type_hints
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -79,8 +81,13 @@ def header_json(header: SkillHeader) -> dict[str, Any]:
         "observation": {
             name: [list(spec.shape), spec.dtype.name] for name, spec in header.observation.items()
         },
-        "action": {"kind": action.kind, "low": action.low.tolist(), "high": action.high.tolist()},
+        "action": {"kind": action.kind, "low": _bounds(action.low), "high": _bounds(action.high)},
     }
+
+
+def _bounds(values: np.ndarray) -> list[float | None]:
+    """As JSON has them: null for none."""
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def check_spaces(node: Node, header: SkillHeader) -> None:
@@ -98,8 +105,9 @@ def check_spaces(node: Node, header: SkillHeader) -> None:
         raise UserError(f"{node.where}observation.{missing[0]} is missing")
     node["action"]["kind"].equal(header.action.kind)
     for name in ("low", "high"):
-        own = getattr(header.action, name).tolist()
-        if node["action"][name].numbers(len(own)) != tuple(own):
+        own = _bounds(getattr(header.action, name))
+        given = node["action"][name].list(len(own), len(own))
+        if [one.value if one.value is None else one.number() for one in given] != own:
             node["action"][name].fail("be the bounds of the environment's actions", "others")
     header.observation = observation
 

@@ -70,18 +70,20 @@ def reach_for_handle(
 ) -> Program:
     """Moves the hand to a handle, or an offset ([2] m, world) from it, until suction holds it."""
     sim = robot.sim
-    for _ in range(MAX_PHASE):
-        if sim.is_holding:
-            break
-        error = sim.marker_pos_w(marker)[:2] + offset_w - sim.ee_pos_w[:2]
-        distance = float(np.linalg.norm(error))
-        robot.grip_wanted = posture.steps_left < 8 and distance < 0.2
-        # Arrives no earlier than the arm, and slowly at the handle.
-        speed = float(np.clip(2.0 * (distance - 0.08), 0.25, 0.9))
-        if posture.steps_left and distance < 0.15:
-            speed = 0.0
-        yield posture.action(lead_hand(sim, speed * error / max(distance, 1e-6)))
-    robot.grip_wanted = False
+    try:
+        for _ in range(MAX_PHASE):
+            if sim.is_holding:
+                break
+            error = sim.marker_pos_w(marker)[:2] + offset_w - sim.ee_pos_w[:2]
+            distance = float(np.linalg.norm(error))
+            robot.grip_wanted = posture.steps_left < 8 and distance < 0.2
+            # Arrives no earlier than the arm, and slowly at the handle.
+            speed = float(np.clip(2.0 * (distance - 0.08), 0.25, 0.9))
+            if posture.steps_left and distance < 0.15:
+                speed = 0.0
+            yield posture.action(lead_hand(sim, speed * error / max(distance, 1e-6)))
+    finally:  # also when the generator is closed by a time limit
+        robot.grip_wanted = False
     return None if sim.held_marker == marker else "no grip on the handle"
 
 

@@ -50,6 +50,15 @@ def test_what_lies_in_a_drawer_comes_along(env, beliefs):
     assert not beliefs.offset(1).any()  # the fruit is in the fridge
 
 
+def test_who_takes_over_finds_what_has_been_moved_where_it_is(env, beliefs):
+    target = env.episode.targets[0]
+    pull(env, target.start_container, 0.4)
+    later = Beliefs(env.sim, env.episode)
+    moved = env.sim.object_pos_w(target.object) - np.array(target.start)
+    np.testing.assert_allclose(later.offset(0), moved, atol=1e-6)
+    assert np.linalg.norm(moved) > 0.1 and not later.offset(1).any()
+
+
 def test_what_was_let_go_lies_below_the_hand_at_the_goals_height(env, beliefs):
     target, hand = env.episode.targets[1], env.sim.ee_pos_w
     for goal in (1, 0):  # its own, or another that it is put aside at

@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from rearrange.planner.agents.chain import ChainProgram
+from rearrange.planner.agents.chain import ChainProgram, limited
 from rearrange.planner.agents.oracle_skills import OracleSkills, pick_pitches
 from rearrange.sim.home.objects import KINDS
 from rearrange.sim.simulation import Simulation
@@ -55,6 +55,32 @@ def put_on_floor(sim, index):
     )  # fmt: skip
     sim.data.qvel[sim.model.body_dofadr[body] :][:6] = 0.0
     mujoco.mj_forward(sim.model, sim.data)
+
+
+def test_what_the_plan_does_not_know_of_in_the_hand_is_let_go_first(sim):
+    """Such as after a person has played on."""
+    episode, chain = start(sim, "set_table", 0)
+    targets = {target.object for target in episode.targets}
+    other = next(index for index in range(len(episode.scene.objects)) if index not in targets)
+    sim.snap_object(other)
+    program = chain.run()
+    for _ in range(60):
+        action = next(program)
+        sim.step(action[:7], action[7], action[8:10])
+    assert sim.held_object is None and not chain.failures
+    program.close()
+
+
+@pytest.mark.parametrize(("length", "end"), [(9, None), (10, None), (11, "out of time")])
+def test_a_program_may_come_to_its_end_with_its_last_step(length, end):
+    def program():
+        yield from range(length)
+
+    limit = limited(program(), 10)
+    with pytest.raises(StopIteration) as over:
+        for _ in range(11):
+            next(limit)
+    assert over.value.value == end
 
 
 class Once:

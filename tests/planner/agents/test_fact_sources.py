@@ -15,9 +15,13 @@ DRAWER = "cab_push_point_5"
 
 
 class Hand:
-    """A simulation of which nothing is used but where its hand is put."""
+    """A simulation of which nothing is used but where its hand is put, and objects at first."""
 
     ee_pos_w = np.zeros(3)
+    held_object = None
+
+    def __init__(self, sim):
+        self.object_pos_w = sim.object_pos_w
 
     def joint_position(self, joint):
         return 0.0
@@ -32,7 +36,7 @@ def env():
 
 @pytest.fixture
 def source(env):
-    memory = Memory(Hand(), env.episode, read_facts(env.sim, env.episode))
+    memory = Memory(Hand(env.sim), env.episode, read_facts(env.sim, env.episode))
     return SensedFacts(memory, env.episode), memory
 
 

@@ -122,6 +122,10 @@ class Hand:
         return self
 
     xaxis = (0.0, 1.0, 0.0)
+    held_object = None
+
+    def object_pos_w(self, index):
+        return self.starts[index]
 
 
 @pytest.fixture
@@ -129,6 +133,7 @@ def felt(env):
     """A memory whose hand goes where it is put."""
     env.reset(options={"index": 0})
     hand = Hand()
+    hand.starts = {target.object: target.start for target in env.episode.targets}
     return hand, Memory(hand, env.episode, read_facts(env.sim, env.episode)), env.episode.targets
 
 

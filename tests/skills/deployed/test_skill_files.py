@@ -1,7 +1,9 @@
 """Trained skills: from a run's folder to a file and back, and what is refused."""
 
 import json
+from dataclasses import replace
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -57,6 +59,28 @@ def test_a_skill_comes_back_in_half_precision(skill, tmp_path):
     for name, tensor in skill.build().state_dict().items():
         np.testing.assert_array_equal(read[name], tensor.half().float())
     assert path.stat().st_size < 2.2 * sum(w.numel() for w in skill.weights.values()) + 20_000
+
+
+class Unbounded(gymnasium.Env):
+    """Of actions without bounds on one side or both."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    action_space = gymnasium.spaces.Box(
+        np.array([-np.inf, 0.0, -1.0], np.float32), np.array([np.inf, np.inf, 1.0], np.float32)
+    )
+
+
+def test_actions_without_bounds_are_kept_too(tmp_path):
+    gymnasium.register("tests/Unbounded-v0", Unbounded)
+    spaces = observation_spec(Unbounded.observation_space), action_spec(Unbounded.action_space)
+    cfg = replace(CFG, normalize_observations=True)
+    weights = build_policy(*spaces, cfg).state_dict()
+    skill = SkillFile("tests/Unbounded-v0", {}, cfg, *spaces, weights, {"steps": 7})
+    write_skill(skill, path := tmp_path / "it.safetensors")
+    back = read_skill(path)
+    assert back.action.low.tolist() == [-np.inf, 0.0, -1.0]
+    assert back.action.high.tolist() == [np.inf, np.inf, 1.0]
+    gymnasium.registry.pop("tests/Unbounded-v0")
 
 
 def said(skill):
