@@ -76,6 +76,22 @@ def whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:
     return int(value)
 
 
+def seed_each(seed: Any, num_envs: int) -> list[int | None]:
+    """A seed for each of so many environments, or none: of `reset(seed=seed)` of a vector of them.
+
+    Raises UserError for any that is wrong.
+    """
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        seed = [int(seed) + i for i in range(num_envs)]
+    if not isinstance(seed, list | tuple | np.ndarray):
+        raise UserError(f"seed must be a whole number or a list of them, got {quoted(seed)}")
+    if len(seed) != num_envs:
+        raise UserError(f"there must be {num_envs} seeds, got {len(seed)}")
+    return [None if one is None else whole("seed", one, 0) for one in seed]
+
+
 def lead(value: Any) -> float | None:
     """`motor_lead` as a float or None; UserError otherwise."""
     if value is None:

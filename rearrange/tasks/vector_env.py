@@ -31,7 +31,6 @@ from numba import njit
 from rearrange.errors import UserError
 from rearrange.sim.native.substep_kernel import run_worlds
 from rearrange.sim.robot.depth_kernel import draw_pictures
-from rearrange.system.checked_json import quoted
 from rearrange.system.machine import num_cores
 from rearrange.tasks.actions import Command, action_array
 from rearrange.tasks.env import RearrangeEnv
@@ -40,6 +39,7 @@ from rearrange.tasks.env_options import (
     check_choice,
     check_flag,
     checked_reset_options,
+    seed_each,
     whole,
 )
 from rearrange.tasks.thread_pool import ThreadPool
@@ -140,7 +140,7 @@ class HomeVectorEnv(SyncVectorEnv):
         mask = options.pop("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
             raise UserError(f"reset_mask must be a bool array of shape ({self.num_envs},)")
-        seeds = self._seeds(seed)
+        seeds = seed_each(seed, self.num_envs)
         chosen = np.flatnonzero(mask).tolist()
 
         def begin(number: int) -> None:
@@ -155,18 +155,6 @@ class HomeVectorEnv(SyncVectorEnv):
             self._add_info(infos, self._infos[home], home)
         shown = self._shown()
         return {name: array.copy() for name, array in shown.items()} if self.copy else shown, infos
-
-    def _seeds(self, seed: Any) -> list[int | None]:
-        """A seed for each home. Raises UserError for any that is wrong, before a home begins."""
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
-            seed = [int(seed) + i for i in range(self.num_envs)]
-        if not isinstance(seed, list | tuple | np.ndarray):
-            raise UserError(f"seed must be a whole number or a list of them, got {quoted(seed)}")
-        if len(seed) != self.num_envs:
-            raise UserError(f"there must be {self.num_envs} seeds, got {len(seed)}")
-        return [None if one is None else whole("seed", one, 0) for one in seed]
 
     def expect(self, seeds: dict[int, int]) -> None:
         """Announces the seeds of the next resets: those episodes are drawn ahead."""

@@ -42,7 +42,7 @@ from rearrange.ver.run.run_state import (
 )
 from rearrange.ver.run.snapshot import LAYOUT, Snapshot, note_failed_resets
 from rearrange.ver.run.validation import Measure
-from rearrange.ver.trainer_cfg import TrainerCfg
+from rearrange.ver.trainer_cfg import TrainerCfg, stagger_values
 from rearrange.ver.update.algorithm import Algorithm
 
 log = logging.getLogger(__name__)
@@ -265,6 +265,8 @@ class RunRecords:
             return f"their seed was {values.get('seed')}"
         if saved_groups != num_groups:
             return f"their groups in mode batched were {saved_groups}"
+        if values.get("stagger") != stagger_values(cfg):  # they end when their timetable says
+            return "their resets were not staggered like this"
         return None
 
     def _score(self) -> tuple[str, float] | None:

@@ -56,7 +56,7 @@ from rearrange.ver.run.snapshot import (
 from rearrange.ver.run.validation import Validation
 from rearrange.ver.sapg.blocks import with_block, write_blocks
 from rearrange.ver.sapg.sapg_learner import SAPG
-from rearrange.ver.trainer_cfg import ALONE_MODES, MODES, TrainerCfg
+from rearrange.ver.trainer_cfg import ALONE_MODES, MODES, TrainerCfg, stagger_values
 from rearrange.ver.update.algorithm import Algorithm, LearnerCfg, UpdateContext
 from rearrange.ver.update.schedules import SCHEDULES
 from rearrange.ver.workers.environment_worker import STAGGERED, MakeEnv, WorkerCfg
@@ -390,7 +390,9 @@ class Trainer:
             self._rng = self.algorithm.rng = np.random.default_rng(seed)
 
     def _snapshot(self, collector: Collector, storage: RolloutStorage) -> Snapshot:
-        return of_all_ranks(take_snapshot(collector, storage, self._rng), self.ranks)
+        snapshot = of_all_ranks(take_snapshot(collector, storage, self._rng), self.ranks)
+        snapshot.values["stagger"] = stagger_values(self.cfg)
+        return snapshot
 
     def _summary(self, **others: Any) -> dict[str, Any]:
         return self.records.summary(self._stop.name, str(self.device), **others)

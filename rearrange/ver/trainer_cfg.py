@@ -16,8 +16,8 @@ VER paper (Wijmans et al., 2022), sections 2 and 5, appendix E. The defaults are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from rearrange.ver.batched.start_cfg import BatchedCfg, StaggeredStartCfg
 from rearrange.ver.ranks.preemption import PreemptionCfg
@@ -187,6 +187,15 @@ class TrainerCfg:
     def steps_per_rollout(self) -> int:
         """S."""
         return self.num_envs * self.num_steps
+
+
+def stagger_values(cfg: TrainerCfg) -> dict[str, Any] | None:
+    """What the times of staggered resets follow from, as JSON; None: they are not staggered."""
+    if cfg.start_mode != STAGGERED:
+        return None
+    return {
+        "start_horizon": cfg.start_horizon, "num_steps": cfg.num_steps, **asdict(cfg.stagger)
+    }  # fmt: skip
 
 
 def _check_staggered(cfg: TrainerCfg) -> None:

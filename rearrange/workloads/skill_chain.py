@@ -25,6 +25,8 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rearrange.errors import UserError
+from rearrange.system.checked_json import quoted
+from rearrange.tasks.env_options import checked_reset_options, seed_each, whole
 
 ENV_ID = "rearrange/SkillChain-v0"
 REWARD = 0.5
@@ -43,7 +45,7 @@ class SkillChainVectorEnv(VectorEnv):
         progression: p_prog, the probability that a gate opens anyway.
         reset_spread: lambda_R, the mean of the Poisson distribution of first blocks.
         target_seed: of the right actions, which all chains share.
-        autoreset_mode: Gymnasium's. With "disabled" a finished chain does not move and
+        autoreset_mode: Gymnasium's. With "Disabled" a finished chain does not move and
             earns no reward until `reset(options={"reset_mask": mask})`.
 
     Raises UserError for a value out of range.
@@ -65,17 +67,18 @@ class SkillChainVectorEnv(VectorEnv):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
         _check(num_envs, horizon, block_steps, num_actions, mastery)
-        if not 0.0 <= progression <= 1.0:
-            raise UserError(f"progression must lie in [0, 1], got {progression}")
-        if not 0.0 <= reset_spread <= 100.0:
-            raise UserError(f"reset_spread must lie in [0, 100], got {reset_spread}")
+        _check_number("progression", progression, 1.0)
+        _check_number("reset_spread", reset_spread, 100.0)
         self.num_envs, self.horizon, self.block_steps = num_envs, horizon, block_steps
         self.num_blocks, self.num_actions = horizon // block_steps, num_actions
         self._mastery, self._progression = mastery, progression
         self._start_chances = _poisson_chances(reset_spread, self.num_blocks)
-        rng = np.random.default_rng(target_seed)
+        rng = np.random.default_rng(whole("target_seed", target_seed, 0))
         self.targets = rng.integers(num_actions, size=self.num_blocks)
         """The right action of each block, [B]."""
+        if autoreset_mode not in (modes := [*AutoresetMode, *(one.value for one in AutoresetMode)]):
+            known = ", ".join(mode for mode in modes if isinstance(mode, str))
+            raise UserError(f"autoreset_mode must be one of {known}; got {quoted(autoreset_mode)}")
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = Discrete(self.num_blocks)
@@ -98,13 +101,11 @@ class SkillChainVectorEnv(VectorEnv):
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begins an episode in every chain, or in those of options["reset_mask"], [N] bool."""
-        options = options or {}
-        if unknown := set(options) - {"reset_mask"}:
-            raise UserError(f"reset options must be reset_mask, got {sorted(unknown)}")
-        mask = options.get("reset_mask", np.ones(self.num_envs, bool))
+        given = checked_reset_options(options, ("reset_mask",))
+        mask = given.get("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
             raise UserError(f"reset_mask must be a bool array of shape ({self.num_envs},)")
-        self._seed(seed)
+        self._seed(seed, mask)
         self._begin(mask)
         return self.block.copy(), self._infos(mask)
 
@@ -178,20 +179,13 @@ class SkillChainVectorEnv(VectorEnv):
             found[f"_{name}"] = mask.copy()
         return found
 
-    def _seed(self, seed: int | list[int | None] | None) -> None:
-        """Random streams; without a seed existing ones continue."""
-        if seed is None:
-            seeds: list[int | None] = [None] * self.num_envs
-        elif isinstance(seed, list):
-            seeds = seed
-        else:
-            seeds = [int(seed) + i for i in range(self.num_envs)]
-        if len(seeds) != self.num_envs:
-            raise UserError(f"there must be {self.num_envs} seeds, got {len(seeds)}")
+    def _seed(self, seed: Any, mask: np.ndarray) -> None:
+        """Random streams of the chains of `mask`; without a seed existing ones continue."""
+        seeds = seed_each(seed, self.num_envs)
         if not self._streams:
             self._streams = [np.random.default_rng(one) for one in seeds]
         for i, one in enumerate(seeds):
-            if one is not None:
+            if one is not None and mask[i]:
                 self._streams[i], self._next[i] = np.random.default_rng(one), _DRAWS
 
     def _draw(self, mask: np.ndarray) -> np.ndarray:
@@ -235,6 +229,12 @@ def register() -> None:
         gymnasium.register(
             ENV_ID, f"{here}:SkillChainEnv", vector_entry_point=f"{here}:SkillChainVectorEnv"
         )
+
+
+def _check_number(name: str, value: Any, high: float) -> None:
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not 0.0 <= value <= high:
+        raise UserError(f"{name} must lie in [0, {high:g}], got {quoted(value)}")
 
 
 def _of_one(infos: dict[str, Any]) -> dict[str, Any]:

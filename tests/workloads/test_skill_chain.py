@@ -86,6 +86,22 @@ def test_a_vector_of_chains_is_that_many_single_ones(mode):
         equal(fast.step(actions), slow.step(actions))
 
 
+def test_a_seed_is_for_those_alone_that_are_reset():
+    settings = SETTINGS | {"progression": 0.4, "reset_spread": 0.7}
+    fast = make(6, progression=0.4, reset_spread=0.7, autoreset_mode="Disabled")
+    slow = SyncVectorEnv(
+        [lambda: gymnasium.make(ENV_ID, **settings)] * 6, autoreset_mode="Disabled"
+    )
+    equal(fast.reset(seed=7), slow.reset(seed=7))
+    rng, some = np.random.default_rng(0), np.arange(6) % 2 == 0
+    for step in range(15):  # shorter than an episode
+        if step == 5:
+            how = {"seed": 30, "options": {"reset_mask": some}}
+            assert fast.reset(**how)[0].tolist() == slow.reset(**how)[0].tolist()
+        actions = rng.integers(5, size=6)
+        assert fast.step(actions)[0].tolist() == slow.step(actions)[0].tolist()
+
+
 def equal(ours, theirs):
     for a, b in zip(ours, theirs, strict=True):
         if isinstance(a, dict):
@@ -113,8 +129,32 @@ def test_a_chain_that_waits_stands_still():
         ({"horizon": 22}, "horizon must be a multiple of block_steps"),
         ({"progression": 1.5}, r"progression must lie in \[0, 1\], got 1.5"),
         ({"mastery": 0}, "mastery must be a whole number of 1 or more, got 0"),
+        ({"progression": "a"}, r"progression must lie in \[0, 1\], got 'a'"),
+        ({"reset_spread": None}, r"reset_spread must lie in \[0, 100\], got None"),
+        ({"target_seed": -1}, "target_seed must be a whole number of 0 or more, got -1"),
+        ({"autoreset_mode": "off"}, "autoreset_mode must be one of NextStep, .*; got 'off'"),
     ],
 )
 def test_mistakes_are_named(settings, message):
     with pytest.raises(UserError, match=message):
         make(2, **settings)
+
+
+@pytest.mark.parametrize(
+    "how, message",
+    [
+        ({"seed": -1}, "seed must be a whole number of 0 or more"),
+        ({"seed": 1.5}, "seed must be a whole number or a list"),
+        ({"seed": [1, 2, 3]}, "there must be 2 seeds, got 3"),
+        ({"options": 3}, "reset options must be a dict"),
+        ({"options": {"mask": 1}}, "reset options must be reset_mask"),
+    ],
+)
+def test_mistakes_in_a_reset_are_named(how, message):
+    with pytest.raises(UserError, match=message):
+        make(2).reset(**how)
+
+
+def test_seeds_may_be_of_any_list():
+    first = make(2, reset_spread=2.0).reset(seed=np.array([5, 6]))[0]
+    assert first.tolist() == make(2, reset_spread=2.0).reset(seed=(5, 6))[0].tolist()

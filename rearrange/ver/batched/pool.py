@@ -17,11 +17,12 @@ import math
 import time
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, one_line
 from rearrange.ver.batched.answers import fits, info_of, per_environment
 from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.batched.tensors import TensorConversion
@@ -296,7 +297,15 @@ class BatchedPool:
         with torch.inference_mode(False), torch.no_grad():
             # The first reset, of all, shows whether masks have to be tensors.
             options = None if due.all() else {"reset_mask": self._tensors.given(due.copy())}
-            observations, _ = self.envs.reset(seed=seeds, options=options)  # pyright: ignore
+            try:
+                observations, _ = self.envs.reset(seed=seeds, options=options)  # pyright: ignore
+            except gymnasium.error.Error as error:
+                if options is None:  # what Gymnasium's own `reset` says to a list
+                    raise UserError(
+                        f"reset of the vector environment must take a list of {self.num_envs} "
+                        f"seeds, one for each environment: {one_line(error)}"
+                    ) from error
+                raise
             self._tensors.notice(observations)
         if hasattr(self.envs, "expect"):
             self.envs.expect({e: self._seed(e, int(self.number[e]) + 1) for e in places})  # pyright: ignore

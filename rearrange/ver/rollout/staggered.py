@@ -189,14 +189,26 @@ class StaggeredResets(VectorWrapper):
         self.tracker = EpisodeTracker(cfg, Timetable(cfg, env.num_envs))
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | list[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts the clock at t = 0; with `advance`, after `timetable.lead` random steps."""
-        observations, infos = self.env.reset(seed=seed, options=options)
+        """Starts the clock at t = 0; with `advance`, after `timetable.lead` random steps.
+
+        Args:
+            seed: as the environment takes it; random steps follow from the first that is given.
+
+        Raises UserError for a `reset_mask`.
+        """
+        if options and "reset_mask" in options:
+            raise UserError("reset_mask must be left out: the timetable resets single environments")
+        observations, infos = self.env.reset(seed=seed, options=options)  # pyright: ignore
         self.tracker.restart()
         # gymnasium does not say what a space consists of
         actions = cast("Space[Any]", self.env.action_space)  # pyright: ignore[reportUnknownMemberType]
-        actions.seed(seed)
+        given = [seed] if isinstance(seed, int | np.integer) else seed or []
+        actions.seed(next((int(one) for one in given if one is not None), None))
         while self.tracker.time < 0:
             observations, *_, infos = self.step(actions.sample())
         return observations, infos
@@ -205,17 +217,18 @@ class StaggeredResets(VectorWrapper):
         """As in Gymnasium; see the class for `infos`."""
         observations, rewards, *ends, infos = self.env.step(actions)
         terminated, truncated, is_waiting, is_whole = self.tracker.count(*ends)
-        infos = infos | {"is_waiting": is_waiting, "is_whole": is_whole}
+        own = {"is_waiting": is_waiting, "is_whole": is_whole}
         ended = terminated | truncated
         if ended.any():
-            last, finals = dict(infos), self._finals(observations, ended)
-            infos |= {"final_obs": finals, "_final_obs": ended}
-            infos |= {"final_info": last, "_final_info": ended}
+            finals, last = self._finals(observations, ended), _masked(infos, ended) | own
+            own |= {"final_obs": finals, "_final_obs": ended}
+            own |= {"final_info": last, "_final_info": ended}
         due = self.tracker.due()
         if due.any():
-            observations, _ = self.env.reset(options={"reset_mask": due})
+            observations, begun = self.env.reset(options={"reset_mask": due})
+            infos = _replaced(infos, begun, due)
         self.tracker.began(due)
-        return observations, rewards, terminated, truncated, infos
+        return observations, rewards, terminated, truncated, infos | own
 
     def _finals(self, observations: Any, ended: np.ndarray) -> np.ndarray:
         finals = np.full(self.num_envs, None, dtype=object)
@@ -226,3 +239,30 @@ class StaggeredResets(VectorWrapper):
                 is_named, named = isinstance(one, dict), cast("dict[str, Any]", one)
                 finals[i] = {k: np.copy(v) for k, v in named.items()} if is_named else np.copy(one)
         return finals
+
+
+def _masked(infos: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """Gymnasium's infos, whose masks `_NAME` [N] say True for `rows` [N] at most."""
+    masked: dict[str, Any] = {}
+    for name, value in infos.items():
+        if isinstance(value, dict):
+            masked[name] = _masked(cast("dict[str, Any]", value), rows)
+        else:
+            is_mask = name.startswith("_") and isinstance(value, np.ndarray)
+            masked[name] = value & rows if is_mask else value
+    return masked
+
+
+def _replaced(infos: dict[str, Any], begun: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """Infos of a step, for `rows` [N] those of the reset after it."""
+    merged = _masked(infos, ~rows)
+    for name, new in begun.items():
+        old = merged.get(name)
+        if isinstance(new, dict):
+            known = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
+            merged[name] = _replaced(known, cast("dict[str, Any]", new), rows)
+        elif isinstance(new, np.ndarray):
+            old = np.zeros_like(new) if old is None else np.array(old)
+            old[rows] = new[rows]
+            merged[name] = old
+    return merged

@@ -72,6 +72,8 @@ def _check_snapshot(node: Node) -> None:
     if not node["is_exact"].boolean():
         return
     node["seed"].integer(0, MOST)
+    if (stagger := node.value.get("stagger")) is not None and not isinstance(stagger, dict):
+        node["stagger"].fail("be an object or null")
     for name in ("pending", "arrived"):
         for env in node[name].list(MANY):
             env.integer(0, len(numbers) - 1)

@@ -201,7 +201,11 @@ def write_observations(
     if kind_of(space) != "Dict":
         _write_rows(space, observations, arrays["observation"], rows, prefix or "observation")
         return
+    if not isinstance(observations, Mapping):
+        raise UserError(f"{prefix or 'observations'} must be a dict, got {quoted(observations)}")
     for name, part in space.spaces.items():
+        if name not in observations:
+            raise UserError(f"observation '{prefix}{name}' is missing")
         if kind_of(part) == "Dict":
             nested = {key: arrays[f"{name}/{key}"] for key in observation_spec(part)}
             write_observations(part, observations[name], nested, rows, f"{prefix}{name}/")

@@ -21,7 +21,7 @@ class Hand:
     held_object = None
 
     def __init__(self, sim):
-        self.object_pos_w = sim.object_pos_w
+        self.object_pos_w, self.data = sim.object_pos_w, sim.data
 
     def joint_position(self, joint):
         return 0.0

@@ -22,6 +22,7 @@ from rearrange.ver.batched import groups as groups_module
 from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.batched.start_cfg import BatchedCfg, StaggeredStartCfg
 from rearrange.ver.rollout.report import NonFinite, Stopped
+from rearrange.ver.run.checkpoint import load_newest
 from rearrange.ver.run.snapshot import restore_exactly, take_snapshot
 from rearrange.ver.update.ppo import PPOCfg
 from tests.waits import wait_until
@@ -162,6 +163,19 @@ def test_with_other_groups_new_episodes_begin_and_a_stop_at_once_keeps_the_old_o
     caplog.clear()
     run(2, resume="auto").run()
     assert "begin new episodes" not in caplog.text
+
+
+def test_a_training_that_goes_on_staggered_is_staggered(tmp_path, caplog):
+    chain = partial(make_gym, env_id="rearrange/SkillChain-v0", kwargs={"horizon": 20})
+    settings = {"make_env": chain, "mode": "batched", "num_envs": 4, "num_steps": 5}
+    trainer(tmp_path, 4, **settings).run()
+    staggered = {"start_mode": "staggered", "start_horizon": 20, "resume": "auto"}
+    trainer(tmp_path, 12, **settings, **staggered).run()
+    assert "their resets were not staggered like this" in caplog.text
+    steps = load_newest(tmp_path / "checkpoints").tensors["collector/step_id"]  # of episodes
+    caplog.clear()
+    trainer(tmp_path, 16, **settings, **staggered).run()
+    assert sorted(steps.tolist()) == [0, 5, 10, 15] and "begin new episodes" not in caplog.text
 
 
 @pytest.mark.parametrize("start_mode", ["advance", "staggered"])
@@ -307,6 +321,23 @@ def test_cart_pole_gets_better(tmp_path):
     training.run()
     lengths = [line["episode/length"] for line in metrics(tmp_path)]
     assert lengths[0] < 30.0 and lengths[-1] > 35.0  # of the newest 100 episodes
+
+
+class OneSeed(gymnasium.vector.VectorWrapper):
+    """Resets as Gymnasium's documentation shows."""
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.vector.VectorEnv.reset(self, seed=seed)
+        return self.env.reset(options=options)
+
+
+def test_an_environment_that_takes_one_seed_alone_is_refused():
+    one = partial(make_gym, env_id="rearrange/SkillChain-v0")
+    make_envs = partial(make_gym_vec, env_id="rearrange/SkillChain-v0")
+    with pytest.raises(UserError, match="must take a list of 4 seeds, one for each"):
+        Run(
+            batched_pool(one, make_envs=lambda n: OneSeed(make_envs(n))), "batched", Choosing()
+        ).collect(1)
 
 
 def test_an_environment_that_resets_itself_is_refused():

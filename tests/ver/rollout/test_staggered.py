@@ -131,3 +131,37 @@ def test_an_environment_that_resets_itself_is_refused():
         StaggeredResets(chain, StaggerCfg(horizon=200, rollout_steps=5))
     with pytest.raises(ValueError, match="how must be one of advance, cut; got 'jump'"):
         StaggerCfg(horizon=200, rollout_steps=5, how="jump")
+
+
+def test_infos_are_those_of_gymnasiums_same_step():
+    """Of the chain itself, which has it: where nothing is staggered both are one."""
+    settings = {"num_envs": 6, "horizon": H, "progression": 0.4, "reset_spread": 1.0}
+    same = gymnasium.make_vec("rearrange/SkillChain-v0", autoreset_mode="SameStep", **settings)
+    plain = gymnasium.make_vec("rearrange/SkillChain-v0", autoreset_mode="Disabled", **settings)
+    cfg = StaggerCfg(horizon=H, rollout_steps=H, num_groups=1, has_gates=False)
+    ours = StaggeredResets(plain, cfg)
+    same.reset(seed=3), ours.reset(seed=3)
+    rng, num_ends = np.random.default_rng(0), 0
+    for step in range(50):
+        if step == 7:  # out of step with each other
+            for env in (same, plain):
+                env.unwrapped.elapsed += np.arange(6)
+        actions = rng.integers(20, size=6)
+        theirs, mine = same.step(actions)[-1], ours.step(actions)[-1]
+        finals = mine.pop("final_info", None), theirs.pop("final_info", None)
+        for a, b in ((mine, theirs), finals):
+            for name in b or ():
+                assert np.array_equal(a[name], b[name]) or (
+                    name in ("success", "accuracy", "block")  # where its mask says no
+                    and np.array_equal(a[name][b[f"_{name}"]], b[name][b[f"_{name}"]])
+                ), name
+        num_ends += finals[1] is not None
+    assert num_ends > 6
+
+
+def test_seeds_may_be_one_each_and_the_timetable_alone_resets_single_ones():
+    first, second = make(4)[0], make(4)[0]
+    blocks = [envs.reset(seed=[4, 5, 6, 7])[0].tolist() for envs in (first, second)]
+    assert blocks[0] == blocks[1]
+    with pytest.raises(UserError, match="reset_mask must be left out"):
+        first.reset(options={"reset_mask": np.ones(4, bool)})
