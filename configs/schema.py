@@ -8,6 +8,7 @@ This module imports nothing heavy, so that help is quick; training verbs have th
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rearrange.configs.backend import HabitatCfg, check_backend
@@ -154,7 +155,7 @@ class RecordCfg(AgentSettings):
         _check(self.index >= 0, f"index must not be negative, got {self.index}")
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
         _check_backend(self)
-        is_right = self.output.endswith((".mp4", ".gif"))
+        is_right = Path(self.output).suffix in (".mp4", ".gif")  # `.mp4` alone has none
         _check(is_right, f"output must end in .mp4 or .gif, got {self.output}")
 
 

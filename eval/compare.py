@@ -24,6 +24,7 @@ from rearrange.eval.episode_store import (
 )
 from rearrange.eval.intervals import paired_difference, rate_with_interval
 from rearrange.eval.runner import EpisodeRecord
+from rearrange.system.checked_json import quoted
 
 ABSENT = "not there"
 SAME = (  # settings that determine the episodes
@@ -106,7 +107,9 @@ def compare(a: Result, b: Result) -> Comparison:
 
 def _elsewhere(settings: dict[str, Any]) -> str | None:
     """What tells habitat-lab's own episodes apart; None for ours, exported ones among them."""
-    there = settings.get("habitat", {})
+    there: Any = settings.get("habitat", {})
+    if not isinstance(there, dict):
+        raise UserError(f"damaged settings.json: habitat must be an object, got {quoted(there)}")
     return None if there.get("data", "export") == "export" else str(there.get("episodes"))
 
 

@@ -234,7 +234,10 @@ def _record(line: str) -> EpisodeRecord | None:
                 for names in values["targets"].values()
             )
             and isinstance(values["failure"], str | None)
+            and type(values["index"]) is type(values["steps"]) is int  # True is one too
             and values["index"] >= 0
+            and values["steps"] >= 0
+            and json.dumps(values, ensure_ascii=False).encode()  # a page can hold it
         ):
             values["attempts"] = [tuple(pair) for pair in values["attempts"]]
             return EpisodeRecord(**values)

@@ -2,7 +2,11 @@
 
 import sys
 
-from rearrange.cli import main
+try:
+    from rearrange.cli import main
+except KeyboardInterrupt:  # before there is anything to save
+    print("error: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(main())

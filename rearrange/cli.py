@@ -26,6 +26,7 @@ from rearrange.system.stop_signals import EXIT_CODES, TO_ALL, is_shielded
 from rearrange.verbs import VERBS
 
 HELP = ("-h", "--help", "help")
+_arrived: list[int] = []  # signals whose exceptions were raised
 
 
 class Terminated(BaseException):
@@ -36,15 +37,18 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     console.open_missing()
+    _arrived.clear()
     try:
         for signum in TO_ALL:
             if not is_shielded(signum):
                 signal.signal(signum, _raise_terminated)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
         code = _dispatch(arguments)
         sys.stdout.flush()
         return code
     except UserError as error:
-        return _fail(str(error), 2)
+        return _stopped() or _fail(str(error), 2)
     except KeyboardInterrupt:
         return _fail("interrupted", EXIT_CODES[signal.SIGINT])
     except Terminated as stop:
@@ -58,6 +62,10 @@ def main(arguments: list[str] | None = None) -> int:
             raise  # not the machine's state but a defect of ours: show where
         place = f" ({error.filename})" if error.filename else ""
         return _fail(f"{error.strerror}{place}{advice(error)}", 2)
+    except Exception:
+        if (code := _stopped()) is not None:
+            return code
+        raise
     finally:
         console.detach_streams()
 
@@ -68,7 +76,25 @@ def train_skill() -> int:
 
 
 def _raise_terminated(signum: int, frame: object) -> None:
+    _arrived.append(signum)
     raise Terminated(signum)
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    _arrived.append(signum)
+    raise KeyboardInterrupt
+
+
+def _stopped() -> int | None:
+    """Exit code after a signal whose exception has become another one; None: there was none.
+
+    One that is raised within a compiled kernel or an import comes out as a SystemError or
+    ImportError.
+    """
+    if not _arrived:
+        return None
+    is_interrupt = _arrived[-1] == signal.SIGINT
+    return _fail("interrupted" if is_interrupt else "terminated", EXIT_CODES[_arrived[-1]])
 
 
 def _fail(message: str, code: int) -> int:

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
@@ -17,6 +18,8 @@ import pytest
 from rearrange import cli
 from rearrange.commands.overrides import setting_kinds
 from rearrange.configs.verbs import VERBS, config_class
+from rearrange.errors import UserError
+from rearrange.system.stop_signals import TO_ALL
 
 
 def run(*arguments, **options):
@@ -212,6 +215,12 @@ def test_missing_and_wrong_files_are_one_line(capsys, tmp_path):
     bad = tmp_path / "bad.json.gz"
     bad.write_bytes(b"\x1f\x8b not really")
     assert str(bad) in fails(capsys, "episodes", "check", f"file={bad}")
+    os.mkfifo(pipe := tmp_path / "pipe")
+    (tmp_path / "empty").mkdir()
+    learned = ("evaluate", "task=pick", "agent=learned", f"output_dir={tmp_path / 'out'}")
+    for path, why in ((pipe, "it is no regular file"), (tmp_path / "empty", "has no checkpoint")):
+        assert why in fails(capsys, *learned, f"checkpoint={path}")
+    assert "output must end in .mp4 or .gif" in fails(capsys, "record", "output=.mp4")
 
 
 @pytest.mark.parametrize(
@@ -271,6 +280,31 @@ def test_ctrl_c_and_a_closed_pipe_leave_cleanly(capsys, monkeypatch):
     shell = f"{shlex.quote(sys.executable)} -m rearrange list splits >&-"
     done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=os.environ)
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("becomes", [SystemError, ImportError, UserError])
+def test_a_signal_whose_exception_becomes_another_is_one_line(
+    capsys, monkeypatch, signum, code, becomes
+):
+    """Such as within a compiled kernel that gives back several things."""
+
+    def interrupted(arguments):
+        try:
+            signal.raise_signal(signum)
+        except BaseException as error:
+            raise becomes("returned a result with an exception set") from error
+
+    handlers = {one: signal.getsignal(one) for one in (*TO_ALL, signal.SIGINT)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(cli, "_dispatch", interrupted)
+    try:
+        assert cli.main([]) == code
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+    word = "interrupted" if signum == signal.SIGINT else "terminated"
+    assert capsys.readouterr().err == f"error: {word}\n"
 
 
 def test_only_a_closed_stdout_is_a_quiet_end(capsys, monkeypatch):

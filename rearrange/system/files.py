@@ -34,9 +34,10 @@ def user_path(path: str | Path) -> Path:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content. Raises UserError if it cannot be read."""
+    """SHA-256 of a regular file's content. Raises UserError if it cannot be read."""
+    descriptor = _open_regular(path)
     try:
-        with open(path, "rb") as file:
+        with open(descriptor, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
@@ -101,6 +102,21 @@ def read_whole_file(path: Path, most: int) -> bytes:
     Raises:
         UserError: in every other case; the line names the file.
     """
+    descriptor = _open_regular(path)
+    try:
+        with open(descriptor, "rb", buffering=0) as file:
+            content = bytearray()
+            while len(content) <= most and (part := file.read(min(most + 1, 2**24))):
+                content += part
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > most:
+        raise UserError(f"{path} must have at most {_size(most)}, it has more")
+    return bytes(content)
+
+
+def _open_regular(path: Path) -> int:
+    """A descriptor to read a regular file by. Raises UserError for what is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would block
     except FileNotFoundError as error:
@@ -112,16 +128,7 @@ def read_whole_file(path: Path, most: int) -> bytes:
         os.close(descriptor)
         what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
         raise UserError(f"cannot read {path}: it is {what}")
-    try:
-        with open(descriptor, "rb", buffering=0) as file:
-            content = bytearray()
-            while len(content) <= most and (part := file.read(min(most + 1, 2**24))):
-                content += part
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    if len(content) > most:
-        raise UserError(f"{path} must have at most {_size(most)}, it has more")
-    return bytes(content)
+    return descriptor
 
 
 def _size(count: int) -> str:

@@ -69,7 +69,13 @@ class FolderLock:
         self.folder, self._path = folder, folder / LOCK_FILE
         self._descriptor = descriptor
         self._record = _own_record()
-        self._write()
+        try:
+            self._write()
+        except OSError:  # a full disk
+            with suppress(OSError):
+                self._path.unlink()
+            os.close(descriptor)
+            raise
         if not is_locked:  # two may have started at once: the last one to write owns it
             time.sleep(SETTLE_S)
             if not self._is_ours():
@@ -141,6 +147,9 @@ def lock_folder(folder: Path, setting: str = "run_dir") -> Generator[FolderLock]
     except (FileExistsError, NotADirectoryError) as error:
         raise UserError(f"{setting} must be a folder, {folder} is a file or below one") from error
     except OSError as error:
+        if not was_there:
+            with suppress(OSError):
+                folder.rmdir()
         raise UserError(f"cannot write into {setting} {folder}: {error.strerror}") from error
     try:
         yield lock

@@ -129,7 +129,8 @@ def check_weights(weights: dict[str, Tensor], header: SkillHeader, where: str) -
         draft = draft_policy(header.observation, header.action, header.policy_cfg)
     except (ValueError, RuntimeError) as error:  # incompatible sizes
         raise UserError(f"{where}policy: {error}") from error
-    shapes = {name: tuple(tensor.shape) for name, tensor in draft.state_dict().items()}
+    own = draft.state_dict()
+    shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
     for name in [*shapes, *weights]:
         if name not in weights or name not in shapes:
             what = "missing" if name in shapes else "one too many"
@@ -137,6 +138,9 @@ def check_weights(weights: dict[str, Tensor], header: SkillHeader, where: str) -
         if tuple(weights[name].shape) != shapes[name]:
             came = f"{tuple(weights[name].shape)} instead of {shapes[name]}"
             raise UserError(f"{where}weights {quoted(name)} have the shape {came}")
+        kind, kept = weights[name].dtype, own[name].dtype
+        if kind != kept and not (kind == torch.float16 and kept == torch.float32):
+            raise UserError(f"{where}weights {quoted(name)} are of type {kind} instead of {kept}")
     check_numbers(weights, where)
 
 

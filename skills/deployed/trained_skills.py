@@ -37,7 +37,10 @@ def find_skill_path(name: str, folder: str | Path | None = None) -> Path | None:
 def weights_digest(path: Path) -> str:
     """SHA-256 of a skill file; for a run's folder, of its newest checkpoint's manifest, which has
     checksums of the rest. Raises UserError if it cannot be read."""
-    return file_digest(max(path.glob("checkpoints/*.json"), default=path))
+    newest = max(path.glob("checkpoints/*.json"), default=path)
+    if newest.is_dir():
+        raise UserError(f"{path} has no checkpoint: give the folder of a training run")
+    return file_digest(newest)
 
 
 def check_weights_unchanged(paths: Mapping[str, str], digests: Mapping[str, str]) -> None:

@@ -129,6 +129,9 @@ def test_habitat_labs_own_episodes_are_no_others_and_only_themselves(tmp_path):
     for other in (ours, there("others", "habitat-lab's own", "c" * 64)):
         with pytest.raises(UserError, match="different episodes in Habitat"):
             compare(own, other)
+    damaged = read_result(result(tmp_path / "damaged", "+-", habitat="there"))
+    with pytest.raises(UserError, match="habitat must be an object, got 'there'"):
+        compare(own, damaged)
 
 
 def test_an_evaluation_of_another_environment_is_not_called_damaged(tmp_path, capsys):

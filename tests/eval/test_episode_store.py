@@ -314,4 +314,5 @@ def test_lines_from_before_records_named_their_things_are_read_and_wrong_names_a
     assert _record(json.dumps(older)) == RECORD
     for wrong in ({"x": ["024_bowl"]}, {"x": ["a", "b", 3]}, {"x": "abc"}, []):
         assert _record(json.dumps(values | {"targets": wrong})) is None
-    assert _record(json.dumps(values | {"last_step": None})) is None
+    for wrong in ({"last_step": None}, {"steps": -5}, {"index": True}, {"scene": "\ud800"}):
+        assert _record(json.dumps(values | wrong)) is None

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from rearrange.errors import UserError, one_line
-from rearrange.system.files import read_whole_file, user_path, write_whole_file
+from rearrange.system.files import file_digest, read_whole_file, user_path, write_whole_file
 from rearrange.system.outputs import atomic_write_text, prepare_folder
 
 
@@ -51,6 +51,9 @@ def test_only_regular_files_of_a_bounded_size_are_read(tmp_path):
     for name in ("sparse", "pipe", ".", "missing", "x" * 300, "a\0b", "/dev/zero"):
         with pytest.raises(UserError):
             read_whole_file(tmp_path / name, 2**20)
+        if name != "sparse":
+            with pytest.raises(UserError):
+                file_digest(tmp_path / name)
 
 
 def test_a_line_repeats_no_escape_codes_and_no_kilobytes():

@@ -80,6 +80,15 @@ def test_a_folder_that_nothing_came_of_goes_and_one_that_was_there_stays(tmp_pat
     assert refused(tmp_path / "file").endswith("file is a file or below one")
 
 
+def test_a_full_disk_leaves_no_folder(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", full)
+    assert refused(tmp_path / "new").endswith("No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_machine_that_is_silent_is_followed_with_a_warning(tmp_path, caplog):
     leave_record(tmp_path, boot="another", host="node7")
     with lock_folder(tmp_path) as lock:

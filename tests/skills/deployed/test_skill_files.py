@@ -125,6 +125,17 @@ def rewritten(skill, path, old=False, **changes):
     return path
 
 
+def test_weights_of_another_type_are_refused(skill, tmp_path):
+    """The type is in no checksum."""
+    path = tmp_path / "pick.safetensors"
+    write_skill(skill, path)
+    content = path.read_bytes()
+    assert content.count(b'"dtype":"F16"') > 3
+    path.write_bytes(content.replace(b'"dtype":"F16"', b'"dtype":"I16"', 1))
+    with pytest.raises(UserError, match="are of type torch.int16"):
+        read_skill(path)
+
+
 def test_files_without_a_checksum_of_the_header_are_still_read(skill, tmp_path):
     assert said(read_skill(rewritten(skill, tmp_path / "old", old=True))) == said(skill)
 
