@@ -262,7 +262,8 @@ def _replaced(infos: dict[str, Any], begun: dict[str, Any], rows: np.ndarray) ->
             known = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
             merged[name] = _replaced(known, cast("dict[str, Any]", new), rows)
         elif isinstance(new, np.ndarray):
-            old = np.zeros_like(new) if old is None else np.array(old)
-            old[rows] = new[rows]
-            merged[name] = old
+            taken = cast("np.ndarray", new)
+            kept = np.zeros_like(taken) if old is None else np.array(old)
+            kept[rows] = taken[rows]
+            merged[name] = kept
     return merged
