@@ -19,7 +19,7 @@ LINKED = ("skills", "planner", "eval", "configs")  # folders beside the package,
 # begins with a room's name belongs to the longest such name.
 ROOMS = (
     "rearrange.errors", "rearrange.renamed_settings", "rearrange.torch_types", "rearrange.system",
-    "rearrange.workloads",
+    "rearrange.checked_arguments", "rearrange.workloads",
     "rearrange.sim.native", "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.homes",
     "rearrange.sim.pictures", "rearrange.sim", "rearrange.sim.visuals",
     "rearrange.tasks.rules", "rearrange.tasks.episodes", "rearrange.tasks", "rearrange.habitat",
@@ -44,6 +44,7 @@ ROOMS = (
 # Some know less than their place in the list would let them: what they may use, beside the ground.
 GROUND = {
     "rearrange.errors", "rearrange.renamed_settings", "rearrange.torch_types", "rearrange.system",
+    "rearrange.checked_arguments",
 }  # fmt: skip
 ONLY = {
     "rearrange.workloads": set(),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from rearrange.checked_arguments import MAX_WHOLE
 from rearrange.errors import UserError
 from rearrange.eval.demonstrations.demonstration import Demonstration
 from rearrange.eval.demonstrations.hdf5 import Hdf5Format, MinariFormat
@@ -17,7 +18,6 @@ from rearrange.eval.demonstrations.lerobot import LeRobotFormat
 from rearrange.eval.demonstrations.lerobot_v21 import LeRobot21Format
 from rearrange.system.checked_json import Node, strict_json
 from rearrange.system.files import read_whole_file
-from rearrange.tasks.env_options import MAX_WHOLE
 
 EPISODES, SUMMARY = "episodes.json.gz", "summary.json"
 SUMMARY_LIMIT = 2**20  # bytes; ours have 2 kB

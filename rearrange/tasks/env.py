@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from rearrange.checked_arguments import check_choice, check_flag, checked_reset_options, whole
 from rearrange.errors import UserError
 from rearrange.sim.homes.layout import HAB, SPLITS, check_homes, check_unchanged, homes_of
 from rearrange.sim.robot.depth import DepthCamera
@@ -26,16 +27,7 @@ from rearrange.sim.world_state import WorldState
 from rearrange.system.checked_json import quoted
 from rearrange.tasks.actions import ActionReader, Command, action_slots
 from rearrange.tasks.cameras import ColourSensors, VisualsCache, Window, panoptic_names
-from rearrange.tasks.env_options import (
-    MAX_CAMERA_SIZE,
-    check_choice,
-    check_equal,
-    check_flag,
-    checked_reset_options,
-    lead,
-    of_states,
-    whole,
-)
+from rearrange.tasks.env_options import MAX_CAMERA_SIZE, RESET_OPTIONS, check_equal, lead, of_states
 from rearrange.tasks.episodes.driven import drive_up
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
@@ -198,7 +190,7 @@ class RearrangeEnv(gymnasium.Env):
     ) -> dict[str, Any]:
         """`reset` without its observation: returns the info. Call `observe` next."""
         seed = None if seed is None else whole("seed", seed, 0)
-        given = checked_reset_options(options)
+        given = checked_reset_options(options, RESET_OPTIONS)
         if "episode" in given:
             self.task.check_episode(given["episode"])
         first = self._next_index if seed is None else self._offset

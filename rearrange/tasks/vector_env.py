@@ -28,20 +28,20 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numba import njit
 
-from rearrange.errors import UserError
-from rearrange.sim.native.substep_kernel import run_worlds
-from rearrange.sim.robot.depth_kernel import draw_pictures
-from rearrange.system.machine import num_cores
-from rearrange.tasks.actions import Command, action_array
-from rearrange.tasks.env import RearrangeEnv
-from rearrange.tasks.env_options import (
-    RESET_OPTIONS,
+from rearrange.checked_arguments import (
     check_choice,
     check_flag,
     checked_reset_options,
     seed_each,
     whole,
 )
+from rearrange.errors import UserError
+from rearrange.sim.native.substep_kernel import run_worlds
+from rearrange.sim.robot.depth_kernel import draw_pictures
+from rearrange.system.machine import num_cores
+from rearrange.tasks.actions import Command, action_array
+from rearrange.tasks.env import RearrangeEnv
+from rearrange.tasks.env_options import RESET_OPTIONS
 from rearrange.tasks.thread_pool import ThreadPool
 
 HOMES_AHEAD = 32  # of so many homes one has its next episode drawn in each step

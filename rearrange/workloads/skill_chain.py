@@ -24,6 +24,7 @@ import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from rearrange.checked_arguments import checked_reset_options, seed_each, whole
 from rearrange.errors import UserError
 from rearrange.system.checked_json import quoted
 
@@ -65,9 +66,6 @@ class SkillChainVectorEnv(VectorEnv):
         target_seed: int = 0,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
-        from rearrange.tasks.env_options import checked_reset_options, seed_each, whole  # MuJoCo
-
-        self._checked_options, self._seeds = checked_reset_options, seed_each
         _check(num_envs, horizon, block_steps, num_actions, mastery)
         _check_number("progression", progression, 1.0)
         _check_number("reset_spread", reset_spread, 100.0)
@@ -103,7 +101,7 @@ class SkillChainVectorEnv(VectorEnv):
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begins an episode in every chain, or in those of options["reset_mask"], [N] bool."""
-        given = self._checked_options(options, ("reset_mask",))
+        given = checked_reset_options(options, ("reset_mask",))
         mask = given.get("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
             raise UserError(f"reset_mask must be a bool array of shape ({self.num_envs},)")
@@ -183,7 +181,7 @@ class SkillChainVectorEnv(VectorEnv):
 
     def _seed(self, seed: Any, mask: np.ndarray) -> None:
         """Random streams of the chains of `mask`; without a seed existing ones continue."""
-        seeds = self._seeds(seed, self.num_envs)
+        seeds = seed_each(seed, self.num_envs)
         if not self._streams:
             self._streams = [np.random.default_rng(one) for one in seeds]
         for i, one in enumerate(seeds):

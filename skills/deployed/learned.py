@@ -17,13 +17,13 @@ import gymnasium
 import numpy as np
 import torch
 
+from rearrange.checked_arguments import whole
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import SkillFile, find_skill
 from rearrange.skills.deployed.trained_skills import skill_path
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import user_path
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
-from rearrange.tasks.env_options import whole
 from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import ArraySpec, write_observation
