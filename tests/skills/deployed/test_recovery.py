@@ -1,5 +1,6 @@
-"""Stepping aside after a failure: from the laser alone, to where there is room."""
+"""Stepping aside after a failure: by laser or camera alone, to where there is room."""
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -8,9 +9,11 @@ from rearrange.skills.deployed.deployment import Senses
 from rearrange.skills.deployed.recovery import (
     BACK_STEPS,
     HOLD_STEPS,
+    SEEN_ROOM,
     back_out,
     freest,
     room_ahead,
+    room_seen,
     step_aside,
 )
 from rearrange.skills.motion.robot import Robot
@@ -45,10 +48,40 @@ def test_room_ahead_is_that_of_the_middle():
     assert room_ahead(scan_with(lambda a: np.abs(a) < 0.1)) == pytest.approx(0.4, rel=1e-5)
 
 
-@pytest.mark.parametrize("ranges", [True, False])
-def test_the_robot_leaves_its_place(ranges):
-    """From where Pick episodes begin; without a laser it backs off and no more."""
-    env = make_env("pick", "val", depth=False, ranges=ranges, observation_delay=0)
+def test_the_camera_shows_the_room_that_the_simulator_has():
+    """The robot looks straight at walls and furniture of a home, from several places."""
+    env = make_env("navigate", "val", camera_size=64, observation_delay=0)
+    seen, there = [], []
+    for index in range(12):
+        observation, _ = env.reset(options={"index": index})
+        env.sim.set_robot(env.sim.base_pose, fetch.ARM_START)
+        observation = env.step(np.zeros(11, np.float32))[0]
+        x, y, yaw = env.sim.base_pose
+        ways = []
+        for side in np.linspace(-0.34, 0.34, 9):  # rays at several heights, as wide as the robot
+            for height in (0.09, 0.2, 0.4, 0.49):
+                ahead = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+                eye = np.array([x, y, height]) + side * np.array([-np.sin(yaw), np.cos(yaw), 0.0])
+                groups = np.array([1, 1, 1, 0, 0, 0], np.uint8)  # not the robot
+                way = mujoco.mj_ray(
+                    env.sim.model, env.sim.data, eye, ahead, groups, 1, -1, np.zeros(1, np.int32)
+                )
+                ways.append(way if way >= 0.0 else 9.0)
+        there.append(min(SEEN_ROOM, min(ways) - fetch.LASER_POS_B[0]))
+        seen.append(room_seen(observation["head_depth"]))
+    is_visible = np.array(there) > 0.8  # nearer to the base the camera sees little of the floor
+    assert is_visible.sum() >= 5 and len(set(np.round(there, 1))) >= 3
+    np.testing.assert_array_less(np.array(seen)[is_visible], np.array(there)[is_visible] + 0.1)
+    assert np.median(np.array(there)[is_visible] - np.array(seen)[is_visible]) < 0.3
+
+
+@pytest.mark.parametrize("sight", ["laser", "camera", "nothing"])
+def test_the_robot_leaves_its_place(sight):
+    """From where Pick episodes begin; without sight it backs off and no more."""
+    ranges = sight == "laser"
+    env = make_env(
+        "pick", "val", depth=sight == "camera", ranges=ranges, observation_delay=0, camera_size=64
+    )
     ways = []
     for index in range(5):
         observation, _ = env.reset(options={"index": index})
@@ -59,9 +92,10 @@ def test_the_robot_leaves_its_place(ranges):
             senses.now = env.step(action)[0]
             steps += 1
         ways.append(float(np.linalg.norm(np.array(env.sim.base_pose[:2]) - start)))
-        assert steps == BACK_STEPS if not ranges else BACK_STEPS <= steps <= BACK_STEPS + 46 + 45
+        most = {"laser": 46 + 45, "camera": 126 + 45, "nothing": 0}[sight]
+        assert steps == BACK_STEPS if not most else BACK_STEPS <= steps <= BACK_STEPS + most
     # 30 steps of 1/30 s at 0.5 m/s are 0.5 m; something may stand behind
-    assert np.median(ways) > 0.35 and max(ways) < (1.5 if ranges else 0.55)
+    assert np.median(ways) > 0.35 and max(ways) < (1.5 if most else 0.55)
 
 
 def test_the_arm_stays_as_it_is_until_the_hand_is_out():
