@@ -3,9 +3,8 @@
     back_out      straight back, first with the arm still, then moving it to its start
     step_aside    back_out  ->  turn to where there is room  ->  drive there
 
-Where a skill has the laser scanner, it shows at once where there is most room. The head's camera
-shows what is ahead, up to 45 degrees to each side: the robot turns by a random angle, and on until
-it sees room.
+A laser scanner, where a skill of the chain has one, shows at once where there is most room. The
+head's camera shows what is ahead: the robot turns by a random angle, and on until it sees room.
 
 In the start posture of skills the hand is as high as the counter, and inside the fridge it is
 beside objects: an arm that moves there, or a base that turns there, sweeps them away. So
@@ -115,9 +114,7 @@ def room_seen(head_depth: np.ndarray) -> float:
     ahead /= np.linalg.norm(ahead)
     down = np.array([ahead[2], 0.0, -ahead[0]])
     right = np.array([0.0, -1.0, 0.0])
-    rays = (
-        ahead + across[:, None, None] * down + across[None, :, None] * right
-    )  # [rows, columns, 3]
+    rays = ahead + across[:, None, None] * down + across[:, None] * right  # [size, size, 3]
     x, y, z = np.moveaxis(eye + head_depth.astype(np.float64) * MAX_RANGE * rays, -1, 0)
     is_there = (np.abs(y) < PASSAGE) & (z > LOW) & (z < HIGH)
     is_there &= ~((x < ARM_REACH) & (z > ARM_LOW))
