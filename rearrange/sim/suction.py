@@ -23,8 +23,9 @@ from rearrange.sim.model import GRIPPER_GEOMS, GROUP_ROBOT, HOUSE, OBJECT, objec
 from rearrange.sim.robot import fetch
 
 HOLD_THRESHOLD = 0.15  # m, hab-spec 1.5
+TOUCHING = 0.001  # m
 _EE = np.array(fetch.EE_OFFSET)
-_STATE = ("slot", "joint", "_anchor_hand", "_anchor_held", "_released")
+_STATE = ("slot", "joint", "_anchor_hand", "_anchor_held", "_released", "_left")
 
 
 class Suction:
@@ -56,6 +57,7 @@ class Suction:
         self._anchor_hand = np.zeros(3)  # gripper's frame
         self._anchor_held = np.zeros(3)  # held body's frame
         self._released: int | None = None  # slot that may still overlap the hand
+        self._left: str | None = None  # the same of a handle, by its joint
 
     def reset(self) -> None:
         """Nothing held. Call before the data are reset."""
@@ -63,7 +65,7 @@ class Suction:
             self._model.geom_contype[geom] = OBJECT
         for geom in self._joint_of_geom:
             self._model.geom_contype[geom] = HOUSE
-        self.slot = self.joint = self._released = None
+        self.slot = self.joint = self._released = self._left = None
 
     def state(self) -> dict[str, Any]:
         """What is held and how, by name."""
@@ -84,12 +86,25 @@ class Suction:
         """Applies the grip command (>= 0 on, < 0 off, None as it is) to the present contacts."""
         if self._released is not None:
             self._restore_collisions(data, self._released)
+        if self._left is not None:
+            self._restore_handle(data, self._left)
         if grip is None:
             return
         if grip < 0.0:
             self.release(data)
-        elif self.slot is None and self.joint is None:
+        elif self.slot is None and self.joint is None and not self._grip_again(data):
             self._grip_what_touches(data)
+
+    def _grip_again(self, data: mujoco.MjData) -> bool:
+        """Grips a handle that was let go and is still where the hand is: there is no contact."""
+        if (joint := self._left) is None:
+            return False
+        geom, ends = self._handle_geom[joint], np.zeros(6)
+        for part in self._hand_geoms:
+            if mujoco.mj_geomDistance(self._model, data, part, geom, TOUCHING, ends) < TOUCHING:
+                self.hold_handle(data, joint, (ends[:3] + ends[3:]) / 2.0)
+                return True
+        return False
 
     def _grip_what_touches(self, data: mujoco.MjData) -> None:
         if not data.ncon:
@@ -140,10 +155,13 @@ class Suction:
         self._anchor_hand, self._anchor_held = in_hand, in_handle
         # The ball joint carries the force; contact of hand and handle would fight it as the hand
         # pivots.
+        if self._left is not None:
+            self._model.geom_contype[self._handle_geom[self._left]] = HOUSE
+            self._left = None
         self._model.geom_contype[self._handle_geom[joint]] = 0
 
     def release(self, data: mujoco.MjData) -> None:
-        """Lets go. An object collides with the robot again once it is clear of the hand."""
+        """Lets go. What was held collides with the robot again once it is clear of it."""
         if self.slot is not None:
             data.eq_active[self._weld[self.slot]] = 0
             self._wake(data, self._object_body[self.slot])
@@ -152,8 +170,8 @@ class Suction:
         if self.joint is not None:
             data.eq_active[self._ball[self.joint]] = 0
             self._wake(data, self._joint_body[self.joint])
-            self._model.geom_contype[self._handle_geom[self.joint]] = HOUSE
-            self.joint = None
+            self._left, self.joint = self.joint, None
+            self._restore_handle(data, self._left)
 
     def _wake(self, data: mujoco.MjData, body: int) -> None:
         """Restarts the sleep timer: what hung motionless in the hand must not fall asleep in the
@@ -171,10 +189,17 @@ class Suction:
             self._model.geom_contype[geom] = OBJECT
             self._released = None
 
+    def _restore_handle(self, data: mujoco.MjData, joint: str) -> None:
+        """The hand has pivoted into it: at once, a contact 3 cm deep would throw both apart."""
+        geom = self._handle_geom[joint]
+        if self._is_apart(data, geom, [*self._hand_geoms, *self._other_geoms]):
+            self._model.geom_contype[geom] = HOUSE
+            self._left = None
+
     def _is_apart(self, data: mujoco.MjData, geom: int, parts: list[int]) -> bool:
         """Whether the object no longer overlaps any of the robot's parts."""
         return all(
-            mujoco.mj_geomDistance(self._model, data, part, geom, 0.05, None) > 0.001
+            mujoco.mj_geomDistance(self._model, data, part, geom, 0.05, None) > TOUCHING
             for part in parts
         )
 

@@ -9,8 +9,10 @@ import pytest
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.homes.layout import make_layout
+from rearrange.sim.model import GRIPPER_GEOMS, HOUSE
 from rearrange.sim.robot import fetch
 from rearrange.sim.suction import HOLD_THRESHOLD
+from rearrange.sim.world_state import WorldState
 
 LAYOUT = "v3_sc0_staging_00"
 G = 9.81  # m/s^2
@@ -251,6 +253,57 @@ def test_letting_go_of_a_handle_frees_the_drawer(before_drawer, sim, run):
 
 
 # --- violation -----------------------------------------------------------------------------------
+
+
+def depth_in_handle(sim) -> float:
+    """How deep the hand is in the handle of the upper right drawer, m."""
+    handle = sim.model.geom("drawer_right_top_handle").id
+    parts = [sim.model.geom(name).id for name in GRIPPER_GEOMS]
+    return -min(
+        mujoco.mj_geomDistance(sim.model, sim.data, part, handle, 0.5, None) for part in parts
+    )
+
+
+@pytest.fixture
+def pivoted(before_drawer, sim):
+    """The hand holds the handle and is in it, as where it has pivoted with a fridge's door."""
+    before_drawer(gap=-0.05)
+    sim._suction.hold_handle(sim.data, "drawer_right_top", sim.ee_pos_w)
+    for _ in range(3):
+        sim.step(np.zeros(7), 1.0, (0.0, 0.0))
+    assert sim.held_marker == "cab_push_point_5" and depth_in_handle(sim) > 0.015
+    return sim
+
+
+def test_letting_go_of_a_handle_does_not_throw_the_hand_out_of_it(pivoted):
+    """A contact so deep pushed with 17 kN, in doors of fridges up to 40; tasks allow 10."""
+    for _ in range(5):
+        pivoted.step(np.zeros(7), -1.0, (0.0, 0.0))
+        assert pivoted.force_instant < 100.0
+    assert not pivoted.is_holding
+
+
+def test_a_handle_collides_again_once_the_hand_is_clear_of_it(pivoted):
+    handle = pivoted.model.geom("drawer_right_top_handle").id
+    mask = int(pivoted.model.geom_conaffinity[handle]), HOUSE
+    pivoted.step(np.zeros(7), -1.0, (0.0, 0.0))
+    assert pivoted.model.geom_contype[handle] == 0
+    state = WorldState.of(pivoted)
+    for _ in range(30):
+        pivoted.step(np.zeros(7), -1.0, (-0.3, 0.0))
+    assert depth_in_handle(pivoted) < 0.0 and pivoted.model.geom_contype[handle] == mask[1]
+    state.put_into(pivoted)
+    assert pivoted.model.geom_contype[handle] == 0
+    for _ in range(30):
+        pivoted.step(np.zeros(7), -1.0, (-0.3, 0.0))
+    assert pivoted.model.geom_contype[handle] == mask[1]
+
+
+def test_a_handle_that_was_let_go_can_be_gripped_again_at_once(pivoted):
+    pivoted.step(np.zeros(7), -1.0, (0.0, 0.0))
+    assert not pivoted.is_holding
+    pivoted.step(np.zeros(7), 1.0, (0.0, 0.0))
+    assert pivoted.held_marker == "cab_push_point_5" and pivoted.hold_stretch < 0.01
 
 
 @pytest.mark.parametrize(("away", "is_violated"), [(0.14, False), (0.16, True)])
