@@ -9,6 +9,8 @@
     ... is cut off, or another ends  it is neither, if the hand has moved with the handle; also as
                                      the robot then backs off with the handle in its hand
     the hand opens as it pulls       the drawer runs on to its stop
+    Pick or Place fails again where  something has pushed it shut unnoticed, until it was opened
+    a drawer or door stood open      again or that has failed too
 
 Sensors are the suction and the hand's position, from the joints and the localisation behind HAB's
 start, goal and compass sensors. An object that rolled away, was knocked over or is the wrong one is
@@ -18,6 +20,7 @@ believed to be in its planned place. No observation corrects that.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from copy import deepcopy
 
 import numpy as np
@@ -35,6 +38,7 @@ BESIDE = (
 )
 PULLED = 0.45  # m, by which the skill opens drawers (hab-spec 4.6)
 RUNS_ON = 0.01  # m in a control step (0.3 m/s), faster than which a drawer that is let go runs on
+MISSES = 2  # failures at an open drawer or door, after which it is opened again
 FLOOR = 0.03  # m, centre height of an object on the floor: half of a small one
 
 
@@ -54,6 +58,8 @@ class Memory(Beliefs):
         self._shift = np.zeros(3)  # from the hand to the held handle on its way
         self._gripped: str | None = None  # the handle in the hand
         self._left: np.ndarray | None = None  # where it was as its skill ended
+        self._misses: Counter[str] = Counter()  # by handle: failures since its state was doubted
+        self._doubted: set[str] = set()
 
     def feel(self, is_holding: bool) -> None:
         """Call once per control step with whether the suction holds something."""
@@ -92,8 +98,15 @@ class Memory(Beliefs):
                 is not there to move it.
         """
         handle = call.entity
+        if call.skill in ("pick", "place") and failure is not None:
+            self._doubt(self._container(call))
         if handle not in fur.MARKERS or call.skill == "navigate":
             return
+        if handle in self._doubted:
+            self._doubted.remove(handle)
+            if failure is not None:  # it may well have been open
+                self.facts.states[handle] = "open"
+                return
         if failure is not None or state is None:
             if self.moved(handle) > CLOSED:
                 self.facts.states[handle] = "between"
@@ -104,6 +117,23 @@ class Memory(Beliefs):
             self._ways.pop(handle, None)
         elif joint in fur.DRAWERS and self.moved(handle) < OPENED["drawer"]:
             self._ways[handle] = [np.zeros(3), self._opened_unfelt(joint)]
+
+    def _container(self, call: Call) -> str | None:
+        """The handle of what a Pick takes from or a Place puts into."""
+        if call.skill == "pick":
+            return self.facts.containers[call.target]
+        joint = self._homes[call.destination]
+        return fur.MARKER_OF_JOINT[joint] if joint else None
+
+    def _doubt(self, handle: str | None) -> None:
+        """Counts failures at an open container, until it is believed to have been pushed shut."""
+        if handle is None or self.facts.states.get(handle) != "open":
+            return
+        self._misses[handle] += 1
+        if self._misses[handle] == MISSES:
+            self._misses[handle] = 0
+            self._doubted.add(handle)
+            self.facts.states[handle] = "between"
 
     def moved(self, marker: str) -> float:
         """Distance that a handle has moved in the hand since it was first held, m."""

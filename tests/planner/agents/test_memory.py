@@ -225,3 +225,26 @@ def test_a_drawer_let_go_at_speed_runs_on_to_its_stop(felt, last, out):
     hand.ee_pos_w = np.array([0.0, last, 0.7])
     memory.feel(False)
     np.testing.assert_allclose(memory.offset(0), [0.0, out, 0.0], atol=1e-9)
+
+
+def test_an_open_container_is_doubted_after_two_failures_until_it_is_opened_again(felt):
+    """What pushes a drawer or door shut is not felt."""
+    _, memory, targets = felt
+    states, name = memory.facts.states, targets[0].name
+    drawer = memory.facts.containers[name]
+    miss = Call("pick", name, name)
+    memory.end(miss, "stuck")
+    memory.end(miss, "stuck")
+    assert states[drawer] == "closed"  # it never was open
+    for failure, after in ((None, "open"), ("out of time", "open")):
+        states[drawer] = "open"
+        memory.end(miss, "stuck")
+        assert states[drawer] == "open"
+        memory.end(miss, "out of time")
+        assert states[drawer] == "between"
+        memory.end(Call("open_drawer", drawer, ""), failure, "open")
+        assert states[drawer] == after
+    elsewhere = targets[1].name  # a goal on the table
+    for _ in range(4):
+        memory.end(Call("place", goal_name(elsewhere), elsewhere, elsewhere), "stuck")
+    assert states[drawer] == "open"
