@@ -218,10 +218,9 @@ def _trainer(
             f"validation.every needs a training of one process, got {ranks.world_size} ranks"
         )
     recorded = to_record(training_env.known_id, training_env.kwargs)
-    if (
-        training_env.known_id in TASKS.values()
-    ):  # what its readers would refuse is refused before work
-        recorded_options(training_env.known_id, recorded, "")
+    is_home = training_env.known_id in TASKS.values()
+    if is_home:
+        recorded_options(training_env.known_id, recorded, "")  # what its readers refuse, at once
     identity = {
         "env": training_env.env_id,
         "env_kwargs": recorded,
@@ -240,7 +239,6 @@ def _trainer(
         make_env = partial(make_guided, **stream, cfg=settings.guide)
         make_envs = None
         make_algorithm = partial(ALGORITHMS["imitation"], imitation=settings.imitation)
-    is_home = training_env.known_id in TASKS.values()
     return Trainer(
         make_env,
         lambda observation, action: first_policy(settings, training_env, observation, action),
