@@ -36,7 +36,7 @@ def seed_each(seed: Any, num_envs: int) -> list[int | None]:
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
         first = int(cast("int", seed))
         seed = [first + i for i in range(num_envs)]
-    if not isinstance(seed, list | tuple | np.ndarray):
+    if not isinstance(seed, list | tuple | np.ndarray) or np.ndim(cast("Any", seed)) != 1:
         raise UserError(f"seed must be a whole number or a list of them, got {quoted(seed)}")
     seeds = cast("list[Any]", seed)
     if len(seeds) != num_envs:

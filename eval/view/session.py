@@ -125,7 +125,8 @@ class Session:
             if self.stage.driven is None:
                 raise  # there is nothing else to show
             self.stage.cfg, self.stage.driver = kept
-            self._ended = math.inf  # an agent's next episode, which there is not, is not due again
+            if self._is_next_due():  # an agent's, which there is not: it is not due again
+                self._ended = math.inf
             self._say(message=str(error))
             return
         with self.lock:

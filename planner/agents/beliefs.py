@@ -7,8 +7,8 @@ its own actions without seeing the object:
     it let the object go       it lies below the hand's position then, at the height of the goal
     it took over by then       what has been moved lies where it lay as the robot took over
 
-Nothing is read from the object. An object that fell, rolled or was knocked over stays lost. The
-drawer's joint is read from the simulator here; `planner.agents.memory` does without that.
+After that nothing is read from the object. An object that fell, rolled or was knocked over stays
+lost. The drawer's joint is read from the simulator here; `planner.agents.memory` does without that.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 
 ELSEWHERE = 0.05  # m from its start, further than objects settle
+SLIDES = 0.25  # m at most, of what lies in a drawer that was pulled out
 
 
 class Beliefs:
@@ -32,13 +33,25 @@ class Beliefs:
         self._sim, self._targets = sim, episode.targets
         self._places = {target.name: place for place, target in enumerate(episode.targets)}
         self._let_go: dict[int, np.ndarray] = {}  # by target: where, [3] m, world
+        self._first = {joint: sim.joint_position(joint) for joint in DRAWERS}
+        self._came_along: dict[int, np.ndarray] = {}  # by target: with a drawer before, [3] m
         for place, target in enumerate(self._targets):  # who takes over finds the world as it is
             now = sim.object_pos_w(target.object)
             if sim.held_object != target.object and math.dist(now, target.start) > ELSEWHERE:
-                self._let_go[place] = now.copy()
-        self._first = {joint: sim.joint_position(joint) for joint in DRAWERS}
+                self._find(place, now - np.array(target.start))
         self._call: Call | None = None  # the running skill
         self._was_holding = False
+
+    def _find(self, place: int, moved: np.ndarray) -> None:
+        """A target has been moved by [3] m before the robot took over, with its drawer or alone."""
+        target = self._targets[place]
+        joint = target.start_container
+        if joint in DRAWERS and self._first[joint] > ELSEWHERE:
+            out = np.array(self._sim.data.joint(joint).xaxis)
+            if math.dist(moved, self._first[joint] * out) < SLIDES:
+                self._came_along[place] = moved
+                return
+        self._let_go[place] = np.array(target.start) + moved
 
     def begin(self, call: Call | None) -> None:
         """Sets the running skill; None: none of the plan."""
@@ -65,14 +78,15 @@ class Beliefs:
     def taken(self, target: int) -> None:
         """It is in the hand: forgets where it was released before."""
         self._let_go.pop(target, None)
+        self._came_along.pop(target, None)
 
     def offset(self, target: int) -> np.ndarray:
         """From a target's initial position to its believed one, [3] m, world."""
         spec = self._targets[target]
         if target in self._let_go:
             return self._let_go[target] - np.array(spec.start)
-        joint = spec.start_container
-        return self._pulled(joint) if joint in DRAWERS else np.zeros(3)
+        joint, before = spec.start_container, self._came_along.get(target, np.zeros(3))
+        return before + (self._pulled(joint) if joint in DRAWERS else 0.0)
 
     def _pulled(self, joint: str) -> np.ndarray:
         """Displacement of a drawer since the episode began, [3] m, world."""

@@ -143,13 +143,12 @@ class Memory(Beliefs):
     def _runs_on(self, handle: str, hand: np.ndarray) -> None:
         """The hand has let go of a handle. Trained skills do so at full speed: in 30 of 30 drawers
         of val the hand's way was 0.42 to 0.46 m and the drawer at its stop, 0.5 m out."""
-        way = self._ways[handle]
-        joint = fur.MARKERS[handle]
-        if joint not in fur.DRAWERS:
+        way, joint = self._ways.get(handle), fur.MARKERS[handle]
+        if joint not in fur.DRAWERS or way is None:  # None: believed shut with the handle in hand
             return
         out = np.array(self._sim.data.joint(joint).xaxis)
         if (hand + self._shift - way[-1]) @ out > RUNS_ON:
-            way.append(way[0] + fur.DRAWER_TRAVEL * out)
+            way.append(way[0] + self._travel(joint) * out)
 
     def _opened_unfelt(self, drawer: str) -> np.ndarray:
         """Displacement of a drawer that was pulled out without suction, [3] m, world."""
@@ -181,4 +180,8 @@ class Memory(Beliefs):
             return np.zeros(3)
         out = np.array([*(way[-1] - way[0])[:2], 0.0])
         # if it was pushed in unnoticed and pulled again, it is at most fully open
-        return out * min(1.0, fur.DRAWER_TRAVEL / max(float(np.linalg.norm(out)), 1e-9))
+        return out * min(1.0, self._travel(joint) / max(float(np.linalg.norm(out)), 1e-9))
+
+    def _travel(self, drawer: str) -> float:
+        """How far a drawer can have been pulled out since the robot took over, m."""
+        return fur.DRAWER_TRAVEL - self._first[drawer]

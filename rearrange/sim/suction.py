@@ -92,7 +92,7 @@ class Suction:
             return
         if grip < 0.0:
             self.release(data)
-        elif self.slot is None and self.joint is None and not self._grip_again(data):
+        elif self.slot is None and self.joint is None:
             self._grip_what_touches(data)
 
     def _grip_again(self, data: mujoco.MjData) -> bool:
@@ -107,7 +107,7 @@ class Suction:
         return False
 
     def _grip_what_touches(self, data: mujoco.MjData) -> None:
-        if not data.ncon:
+        if not data.ncon and self._left is None:
             return
         pairs = data.contact.geom
         hand = self._is_gripping_geom[pairs]
@@ -120,7 +120,7 @@ class Suction:
                 return
             if other in self._joint_of_geom:
                 handle = (self._joint_of_geom[other], data.contact.pos[i].copy())
-        if handle is not None:
+        if not self._grip_again(data) and handle is not None:
             self.hold_handle(data, *handle)
 
     def hold_object(self, data: mujoco.MjData, slot: int) -> None:

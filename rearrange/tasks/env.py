@@ -42,7 +42,7 @@ from rearrange.tasks.rules.task import check_outcome
 LONGER_WAYS = 1.5  # factor on the time limits of HAB's tasks of several skills
 _NOT_GIVEN = ("self", "__class__")
 _STATE = (  # what an episode changes, beside the world
-    "seed", "episode", "is_success", "_next_index", "_num_steps", "_current", "_is_given",
+    "seed", "episode", "is_success", "_next_index", "_num_steps", "_current",
 )  # fmt: skip
 _IN_STATES = {*_STATE, "task", "np_random", "world", "options"}
 
@@ -132,7 +132,6 @@ class RearrangeEnv(gymnasium.Env):
         self.seed, self._starts, self.homes = whole("seed", seed, 0), starts, homes
         self._offset = whole("index_offset", index_offset, 0)
         self._stride = whole("index_stride", index_stride, 1)
-        self._is_given = False  # whether the episode was, by options["episode"]
         self._limit = max_episode_steps
         if max_episode_steps is not None:
             self._limit = whole("max_episode_steps", max_episode_steps, 1)
@@ -198,8 +197,7 @@ class RearrangeEnv(gymnasium.Env):
         super().reset(seed=seed)  # from here on nothing the caller gave is wrong
         if seed is not None:
             self.seed, self._next_index = seed, first
-        self._is_given = "episode" in given
-        if self._is_given:
+        if "episode" in given:
             episode = given["episode"]
         else:
             episode = self._episode(self.seed, index)
@@ -348,12 +346,11 @@ class RearrangeEnv(gymnasium.Env):
     # --- private -------------------------------------------------------------------------------
 
     def _limit_in(self, homes: str) -> int:
-        """Control steps after which an episode in a home of that kind is cut off: a drawn one by
-        what homes are drawn from, a given one by its own home."""
+        """Control steps after which an episode in a home of that kind is cut off: a given one may
+        be in another kind than those that are drawn, and has as many as where it was drawn."""
         if self._limit is not None:
             return self._limit
-        is_hab = homes == HAB and (self._is_given or self.homes == HAB)
-        is_far = not is_hab and self.task.name in HOME_TASKS
+        is_far = (self.homes, homes) != (HAB, HAB) and self.task.name in HOME_TASKS
         return round((LONGER_WAYS if is_far else 1) * self.task.rules.max_episode_steps)
 
     def _episode(self, seed: int, index: int) -> EpisodeSpec:

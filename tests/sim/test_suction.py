@@ -299,6 +299,18 @@ def test_a_handle_collides_again_once_the_hand_is_clear_of_it(pivoted):
     assert pivoted.model.geom_contype[handle] == mask[1]
 
 
+def test_an_object_is_gripped_before_the_handle_that_was_let_go(pivoted, make_scene):
+    sim = pivoted
+    sim.step(np.zeros(7), -1.0, (0.0, 0.0))
+    scene = make_scene(("024_bowl", tuple(sim.ee_pos_w)), base=sim.base_pose, arm=sim.arm_qpos)
+    state = WorldState.of(sim)
+    sim.reset(scene)  # only to have contacts with an object
+    sim._suction.restore(state.parts["suction"])
+    assert sim._suction._left == "drawer_right_top"
+    sim._suction.update(sim.data, 1.0)
+    assert sim.held_object == 0 and sim.held_marker is None
+
+
 def test_a_handle_that_was_let_go_can_be_gripped_again_at_once(pivoted):
     pivoted.step(np.zeros(7), -1.0, (0.0, 0.0))
     assert not pivoted.is_holding

@@ -146,6 +146,7 @@ def test_mistakes_are_named(settings, message):
         ({"seed": -1}, "seed must be a whole number of 0 or more"),
         ({"seed": 1.5}, "seed must be a whole number or a list"),
         ({"seed": [1, 2, 3]}, "there must be 2 seeds, got 3"),
+        ({"seed": np.array(5)}, "seed must be a whole number or a list"),
         ({"options": 3}, "reset options must be a dict"),
         ({"options": {"mask": 1}}, "reset options must be reset_mask"),
     ],

@@ -108,6 +108,14 @@ def _scale(name: str, value: Any, least: float) -> float:
     return float(value)
 
 
+def _are_numbers(values: object, count: int) -> bool:
+    try:
+        numbers = np.asarray(values, float)
+    except (TypeError, ValueError):
+        return False
+    return numbers.shape == (count,) and bool(np.isfinite(numbers).all())
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
@@ -158,7 +166,7 @@ class Task:
                     f"the object of {target.name} must be below {num_objects}, got {target.object}"
                 )
         for name, values, count in (("base", scene.base, 3), ("arm", scene.arm, len(ARM_JOINTS))):
-            if len(values) != count or not np.isfinite(values).all():
+            if not _are_numbers(values, count):
                 raise UserError(f"{name} must be {count} finite numbers, got {quoted(values)}")
 
     # --- to be filled in -----------------------------------------------------------------------

@@ -207,7 +207,7 @@ class StaggeredResets(VectorWrapper):
         self.tracker.restart()
         # gymnasium does not say what a space consists of
         actions = cast("Space[Any]", self.env.action_space)  # pyright: ignore[reportUnknownMemberType]
-        given = [seed] if isinstance(seed, int | np.integer) else seed or []
+        given = [] if seed is None else list(np.atleast_1d(np.array(seed, object)))
         actions.seed(next((int(one) for one in given if one is not None), None))
         while self.tracker.time < 0:
             observations, *_, infos = self.step(actions.sample())
@@ -263,7 +263,8 @@ def _replaced(infos: dict[str, Any], begun: dict[str, Any], rows: np.ndarray) ->
             merged[name] = _replaced(known, cast("dict[str, Any]", new), rows)
         elif isinstance(new, np.ndarray):
             taken = cast("np.ndarray", new)
-            kept = np.zeros_like(taken) if old is None else np.array(old)
+            old = np.zeros_like(taken) if old is None else old
+            kept = np.array(old, np.result_type(old, taken))
             kept[rows] = taken[rows]
             merged[name] = kept
     return merged

@@ -164,3 +164,8 @@ def test_an_agent_asks_once_for_an_episode_that_there_is_not(session, monkeypatc
     session.begin(7)
     assert session.look().state["message"] == "there is no index 7"
     assert session.is_over and not session._is_next_due()
+    session._ended = 0.0
+    monkeypatch.setattr("rearrange.eval.view.session.time.monotonic", lambda: 1.0)  # in the pause
+    session.begin(8)
+    monkeypatch.setattr("rearrange.eval.view.session.time.monotonic", lambda: 9.0)
+    assert session._is_next_due()

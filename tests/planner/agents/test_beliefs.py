@@ -1,5 +1,6 @@
 """Where the robot takes objects to be, against where they are: nothing is read from them."""
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -57,6 +58,25 @@ def test_who_takes_over_finds_what_has_been_moved_where_it_is(env, beliefs):
     moved = env.sim.object_pos_w(target.object) - np.array(target.start)
     np.testing.assert_allclose(later.offset(0), moved, atol=1e-6)
     assert np.linalg.norm(moved) > 0.1 and not later.offset(1).any()
+
+
+def test_what_came_along_with_a_drawer_before_comes_along_after_too(env, beliefs):
+    sim, target = env.sim, env.episode.targets[0]
+    drawer = sim.data.joint(target.start_container)
+    body = sim.model.geom_bodyid[sim.object_geom(target.object)]
+    address = sim.model.jnt_qposadr[sim.model.body_jntadr[body]]
+    drawer.qpos[0] = 0.2
+    moved = 0.23 * np.array(drawer.xaxis)  # it has slid on
+    sim.data.qpos[address : address + 3] = np.array(target.start) + moved
+    mujoco.mj_forward(sim.model, sim.data)
+    later = Beliefs(sim, env.episode)
+    np.testing.assert_allclose(later.offset(0), moved, atol=1e-6)
+    drawer.qpos[0] = 0.5
+    np.testing.assert_allclose(later.offset(0), 0.53 * np.array(drawer.xaxis), atol=1e-6)
+    later.taken(0)
+    later.let_go(0, 0)
+    lies = np.array(target.start) + later.offset(0)
+    np.testing.assert_allclose(lies[:2], sim.ee_pos_w[:2], atol=1e-9)
 
 
 def test_what_was_let_go_lies_below_the_hand_at_the_goals_height(env, beliefs):

@@ -248,3 +248,16 @@ def test_an_open_container_is_doubted_after_two_failures_until_it_is_opened_agai
     for _ in range(4):
         memory.end(Call("place", goal_name(elsewhere), elsewhere, elsewhere), "stuck")
     assert states[drawer] == "open"
+
+
+def test_a_handle_let_go_of_what_is_believed_shut_says_nothing(felt):
+    """A skill of one's own may shut it by its handle, and end with that in the hand."""
+    hand, memory, _ = felt
+    memory.begin(Call("close_drawer", "cab_push_point_5", ""))
+    for y in (0.0, -0.03):
+        hand.ee_pos_w = np.array([0.0, y, 0.7])
+        memory.feel(True)
+    memory.end(Call("close_drawer", "cab_push_point_5", ""), None, "closed")
+    memory.begin(None)
+    memory.feel(False)
+    assert memory.facts.states["cab_push_point_5"] == "closed" and not memory.offset(0).any()

@@ -161,7 +161,8 @@ def test_infos_are_those_of_gymnasiums_same_step():
 
 def test_seeds_may_be_one_each_and_the_timetable_alone_resets_single_ones():
     first, second = make(4)[0], make(4)[0]
-    blocks = [envs.reset(seed=[4, 5, 6, 7])[0].tolist() for envs in (first, second)]
-    assert blocks[0] == blocks[1]
+    seeds = [4, 5, 6, 7]
+    blocks = [envs.reset(seed=one)[0] for envs, one in ((first, seeds), (second, np.array(seeds)))]
+    assert blocks[0].tolist() == blocks[1].tolist()
     with pytest.raises(UserError, match="reset_mask must be left out"):
         first.reset(options={"reset_mask": np.ones(4, bool)})
