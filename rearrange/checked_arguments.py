@@ -67,3 +67,15 @@ def checked_reset_options(options: Any, known: Collection[str]) -> Mapping[str, 
     if unknown := sorted(str(name) for name in given if name not in known):
         raise UserError(f"reset options must be {' or '.join(known)}, got {unknown}")
     return given
+
+
+def reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
+    """Which of so many environments a reset is for, [num_envs] bool: all without "reset_mask".
+
+    Raises UserError for a mask that is none.
+    """
+    given: object = options.get("reset_mask", np.ones(num_envs, bool))
+    mask = cast("np.ndarray", given)
+    if not isinstance(given, np.ndarray) or mask.dtype != bool or mask.shape != (num_envs,):
+        raise UserError(f"reset_mask must be a bool array of shape ({num_envs},)")
+    return mask

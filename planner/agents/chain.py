@@ -202,15 +202,12 @@ class ChainProgram:
 
 def limited(program: Program, limit: int) -> Program:
     """A program, ended after `limit` control steps."""
-    for _ in range(limit):
+    for num_left in range(limit, -1, -1):
         try:
-            action = next(program)
+            action = next(program)  # with none left too: it may have ended with the last of them
         except StopIteration as end:
             return end.value
-        yield action
-    try:
-        next(program)  # it may have come to its end with the last of them
-    except StopIteration as end:
-        return end.value
+        if num_left:
+            yield action
     program.close()
     return OUT_OF_TIME

@@ -122,7 +122,11 @@ class Memory(Beliefs):
         """The handle of what a Pick takes from or a Place puts into."""
         if call.skill == "pick":
             return self.facts.containers[call.target]
-        joint = self._homes[call.destination]
+        return self._container_at(call.destination)
+
+    def _container_at(self, goal: str) -> str | None:
+        """The handle of what a target's goal lies in."""
+        joint = self._homes[goal]
         return fur.MARKER_OF_JOINT[joint] if joint else None
 
     def _doubt(self, handle: str | None) -> None:
@@ -169,8 +173,7 @@ class Memory(Beliefs):
         away = math.dist(hand[:2], self._goals[goal][:2])
         if is_placing and away < AT_GOAL:
             self.facts.placed[held] = goal_name(goal)
-            joint = self._homes[goal]
-            self.facts.containers[held] = fur.MARKER_OF_JOINT[joint] if joint else None
+            self.facts.containers[held] = self._container_at(goal)
         height = self._goals[goal][2] if is_placing and away < BESIDE else FLOOR
         self._let_go[place] = np.array([*hand[:2], height])
 

@@ -121,7 +121,7 @@ class RearrangeEnv(gymnasium.Env):
         observation_delay = whole("observation_delay", observation_delay, 0, 1)
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
-        if not isinstance(ranges, bool) and not (isinstance(ranges, str) and ranges == CAMERA_ONLY):
+        if not isinstance(ranges, bool) and ranges != CAMERA_ONLY:
             raise UserError(f"ranges must be false, true or {CAMERA_ONLY!r}, got {ranges!r}")
         self.split, self.observation_delay = split, observation_delay
         self.task.set_scales(success_scale, force_scale)

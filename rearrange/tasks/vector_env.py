@@ -32,6 +32,7 @@ from rearrange.checked_arguments import (
     check_choice,
     check_flag,
     checked_reset_options,
+    reset_mask,
     seed_each,
     whole,
 )
@@ -137,9 +138,8 @@ class HomeVectorEnv(SyncVectorEnv):
         Home i gets the seed + i. Other options are those of a single home, for each.
         """
         options = dict(checked_reset_options(options, (*RESET_OPTIONS, "reset_mask")))
-        mask = options.pop("reset_mask", np.ones(self.num_envs, bool))
-        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
-            raise UserError(f"reset_mask must be a bool array of shape ({self.num_envs},)")
+        mask = reset_mask(options, self.num_envs)
+        options.pop("reset_mask", None)
         seeds = seed_each(seed, self.num_envs)
         chosen = np.flatnonzero(mask).tolist()
 

@@ -24,7 +24,7 @@ import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rearrange.checked_arguments import checked_reset_options, seed_each, whole
+from rearrange.checked_arguments import checked_reset_options, reset_mask, seed_each, whole
 from rearrange.errors import UserError
 from rearrange.system.checked_json import quoted
 
@@ -101,10 +101,7 @@ class SkillChainVectorEnv(VectorEnv):
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begins an episode in every chain, or in those of options["reset_mask"], [N] bool."""
-        given = checked_reset_options(options, ("reset_mask",))
-        mask = given.get("reset_mask", np.ones(self.num_envs, bool))
-        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
-            raise UserError(f"reset_mask must be a bool array of shape ({self.num_envs},)")
+        mask = reset_mask(checked_reset_options(options, ("reset_mask",)), self.num_envs)
         self._seed(seed, mask)
         self._begin(mask)
         return self.block.copy(), self._infos(mask)
@@ -254,7 +251,6 @@ def _check(num_envs: int, horizon: int, block_steps: int, num_actions: int, mast
         "num_actions": num_actions, "mastery": mastery,
     }  # fmt: skip
     for name, value in given.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise UserError(f"{name} must be a whole number of 1 or more, got {value!r}")
+        whole(name, value, 1)
     if horizon % block_steps:
         raise UserError(f"horizon must be a multiple of block_steps ({block_steps}), got {horizon}")

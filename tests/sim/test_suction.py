@@ -285,18 +285,17 @@ def test_letting_go_of_a_handle_does_not_throw_the_hand_out_of_it(pivoted):
 
 def test_a_handle_collides_again_once_the_hand_is_clear_of_it(pivoted):
     handle = pivoted.model.geom("drawer_right_top_handle").id
-    mask = int(pivoted.model.geom_conaffinity[handle]), HOUSE
     pivoted.step(np.zeros(7), -1.0, (0.0, 0.0))
     assert pivoted.model.geom_contype[handle] == 0
     state = WorldState.of(pivoted)
     for _ in range(30):
         pivoted.step(np.zeros(7), -1.0, (-0.3, 0.0))
-    assert depth_in_handle(pivoted) < 0.0 and pivoted.model.geom_contype[handle] == mask[1]
+    assert depth_in_handle(pivoted) < 0.0 and pivoted.model.geom_contype[handle] == HOUSE
     state.put_into(pivoted)
     assert pivoted.model.geom_contype[handle] == 0
     for _ in range(30):
         pivoted.step(np.zeros(7), -1.0, (-0.3, 0.0))
-    assert pivoted.model.geom_contype[handle] == mask[1]
+    assert pivoted.model.geom_contype[handle] == HOUSE
 
 
 def test_an_object_is_gripped_before_the_handle_that_was_let_go(pivoted, make_scene):
