@@ -181,6 +181,11 @@ class TrainSkillCfg(RunCfg):
                 "backend=habitat needs method=ver and serial=false: teachers read our simulator's "
                 f"state, and Habitat has processes of its own; got method={self.method}"
             )
+        if self.backend == "habitat" and self.validation.every:
+            raise ValueError(
+                "validation.every evaluates in MuJoCo, and backend=habitat trains elsewhere: leave "
+                "one out, and evaluate checkpoints by `rearrange evaluate backend=habitat`"
+            )
         if self.camera_size is not None and self.camera_size < 8:
             raise ValueError(f"camera_size must be at least 8, got {self.camera_size}")
         if self.blind_steps < 0:

@@ -27,6 +27,13 @@ from rearrange.eval.runner import EpisodeRecord
 from rearrange.system.checked_json import quoted
 
 ABSENT = "not there"
+_KINDS = {
+    str: ("task", "agent", "split", "homes", "looks", "code"),
+    int: ("seed", "max_failures"),
+    bool: ("is_sampling",),
+    list: ("oracle_skills",),
+    dict: ("limits", "versions", "trained_skills"),
+}
 SAME = (  # settings that determine the episodes
     "task", "split", "seed", "homes", "home_file", "episodes",
 )  # fmt: skip
@@ -65,15 +72,30 @@ def read_result(folder: Path) -> Result:
         if not (folder / name).is_file():
             raise UserError(f"{folder} must be the output_dir of an evaluation: it has no {name}")
     settings = stored_settings(folder)
+    _check_settings(folder, settings)
     records = stored_records(folder) if "task" in settings else {}  # of other environments: others
     if not records:
         raise UserError(f"{folder} holds no episodes of a task: evaluate task=... writes them")
     return Result(folder=folder, settings=settings, records=records)
 
 
+def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
+    """Raises UserError where something is of another kind than `settings_of` says."""
+    if "task" not in settings:  # of another environment
+        return
+    for kind, names in _KINDS.items():
+        for name in names:
+            if type(settings.get(name)) is not kind:  # as JSON has them: no bool is an int
+                raise UserError(
+                    f"damaged {folder / SETTINGS_FILE}: {name} must be of kind {kind.__name__}, "
+                    f"got {quoted(settings.get(name))}"
+                )
+
+
 def compare(a: Result, b: Result) -> Comparison:
     """Raises UserError if they have no episodes in common."""
-    for name in SAME:
+    is_given = a.settings.get("episodes") is not None  # then a file says what the others would
+    for name in ("task", "episodes") if is_given else SAME:
         if a.settings.get(name) != b.settings.get(name):
             raise UserError(
                 f"only evaluations of the same episodes compare: {name} is "
@@ -117,7 +139,7 @@ def sign_test(losses: int, wins: int) -> float:
     """Probability of a split at least as uneven if both sides are equally likely, two-sided."""
     number = losses + wins
     tail = sum(comb(number, k) for k in range(min(losses, wins) + 1))
-    return min(1.0, 2.0 * tail / 2**number)
+    return min(1.0, 2 * tail / 2**number)  # of whole numbers: 2.0**1024 is too large a float
 
 
 def table(a: Result, b: Result, found: Comparison) -> str:
@@ -125,9 +147,11 @@ def table(a: Result, b: Result, found: Comparison) -> str:
     settings = a.settings
     difference = found.difference
     mean, low, high = (100.0 * difference[name] for name in ("mean", "low", "high"))
+    whose = f"{settings['split']}, seed {settings['seed']}"
+    if settings["episodes"] is not None:
+        whose = "one file of episodes"
     lines = [
-        f"{settings['task']}, {settings['split']}, seed {settings['seed']}: "
-        f"{found.num_episodes} episodes that both have",
+        f"{settings['task']}, {whose}: {found.num_episodes} episodes that both have",
         "",
         f"{'':<8}{'success':>8}   95% interval",
         f"{'A':<8}{_percents(found.success_a)}   {a.folder}",

@@ -80,12 +80,14 @@ def evaluate(
 
 
 def output_folder(cfg: EvaluateCfg) -> Path:
-    """Folder of the results: a different one for each task, agent, split and set of homes."""
+    """Folder of the results: a different one for each task, agent, split and set of homes, or file
+    of episodes."""
     if cfg.output_dir is not None:
         return user_path(cfg.output_dir)
     homes = "" if cfg.homes == "hab" else f"-{Path(cfg.homes).stem}"
     there = "" if cfg.backend == "mujoco" else f"-{cfg.backend}"
-    return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{cfg.split}{homes}{there}"
+    where = f"{cfg.split}{homes}" if cfg.episodes is None else Path(cfg.episodes).name.split(".")[0]
+    return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{where}{there}"
 
 
 def _write_results(
@@ -107,8 +109,8 @@ def _write_results(
         "checkpoint": cfg.checkpoint,
         "sample": cfg.sample,
         **sources,
-        "split": cfg.split,
-        "homes": cfg.homes,
+        "split": cfg.split if cfg.episodes is None else None,  # given episodes may be of any
+        "homes": cfg.homes if cfg.episodes is None else None,
         "num_episodes": cfg.num_episodes,
         "seed": cfg.seed,
         "episodes": cfg.episodes,

@@ -29,9 +29,9 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
     """The command's final output."""
     success = summary["success"]
     lines = [
-        f"{task.title}: {summary['agent']}, {summary['split']}, "
-        f"{summary['num_episodes']} episodes in {summary['num_apartments']} apartments, "
-        f"seed {summary['seed']}",
+        f"{task.title}: {summary['agent']}, {_source(summary)}, "
+        f"{summary['num_episodes']} episodes in {summary['num_apartments']} apartments"
+        f"{_seed(summary)}",
         *([credit] if (credit := who_acted(summary)) else []),
         "",
         f"{'':<24}{'mean':>8}   95% interval",
@@ -57,6 +57,16 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
     if summary["workers_lost"]:
         lines.append(f"{summary['workers_lost']} workers were lost and replaced")
     return "\n".join(lines)
+
+
+def _source(summary: dict[str, Any]) -> str:
+    """Whose episodes they are."""
+    return summary["split"] or f"episodes of {Path(summary['episodes']).name}"
+
+
+def _seed(summary: dict[str, Any]) -> str:
+    """That of the episodes; those of a file have their own."""
+    return f", seed {summary['seed']}" if summary["split"] else ""
 
 
 def _described_stages(summary: dict[str, Any]) -> dict[str, str]:
@@ -133,7 +143,7 @@ def draw_stages(summary: dict[str, Any], task: TaskCfg) -> bytes:
     axes.set_ylim(0, 105)
     axes.set_xlim(-0.5, len(points) - 0.5)
     axes.set_ylabel("episodes that reach the stage (%)")
-    axes.set_title(f"{task.title}, {summary['split']}, {summary['num_episodes']} episodes")
+    axes.set_title(f"{task.title}, {_source(summary)}, {summary['num_episodes']} episodes")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower left")
     buffer = io.BytesIO()
@@ -155,7 +165,7 @@ def write_report(
         films: paths relative to it.
         record_command: episode -> the command that films it.
     """
-    title = f"{task.title}: {summary['agent']} on {summary['split']}"
+    title = f"{task.title}: {summary['agent']} on {_source(summary)}"
     image = base64.b64encode(figure).decode()
     parts = [
         f"<h1>{escape(title)}</h1>",
@@ -182,7 +192,7 @@ def _success(summary: dict[str, Any]) -> list[str]:
     if summary["num_apartments"] > 1:
         how += f", wider where the {summary['num_apartments']} apartments differ"
     return [
-        f"<p class=quiet>{summary['num_episodes']} episodes, seed {summary['seed']}</p>",
+        f"<p class=quiet>{summary['num_episodes']} episodes{_seed(summary)}</p>",
         f"<p class=quiet>{escape(who_acted(summary))}</p>",
         f"<p class=success>{100 * success['mean']:.1f}% success</p>",
         f"<p class=quiet>95% interval {interval}: {how}</p>",

@@ -19,9 +19,11 @@ from rearrange.planner.home.descriptions import (
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import AT_GOAL
+from rearrange.tasks.rules.rulebook import make_task
 
 REST = "then bring the arm back to rest (hold C)"
 DONE = "press X once you are there"
+STOP = ", then press X"
 ON = {"drawer": "in", "fridge": "in"}  # all others: on
 
 
@@ -41,7 +43,7 @@ def instruct(sim: Any, episode: EpisodeSpec) -> Instruction:
         return _several(sim, episode)
     if episode.marker is not None:
         step = Descriptions(names_of(episode)).step(running_step(episode, ""))
-        return Instruction(_sentence(f"{step}, {REST}"))
+        return Instruction(_sentence(f"{step}, {REST}{_stop_of(episode)}"))
     target = episode.targets[episode.target_index]
     thing, start, goal = _texts(episode, target)
     skill = running_step(episode, "").partition("(")[0]
@@ -57,7 +59,12 @@ def instruct(sim: Any, episode: EpisodeSpec) -> Instruction:
     if skill == "pick":
         return Instruction(_sentence(f"pick up the {thing} {start}, {REST}"), focus=target.object)
     step = Descriptions(names_of(episode)).step(running_step(episode, ""))
-    return Instruction(_sentence(step), focus=target.object)
+    return Instruction(_sentence(f"{step}{_stop_of(episode)}"), focus=target.object)
+
+
+def _stop_of(episode: EpisodeSpec) -> str:
+    """What is to be done last in a task that only its stop ends."""
+    return STOP if make_task(episode.task).rules.is_stop_used else ""
 
 
 def way_to_go(sim: Any, episode: EpisodeSpec, focus: int | None) -> list[float] | None:

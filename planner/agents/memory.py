@@ -159,10 +159,10 @@ class Memory(Beliefs):
         return PULLED * np.array(self._sim.data.joint(drawer).xaxis)
 
     def _handle(self) -> str | None:
-        """The handle of the running skill."""
+        """The handle that the running skill moves; a skill of your own may grip what is none."""
         if self._call is None or self._call.skill in ("navigate", "pick", "place"):
             return None
-        return self._call.entity
+        return self._call.entity if self._call.entity in fur.MARKERS else None
 
     def _has_let_go(self, held: str, hand: np.ndarray) -> None:
         self.facts.held = None

@@ -31,11 +31,13 @@ class Call(NamedTuple):
 
     To empty the hand, any reachable goal will do: the fridge may be shut.
     """
+    needs_hold: bool = False
+    """Whether the step's preconditions name something held, as those of a skill of your own may."""
 
     @property
     def is_carrying(self) -> bool:
         """Whether the plan expects something in the hand when the skill begins."""
-        return self.skill == "place" or self.entity.startswith(_GOAL)
+        return self.skill == "place" or self.entity.startswith(_GOAL) or self.needs_hold
 
     @property
     def is_at_goal(self) -> bool:
@@ -63,7 +65,8 @@ def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
     names = entities_of(skill, arguments, entities)
     line = f"{shown}({', '.join(names)})"
     goal = names[1].removeprefix(_GOAL) if skill == "place" else ""
-    return Call(skill, names[0], line, goal)
+    needs_hold = any(fact[0] == "holding" for fact in step.preconditions_pos)
+    return Call(skill, names[0], line, goal, needs_hold)
 
 
 def place_of(sim: Simulation, episode: EpisodeSpec, entity: str) -> np.ndarray:

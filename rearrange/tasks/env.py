@@ -20,7 +20,7 @@ import numpy as np
 
 from rearrange.checked_arguments import check_choice, check_flag, checked_reset_options, whole
 from rearrange.errors import UserError
-from rearrange.sim.homes.layout import HAB, SPLITS, check_homes, check_unchanged, homes_of
+from rearrange.sim.homes.layout import HAB, MIXED, SPLITS, check_homes, check_unchanged, homes_of
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import WorldState
@@ -161,6 +161,10 @@ class RearrangeEnv(gymnasium.Env):
         """The current observation, without delay."""
         return self._current
 
+    def keep_observation(self) -> None:
+        """Copies it out of the arrays that `observe` was given: they are for something else now."""
+        self._current = {name: value.copy() for name, value in self._current.items()}
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -190,21 +194,21 @@ class RearrangeEnv(gymnasium.Env):
         """`reset` without its observation: returns the info. Call `observe` next."""
         seed = None if seed is None else whole("seed", seed, 0)
         given = checked_reset_options(options, RESET_OPTIONS)
-        if "episode" in given:
-            self.task.check_episode(given["episode"])
         first = self._next_index if seed is None else self._offset
         index = whole("index", given.get("index", first), 0)
-        super().reset(seed=seed)  # from here on nothing the caller gave is wrong
-        if seed is not None:
-            self.seed, self._next_index = seed, first
         if "episode" in given:
             episode = given["episode"]
         else:
-            episode = self._episode(self.seed, index)
+            episode = self._episode(self.seed if seed is None else seed, index)
+        self.task.check_episode(episode)  # a task of one's own may draw what is none of its own
+        super().reset(seed=seed)  # from here on nothing that was given is wrong
+        if seed is not None:
+            self.seed, self._next_index = seed, first
+        if "episode" not in given:
             self._next_index = index + self._stride
-        self._max_steps = self._limit_in(homes_of(episode.scene.layout_id))
         sim = self.sim
         sim.reset(episode.scene)
+        self._max_steps = self._limit_in(homes_of(episode.scene.layout_id))
         sim.motor_lead = self._motor_lead
         if episode.start_holding:
             sim.snap_object(episode.targets[episode.target_index].object)
@@ -350,7 +354,7 @@ class RearrangeEnv(gymnasium.Env):
         be in another kind than those that are drawn, and has as many as where it was drawn."""
         if self._limit is not None:
             return self._limit
-        is_far = (self.homes, homes) != (HAB, HAB) and self.task.name in HOME_TASKS
+        is_far = (homes != HAB or self.homes == MIXED) and self.task.name in HOME_TASKS
         return round((LONGER_WAYS if is_far else 1) * self.task.rules.max_episode_steps)
 
     def _episode(self, seed: int, index: int) -> EpisodeSpec:

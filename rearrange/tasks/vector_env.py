@@ -123,6 +123,7 @@ class HomeVectorEnv(SyncVectorEnv):
         self._to_draw: dict[int, None] = {}  # homes, the longest waiting first
         self._expected: dict[int, int] = {}  # home -> seed of its next reset, if it is known
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
+        self._is_kept = np.zeros(num_envs, bool)  # an ended home has its own copy of what it saw
         self._has_begun = False  # all of them
         self._thread_pool = ThreadPool(min(threads or num_cores(), num_envs))
         self._groups = _groups(num_envs, self._thread_pool.num_threads)
@@ -159,6 +160,19 @@ class HomeVectorEnv(SyncVectorEnv):
     def expect(self, seeds: dict[int, int]) -> None:
         """Announces the seeds of the next resets: those episodes are drawn ahead."""
         self._expected |= seeds
+
+    def set_state(self, home: int, state: dict[str, Any]) -> None:
+        """Returns a home to a state that `homes[i].get_state()` of an equal one gave.
+
+        It moves with the next step, also if its episode has ended. Raises as the home's own
+        `set_state`, which knows nothing of what this vector returns.
+        """
+        i = whole("home", home, 0, self.num_envs - 1)
+        self.homes[i].set_state(state)
+        for rows in self._rows:
+            _copy_row(self.homes[i].current_observation, rows[i])
+        for flags in (self._terminations, self._truncations, self._autoreset_envs):
+            flags[i] = False
 
     def step(
         self, actions: np.ndarray
@@ -273,6 +287,9 @@ class HomeVectorEnv(SyncVectorEnv):
             self._terminations[i] = self._truncations[i] = False
             return True
         if self.autoreset_mode == AutoresetMode.DISABLED:
+            if self._is_delayed and not self._is_kept[i]:  # its last row is written to now
+                self.homes[i].keep_observation()
+                self._is_kept[i] = True
             _copy_row(self._rows[self._now ^ 1][i], self._rows[self._now][i])
             self._rewards[i] = 0.0
             return True
@@ -295,6 +312,7 @@ class HomeVectorEnv(SyncVectorEnv):
     ) -> None:
         """A new episode; its first observation is returned now and, delayed, once more."""
         shown, seen = self._rows_in_turn(i)
+        self._is_kept[i] = False
         self._infos[i] = self.homes[i].begin(seed=seed, options=options)
         self.homes[i].observe(seen)
         if seen is not shown:

@@ -10,6 +10,7 @@ chose, before any clipping or masking, as in training.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ class TrainedPolicy:
         self._is_sampling = is_sampling
         self._policy = skill.build()
         self._space: gymnasium.Space | None = None
+        self._is_home = skill.env_id in TASK_OF_ID
         self.reset()
 
     def make_env(self, **options: Any) -> gymnasium.Env:
@@ -87,9 +89,8 @@ class TrainedPolicy:
         criterion unless `options` say otherwise. Raises UserError for options that the
         environment does not take.
         """
-        is_home = find_id(self.env_id) in TASK_OF_ID
         kwargs = dict(self.env_kwargs)
-        if is_home:
+        if find_id(self.env_id) in TASK_OF_ID:
             kwargs = HOME_OPTIONS | kwargs | BENCHMARK_RULES
         kwargs |= options
         return make_gym(0, self.env_id, 1, kwargs)
@@ -120,12 +121,13 @@ class TrainedPolicy:
         return self._action.to_env(self._choose(self._arrays(observation)))
 
     def _arrays(self, observation: Any) -> dict[str, Any]:
-        if isinstance(observation, Mapping) and all(name in observation for name in self._specs):
+        is_named = isinstance(observation, Mapping) and all(n in observation for n in self._specs)
+        if is_named and (self._is_home or not self._has_choices(observation)):
             return {
                 name: fit_observation(name, observation[name], spec)
                 for name, spec in self._specs.items()
             }
-        if self._space is None:  # discrete choices and the like
+        if self._space is None:
             self._space = read_spaces(self.env_id, self.env_kwargs)[0]
         arrays = {
             name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in self._specs.items()
@@ -135,6 +137,17 @@ class TrainedPolicy:
             name: fit_observation(name, array[0], self._specs[name])
             for name, array in arrays.items()
         }
+
+    def _has_choices(self, observation: Mapping[str, Any]) -> bool:
+        """Whether a part is as its environment gives it and not yet as the network takes it: a
+        discrete choice, whose spec is one-hot, and the like."""
+
+        def differs(value: Any, spec: ArraySpec) -> bool:
+            with suppress(ValueError):  # lists of different lengths: `fit_observation` says so
+                return len(spec.shape) < 3 and np.shape(value) != spec.shape
+            return False
+
+        return any(differs(observation[name], spec) for name, spec in self._specs.items())
 
     def _choose(self, arrays: Mapping[str, Any]) -> np.ndarray:
         """The policy's own action, [A], of the next step."""

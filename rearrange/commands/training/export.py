@@ -8,7 +8,7 @@ on from: among the minima around one another the mean is often better than each 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 
 from rearrange.configs.schema import ExportSkillCfg
 from rearrange.errors import UserError
+from rearrange.eval.episode_store import differences
 from rearrange.skills.deployed.onnx_export import onnx_bytes
 from rearrange.skills.deployed.skill_files import (
     SkillFile,
@@ -30,6 +31,12 @@ from rearrange.tasks.gym_factory import find_id
 from rearrange.tasks.rules.names import SKILL_TASKS
 
 MEGABYTE = 1_000_000
+# Most likely actions do not depend on these: stages of one skill may differ in them.
+_OF_TRAINING = ("precision", "compile", "initial_log_std", "initial_means", "switches")
+_OF_SKILL = (  # what a policy sees and moves, of `env_kwargs`
+    "observation_delay", "motor_lead", "action_space", "camera_size", "ranges", "depth", "rgb",
+    "panoptic", "handle_sensors",
+)  # fmt: skip
 
 
 def run(cfg: ExportSkillCfg) -> int:
@@ -79,6 +86,15 @@ def export(
     return f"{name} after {back.origin['steps']} steps: {output}, {size:.1f} MB"
 
 
+def _meaning(skill: SkillFile) -> dict[str, Any]:
+    """What says how weights become actions: the network, and what it sees and moves."""
+    network = asdict(skill.policy_cfg)
+    return {
+        "policy": {name: value for name, value in network.items() if name not in _OF_TRAINING},
+        "env_kwargs": {name: skill.env_kwargs.get(name) for name in _OF_SKILL},
+    }
+
+
 def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
     """The first skill with the mean of the weights of all.
 
@@ -90,6 +106,11 @@ def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
         if other.env_id != first.env_id or shapes[0] != shapes[1]:
             raise UserError(
                 f"average: {other.source} is for another skill or network than {first.source}"
+            )
+        for name, of_first, of_other in differences(_meaning(other), _meaning(first), None):
+            raise UserError(
+                f"average: the same weights mean something else in {other.source}, whose {name} "
+                f"is {of_other}, than in {first.source}, where it is {of_first}"
             )
     weights = {}
     for name, own in first.weights.items():

@@ -6,7 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from rearrange.commands.training.training_env import TrainingEnv
+from rearrange.commands.training.training_env import TrainingEnv, named_for_others
+from rearrange.skills.network.policy_cfg import STANDARD
 from rearrange.ver.run.weights_and_biases import ID_FILE
 
 
@@ -26,8 +27,14 @@ def table(summary: dict[str, Any], run_dir: Path) -> str:
     return "\n".join(f"{name:<10}{value}" for name, value in rows.items())
 
 
-def what_next(training_env: TrainingEnv, summary: dict[str, Any], run_dir: Path) -> str:
-    """Commands that a run is for, each to be typed as it stands."""
+def what_next(
+    training_env: TrainingEnv, summary: dict[str, Any], run_dir: Path, network: str = STANDARD
+) -> str:
+    """Commands that a run is for, each to be typed as it stands.
+
+    Args:
+        network: the policy's, by its name.
+    """
     best = summary["best"]
     run = best["checkpoint"] if best is not None else str(run_dir)
     name = Path(training_env.short_name).name
@@ -38,9 +45,9 @@ def what_next(training_env: TrainingEnv, summary: dict[str, Any], run_dir: Path)
     }
     if training_env.is_elsewhere:
         del commands["how good"]  # evaluated in this Python
-    elif ":" in training_env.env_id:  # files import nothing: whose module it is must be typed
-        for what in ("how good", "keep it"):
-            commands[what].append(f"env={training_env.env_id}")
+    elif ":" in (env := named_for_others(training_env, network)):
+        for what in ("how good", "keep it"):  # files import nothing: whose module it is is typed
+            commands[what].append(f"env={env}")
     lines = [f"{what:<10}rearrange {shlex.join(arguments)}" for what, arguments in commands.items()]
     if (run_dir / ID_FILE).exists():
         live = f"wandb sync {shlex.quote(str(run_dir / 'wandb'))}/offline-run-* (if it was offline)"
@@ -52,7 +59,7 @@ def what_next(training_env: TrainingEnv, summary: dict[str, Any], run_dir: Path)
 
 def _best(best: dict[str, Any] | None) -> str:
     if best is None:
-        return "none: too few episodes"
+        return "none: too few episodes, or no validation"
     return f"{best['metric']} {best['value']:.4g} in {best['checkpoint']}"
 
 

@@ -199,7 +199,7 @@ def _train_in(
         with suppress(OSError):
             print(f"stopped by {stopped_by}: saved; resume=auto goes on", file=sys.stderr)
     elif position.is_last:
-        print_line(what_next(training_env, summary, run_dir))
+        print_line(what_next(training_env, summary, run_dir, settings.policy.network))
     return code
 
 

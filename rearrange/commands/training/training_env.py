@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
+from rearrange.skills.network.policy import NETWORKS
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import user_path, write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
@@ -39,6 +40,13 @@ class TrainingEnv(NamedTuple):
     def known_id(self) -> str:
         """The id as registered, without its module; another Python's as it was given."""
         return self.env_id if self.is_elsewhere else find_id(self.env_id)
+
+
+def named_for_others(training_env: TrainingEnv, network: str) -> str:
+    """The id, with the module that a process has to import to know it or the policy's network."""
+    env_id, module = training_env.env_id, getattr(NETWORKS[network], "__module__", "rearrange")
+    is_ours = module.partition(".")[0] in ("rearrange", "__main__")
+    return env_id if ":" in env_id or is_ours else f"{module}:{env_id}"
 
 
 def training_env_of(settings: AnyRunCfg) -> TrainingEnv:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.cluster.rank_host import start_here
-from rearrange.commands.training.training_env import TrainingEnv
+from rearrange.commands.training.training_env import TrainingEnv, named_for_others
 from rearrange.configs.training import AnyRunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.eval.film.gif import GifCfg, length_of, size_of, write_gif
 from rearrange.system.checked_json import strict_json
+from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.run.metrics import SUMMARY_FILE
 from rearrange.ver.run.tensorboard import Film
 from rearrange.ver.run.validation import Validation, ValidationResult
@@ -49,13 +50,14 @@ def arguments_of(settings: AnyRunCfg, training_env: TrainingEnv) -> list[str]:
     """What follows `rearrange evaluate run=... output_dir=...`."""
     cfg = settings.validation
     arguments = [f"num_episodes={cfg.num_episodes}", f"record={cfg.record}", f"seed={SEED}"]
-    if isinstance(settings, TrainSkillCfg):
+    if training_env.known_id in TASK_OF_ID:
         arguments.append("split=val")
-        if ":" in training_env.env_id:  # files import nothing: whose module it is must be said
-            arguments.append(f"env={training_env.env_id}")
-        homes = training_env.kwargs.get("homes")
-        return arguments if homes is None else [*arguments, f"homes={homes}"]
-    return [*arguments, f"env={training_env.env_id}"]
+        if (homes := training_env.kwargs.get("homes")) is not None:
+            arguments.append(f"homes={homes}")
+    # Files import nothing: whose module it is must be said.
+    env = named_for_others(training_env, settings.policy.network)
+    is_said = ":" in env or not isinstance(settings, TrainSkillCfg)
+    return [*arguments, f"env={env}"] if is_said else arguments
 
 
 def _measure(
@@ -68,10 +70,13 @@ def _measure(
     """What `evaluate` finds; None, with a warning, where it fails or is stopped."""
     folder = run_dir / FOLDER / f"{step:012d}"
     begin = time.monotonic()
+    command = ["evaluate", f"run={checkpoint}", f"output_dir={folder}", *arguments]
     try:
-        code = _run(
-            ["evaluate", f"run={checkpoint}", f"output_dir={folder}", *arguments], should_stop
-        )
+        try:
+            code = _run(command, should_stop)
+        except UserError as error:  # many environments have no pictures
+            log.warning("no film at step %d: %s; see %s.log", step, error, folder)
+            code = _run([*command, "record=0"], should_stop)
         if code is None:
             return None
         summary = strict_json((folder / SUMMARY_FILE).read_text(encoding="utf-8"))

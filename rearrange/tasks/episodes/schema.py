@@ -20,7 +20,14 @@ from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Layout
 from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind
-from rearrange.sim.homes.layout import SPLITS, homes_of, layout_ids, make_layout
+from rearrange.sim.homes.layout import (
+    HAB,
+    SPLITS,
+    homes_of,
+    layout_ids,
+    make_layout,
+    varied_layout_ids,
+)
 from rearrange.sim.robot import fetch
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.system.checked_json import Node, quoted
@@ -205,7 +212,9 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     task = ours["task"].text(TASKS)
     split = ours["split"].text(SPLITS)
     layout_id = ours["layout"].text()
-    ours["layout"].text(layout_ids(split, homes_of(layout_id)))
+    homes = homes_of(layout_id)
+    varied = varied_layout_ids() if (split, homes) == ("train", HAB) else ()  # starts="varied"
+    ours["layout"].text(layout_ids(split, homes) + varied)
     layout = make_layout(layout_id)
     digest = _read_digest(ours, where)
     node["episode_id"].text()

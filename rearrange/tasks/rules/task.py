@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rearrange.checked_arguments import whole
 from rearrange.errors import UserError
 from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.robot.fetch import ARM_JOINTS
@@ -78,6 +79,11 @@ def check_task(name: str, task: Any) -> Task:
             raise UserError(f"{kind.__name__}, the rules of task '{name}', has no method {method}")
     if not hasattr(task, "rules"):
         raise UserError(f"{kind.__name__}.__init__ must call that of Task: name, rules, sensors")
+    if task.num_markers not in (0, 1, 2):
+        raise UserError(
+            f"num_markers of task '{name}' must be 0, 1 (the episode's own) or 2 (those of the "
+            f"home's tasks), got {quoted(task.num_markers)}"
+        )
     return task
 
 
@@ -108,12 +114,14 @@ def _scale(name: str, value: Any, least: float) -> float:
     return float(value)
 
 
-def _are_numbers(values: object, count: int) -> bool:
+def _check_numbers(name: str, values: Any, count: int) -> None:
+    """Raises UserError unless they are so many, finite."""
     try:
-        numbers = np.asarray(values, float)
-    except (TypeError, ValueError):
-        return False
-    return numbers.shape == (count,) and bool(np.isfinite(numbers).all())
+        is_right = len(values) == count and all(_is_number(x) and math.isfinite(x) for x in values)
+    except TypeError:  # a single number, or none
+        is_right = False
+    if not is_right:
+        raise UserError(f"{name} must be {count} finite numbers, got {quoted(values)}")
 
 
 def _is_number(value: object) -> bool:
@@ -147,27 +155,28 @@ class Task:
     def check_episode(self, episode: Any) -> None:
         """Raises UserError for an episode of another task, and for what is none."""
         if not isinstance(episode, EpisodeSpec):
-            raise UserError(f"options['episode'] must be an EpisodeSpec, got {type(episode)}")
+            raise UserError(f"an episode must be an EpisodeSpec, got {type(episode)}")
         if episode.task != self.name:
             raise UserError(f"episode must be one of task {self.name}, got {episode.task!r}")
         num_targets = len(episode.targets)
         if self.num_targets > 1 and num_targets != self.num_targets:
             raise UserError(f"{self.name} has {self.num_targets} targets, got {num_targets}")
-        if not 0 <= episode.target_index < num_targets:
-            raise UserError(f"target_index must be below {num_targets}, got {episode.target_index}")
+        whole("target_index", episode.target_index, 0, num_targets - 1)
         if self.num_markers == 1 and episode.marker is None:
             raise UserError(f"an episode of {self.name} must name its marker, got none")
         if episode.marker not in (None, *MARKERS):
             raise UserError(f"marker must be one of {', '.join(MARKERS)}; got {episode.marker!r}")
-        num_objects, scene = len(episode.scene.objects), episode.scene
+        scene = episode.scene
         for target in episode.targets:
-            if not 0 <= target.object < num_objects:
-                raise UserError(
-                    f"the object of {target.name} must be below {num_objects}, got {target.object}"
-                )
-        for name, values, count in (("base", scene.base, 3), ("arm", scene.arm, len(ARM_JOINTS))):
-            if not _are_numbers(values, count):
-                raise UserError(f"{name} must be {count} finite numbers, got {quoted(values)}")
+            whole(f"the object of {target.name}", target.object, 0, len(scene.objects) - 1)
+            _check_numbers(f"the start of {target.name}", target.start, 3)
+            _check_numbers(f"the goal of {target.name}", target.goal, 3)
+        for placed in scene.objects:
+            _check_numbers(f"the position of {placed.kind}", placed.pos, 3)
+            _check_numbers(f"the quaternion of {placed.kind}", placed.quat, 4)
+        _check_numbers("base", scene.base, 3)
+        _check_numbers("arm", scene.arm, len(ARM_JOINTS))
+        _check_numbers("joints", list(scene.joints.values()), len(scene.joints))
 
     # --- to be filled in -----------------------------------------------------------------------
 

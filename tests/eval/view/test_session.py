@@ -1,12 +1,16 @@
 """Playing without a browser: the clock, the keys, who drives, and what is said of it."""
 
 import numpy as np
+import pytest
 from player import EPISODE, Player
 
 from rearrange.errors import UserError
+from rearrange.eval.view.instructions import instruct
 from rearrange.eval.view.keys import DRIVING, Person
 from rearrange.eval.view.messages import Said
 from rearrange.eval.view.moments import setup
+from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.names import SKILL_TASKS
 
 
 def said(**more):
@@ -23,6 +27,14 @@ def test_the_clock_starts_with_the_first_key_that_moves_the_robot(session, page)
     page.held_keys = frozenset({"w"})
     session.advance(6)
     assert session.look().state["clock"] == 0.2  # s
+
+
+@pytest.mark.parametrize("task", SKILL_TASKS)
+def test_who_plays_is_told_to_press_x_where_only_that_ends_the_task(task):
+    env = make_env(task, "val", depth=False)
+    env.reset(options={"index": 0})
+    text = instruct(env.sim, env.episode).text
+    assert ("press X" in text) == (task not in ("pick", "place"))
 
 
 def test_pick_is_played_to_success_by_the_documented_keys(session, page):
