@@ -94,6 +94,16 @@ def test_a_mean_in_one_apartment_is_that_of_its_resampled_episodes():
     assert mean_with_interval([3.0], ["a"], 0) == {"mean": 3.0, "low": None, "high": None}
 
 
+def test_a_mean_in_several_apartments_is_that_of_the_resampled_apartments():
+    # Values 0 to 3, each five times. Of the 4^4 draws of four apartments 5 have a sum below 2 (2%),
+    # 15 one of at most 2 (6%): the quantile 0.025 is 2 / 4, and 3 - 2 / 4 on the other side.
+    values = [0.0, 1.0, 2.0, 3.0] * 5
+    figure = mean_with_interval(values, ["a", "b", "c", "d"] * 5, seed=0)
+    assert figure == {"mean": 1.5, "low": 0.5, "high": 2.5}
+    apart = mean_with_interval(values, range(20), seed=0)
+    assert 0.5 < apart["low"] < 1.5 < apart["high"] < 2.5
+
+
 def test_a_mean_over_seeds_has_students_interval():
     figure = mean_over_seeds([9.0, 10.0, 11.0])  # s = 1
     assert figure["low"] == pytest.approx(10.0 - 4.303 / sqrt(3))

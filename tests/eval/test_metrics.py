@@ -1,5 +1,7 @@
 """The figures against hand calculations."""
 
+from dataclasses import replace
+
 import pytest
 
 from rearrange.eval.metrics import (
@@ -9,6 +11,7 @@ from rearrange.eval.metrics import (
     product_bound,
     skill_counts,
     stage_success,
+    summarise,
 )
 from rearrange.eval.runner import EpisodeRecord
 
@@ -88,3 +91,13 @@ def test_failures_stand_at_the_first_stage_that_was_missed():
         },
         {"stage": "stop", "failure": "time_limit", "num_episodes": 1, "scenes": {"two": 1}},
     ]  # fmt: skip
+
+
+def test_forces_and_ways_are_averaged_each_by_itself():
+    records = [
+        replace(record(i, True, {}), force=force, path_length=metres)
+        for i, (force, metres) in enumerate([(100.0, 2.0), (300.0, 3.0), (800.0, 7.0)])
+    ]
+    figures = summarise(records, [], seed=0)
+    assert figures["force"]["mean"] == 400.0 and figures["path_length"]["mean"] == 4.0
+    assert figures["force"]["low"] >= 100.0 and figures["path_length"]["high"] <= 7.0

@@ -120,10 +120,15 @@ def test_a_skill_out_of_time_is_counted_and_the_chain_plans_again(world):
 
 def test_one_failure_ends_the_episode_as_in_habitat(world):
     skills = Pretender(world[2], lengths={"pick": 100})
-    for looks in ("privileged", "none"):
-        chain = chain_of(world, skills, max_failures=1, looks=looks)
+    for options in ({"looks": "none"}, {"looks": "privileged", "max_failures": 1}):
+        chain = chain_of(world, skills, **options)
         assert run(chain)[0] == f"pick(any_targets|0): {OUT_OF_TIME}"
         assert chain.plan_lines[1] == "> pick(any_targets|0)"
+
+
+@pytest.mark.parametrize("looks, failures", [("none", 1), ("own", 20), ("privileged", 20)])
+def test_only_a_chain_that_looks_tries_again(looks, failures):
+    assert ChainCfg(looks=looks).most_failures == failures
 
 
 def test_a_skill_that_ends_without_its_effect_has_failed(world):

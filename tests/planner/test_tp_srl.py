@@ -8,11 +8,15 @@ import pytest
 from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRunnerCfg, make_env_and_agent
+from rearrange.planner.agents.beliefs import Beliefs
 from rearrange.planner.agents.chain import RECOVERY_LIMIT
 from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.agents.fact_sources import PrivilegedFacts, SensedFacts
+from rearrange.planner.agents.memory import Memory
 from rearrange.planner.agents.skill_set import load_skill_set, skill_paths
 from rearrange.planner.home.calls import Call
 from rearrange.sim.robot import fetch
+from rearrange.skills.deployed import deployment
 from rearrange.skills.deployed.recovery import BACK_STEPS
 from rearrange.skills.deployed.skill_files import write_skill
 from rearrange.skills.skill import GRIP, STOP
@@ -70,6 +74,31 @@ def test_untrained_skills_act_time_out_and_are_counted(folder, agent_name):
     # The first arm reset brings the noisy start posture near ARM_START before the clock runs.
     # Between both attempts the robot steps aside.
     assert 2 * limits[first] < len(actions) <= 2 * (limits[first] + 50) + 1 + RECOVERY_LIMIT
+
+
+@pytest.mark.parametrize(
+    "looks, beliefs, source",
+    [
+        ("none", Memory, PrivilegedFacts),
+        ("own", Memory, SensedFacts),
+        ("privileged", Beliefs, PrivilegedFacts),
+    ],
+)
+def test_looks_chooses_the_beliefs_and_the_source_of_facts(folder, looks, beliefs, source):
+    env, agent = world(folder, looks=looks)
+    play(env, agent, steps=1)
+    assert type(agent._beliefs) is beliefs and type(agent._chain._source) is source
+
+
+@pytest.mark.parametrize("looks, why", [("none", "out of time"), ("own", "stuck")])
+def test_a_pick_that_stands_still_is_stuck_unless_nobody_looks(folder, monkeypatch, looks, why):
+    monkeypatch.setattr(deployment, "STILL_STEPS", 5)
+    options = {"looks": looks, "max_failures": 1, "limits": {"pick": 8}}
+    env, agent = world(folder, "tp_srl_nonav", **options)
+    pick = agent._skills.policies["pick"]
+    monkeypatch.setattr(pick, "act", lambda seen: np.zeros(11, np.float32))
+    _, info = play(env, agent, steps=100)
+    assert info["is_stop_called"] and agent.failure == f"pick(any_targets|0): {why}"
 
 
 def test_a_fixed_base_skill_does_not_drive(folder):

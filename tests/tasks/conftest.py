@@ -18,7 +18,10 @@ class FakeSimulation:
         self.ee = (0.5, 0.0, 1.0)  # at rest
         self.objects = [(2.0, 0.0, 1.0), (0.5, 3.0, 1.0)]
         self.joints = {"drawer_right_top": 0.0, "fridge_top_door": 0.0}
-        self.markers = {"cab_push_point_5": (1.0, 0.0, 1.0)}
+        self.markers = {
+            "cab_push_point_5": (1.0, 0.0, 1.0),
+            "fridge_push_point": (1.0, 0.0, 1.0),
+        }
         self.held_object = self.held_marker = None
         self.hold_violation = False
         self.force_added = self.force_accum = self.force_instant = 0.0

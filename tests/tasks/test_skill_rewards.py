@@ -19,11 +19,11 @@ def begin(name, sim, spec):
 def test_navigate_pays_for_metres_and_within_three_metres_for_radians(sim, episode):
     sim.base_pose = (-2.0, 0.0, 0.5)  # 4 m from the object at (2, 0)
     task = begin("navigate", sim, episode("navigate"))
-    sim.base_pose = (-1.5, 0.0, 0.2)
-    assert task.step(sim, False).reward == pytest.approx(0.5 - 0.005)  # turning does not pay yet
-    sim.base_pose = (-0.5, 0.0, 0.2)  # enters at 2.5 m
-    assert task.step(sim, False).reward == pytest.approx(1.0 - 0.005)
-    sim.base_pose = (-0.5, 0.0, -0.1)
+    sim.base_pose = (-1.1, 0.0, 0.2)
+    assert task.step(sim, False).reward == pytest.approx(0.9 - 0.005)  # turning does not pay yet
+    sim.base_pose = (-0.9, 0.0, 0.2)  # enters at 2.9 m
+    assert task.step(sim, False).reward == pytest.approx(0.2 - 0.005)
+    sim.base_pose = (-0.9, 0.0, -0.1)
     assert task.step(sim, False).reward == pytest.approx(0.1 - 0.005)
 
 
@@ -155,6 +155,13 @@ def test_place_pays_for_force_as_pick_does(sim, episode):
     assert task.step(sim, False).reward == pytest.approx(-0.015)
 
 
+def test_place_is_no_success_while_the_object_is_held(sim, episode):
+    task = start_place(sim, episode, (2.0, 1.0, 1.0))  # at its goal, and the hand at rest
+    assert not task.step(sim, False).terminated
+    sim.held_object = None
+    assert task.step(sim, False).success
+
+
 def test_place_is_no_success_while_the_hand_is_away_or_the_object_rolled_off(sim, episode):
     task = start_place(sim, episode, (2.0, 1.0, 1.0))
     sim.held_object, sim.ee = None, (0.8, 0.0, 1.0)
@@ -238,6 +245,18 @@ def test_close_drawer(sim, episode, position, success):
 
 
 @pytest.mark.parametrize(
+    ("name", "marker"),
+    [("close_drawer", "cab_push_point_5"), ("close_fridge", "fridge_push_point")],
+)
+def test_close_loses_10_for_a_broken_hold_and_ends(sim, episode, name, marker):
+    sim.joints |= {"drawer_right_top": 0.45, "fridge_top_door": 1.0}
+    task = begin(name, sim, episode(name, marker=marker))
+    sim.held_object, sim.hold_violation = 1, True
+    assert task.step(sim, False) == (-10.0, False, True, "hold_violation")
+    assert not sim.is_holding
+
+
+@pytest.mark.parametrize(
     ("name", "marker", "joint", "reached", "coef"),
     [
         ("open_drawer", "cab_push_point_5", "drawer_right_top", 0.45, 10.0),
@@ -247,7 +266,6 @@ def test_close_drawer(sim, episode, position, success):
     ],
 )
 def test_the_way_back_to_rest_pays_as_in_hab(sim, episode, name, marker, joint, reached, coef):
-    sim.markers["fridge_push_point"] = (1.0, 0.0, 1.0)
     task = begin(name, sim, episode(name, marker=marker))
     sim.joints[joint], sim.ee = reached, (0.9, 0.0, 1.0)
     task.step(sim, False)
@@ -256,7 +274,6 @@ def test_the_way_back_to_rest_pays_as_in_hab(sim, episode, name, marker, joint, 
 
 
 def test_fridge_counts_as_open_from_67_degrees(sim, episode):
-    sim.markers["fridge_push_point"] = (1.0, 0.0, 1.0)
     spec = episode("open_fridge", marker="fridge_push_point")
     for position, success in ((1.17, False), (1.171, True), (2.0, True)):
         sim.joints["fridge_top_door"] = position

@@ -37,6 +37,16 @@ def test_reward_leads_through_the_targets_and_then_stops(sim, task):
     assert outcome.success and outcome.terminated and outcome.reward == pytest.approx(99.99)
 
 
+@pytest.mark.parametrize("distance, is_paid", [(0.14, True), (0.16, False)])
+def test_a_place_within_15_cm_of_the_goal_pays(sim, task, distance, is_paid):
+    sim.held_object = 0
+    reward(task, sim)
+    sim.objects[0] = (2.0, 1.0 - distance, 1.0)
+    reward(task, sim)
+    sim.held_object = None
+    assert reward(task, sim) == pytest.approx(1.0 * is_paid - 0.01)
+
+
 def test_a_second_pick_of_the_same_target_pays_nothing(sim, task):
     for expected in (1.0, 0.0):
         sim.held_object = 0
@@ -52,6 +62,13 @@ def test_a_broken_hold_drops_and_goes_on(sim, task):
     outcome = task.step(sim, False)
     assert not outcome.terminated and not sim.is_holding
     assert outcome.reward == pytest.approx(-0.01 - 10.0)
+
+
+def test_a_hold_that_breaks_on_the_step_that_calls_stop_is_no_success(sim, task):
+    sim.objects = [(2.0, 1.0, 1.0), (-1.0, 3.0, 1.0)]  # all at their goals
+    sim.held_object, sim.hold_violation = 1, True
+    assert task.step(sim, True)[1:] == (False, True, "stop_without_success")
+    assert not sim.is_holding
 
 
 def test_stages_are_sticky_and_in_order(sim, task):

@@ -52,16 +52,21 @@ def test_what_is_pushed_to_the_back_of_the_fridge_is_in_it(sim):
     assert not predicates.contained(sim, fruit.object, "fridge_top_door")
 
 
-def test_open_and_closed_leave_a_gap(sim):
+@pytest.mark.parametrize(
+    "joint, positions",
+    [
+        ("drawer_right_top", (0.0, 0.14, 0.25, 0.36, 0.45)),  # m
+        ("fridge_top_door", (0.0, 0.14, 1.06, 1.08, 1.22)),  # rad
+    ],
+)
+def test_open_and_closed_leave_a_gap(sim, joint, positions):
     episode = generate_episode("set_table", "val", 0, 0)
     sim.reset(episode.scene)
-    address = sim.model.joint("drawer_right_top").qposadr[0]
+    address = sim.model.joint(joint).qposadr[0]
     states = []
-    for position in (0.0, 0.14, 0.25, 0.36, 0.45):
+    for position in positions:
         sim.data.qpos[address] = position
-        states.append(
-            (predicates.closed(sim, "drawer_right_top"), predicates.opened(sim, "drawer_right_top"))
-        )
+        states.append((predicates.closed(sim, joint), predicates.opened(sim, joint)))
     assert states == [(True, False), (True, False), (False, False), (False, True), (False, True)]
 
 
@@ -69,6 +74,7 @@ def test_robot_at_is_planar(sim):
     sim.reset(generate_episode("tidy_house", "val", 0, 0).scene)
     x, y, _ = sim.base_pose
     assert predicates.robot_at(sim, (x + 1.99, y, 50.0))
+    assert not predicates.robot_at(sim, (x + 2.01, y, 0.0))
     assert not predicates.robot_at(sim, (x + 1.5, y + 1.5, 0.0))
 
 

@@ -43,11 +43,34 @@ def test_time_limits_and_force_limits():
     assert forces["set_table"].max_accum == 100_000.0
 
 
-@pytest.mark.parametrize("name, penalty", [("pick", 1.0), ("navigate", 1.0), ("tidy_house", 10.0)])
-def test_too_much_force_ends_the_episode_as_a_failure(sim, episode, name, penalty):
+def begin(name, sim, episode):
     task = make_task(name)
-    task.start(sim, episode(name, num_targets=min(task.num_targets, 2)))
+    marker = {"open_drawer": "cab_push_point_5", "open_fridge": "fridge_push_point"}.get(name)
+    task.start(sim, episode(name, num_targets=min(task.num_targets, 2), marker=marker))
+    return task
+
+
+@pytest.mark.parametrize("is_stop", [False, True])
+@pytest.mark.parametrize(
+    "name, reward",
+    [
+        ("pick", -1.005),
+        ("navigate", -1.005),
+        ("tidy_house", -10.01),
+        ("open_drawer", -10.0),
+        ("open_fridge", -10.0),
+    ],
+)
+def test_too_much_force_ends_the_episode_as_a_failure(sim, episode, name, reward, is_stop):
+    task = begin(name, sim, episode)
     sim.force_instant = 10_001.0
-    outcome = task.step(sim, is_stop=False)
-    assert (outcome.terminated, outcome.failure, outcome.success) == (True, "force", False)
-    assert outcome.reward == pytest.approx(task.rules.slack - penalty)
+    outcome = task.step(sim, is_stop)
+    assert outcome[1:] == (False, True, "force")
+    assert outcome.reward == pytest.approx(reward)
+
+
+@pytest.mark.parametrize("is_broken, failure", [(False, "wrong_object"), (True, "hold_violation")])
+def test_a_mishap_says_why_an_episode_failed_also_on_the_stop(sim, episode, is_broken, failure):
+    task = begin("open_drawer", sim, episode)
+    sim.held_object, sim.hold_violation = 1, is_broken
+    assert task.step(sim, True)[1:] == (False, True, failure)

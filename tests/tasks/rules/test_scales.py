@@ -8,6 +8,7 @@ import pytest
 from rearrange import load_skill
 from rearrange.errors import UserError
 from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules.rulebook import make_task
 
 STOP = np.zeros(11, np.float32)
 STOP[10] = 1.0
@@ -35,6 +36,55 @@ def test_closing_asks_for_so_much_of_the_joint():
     assert not env.task._is_reached(env.sim)
     joint.qpos = 0.044
     assert env.task._is_reached(env.sim)
+
+
+# Each at 95% of a threshold: 0.1425 of 0.15 m, 14.25 of 15 degrees. A scale of 0.9 asks for more.
+AT_95, FAR = 0.1425, (1.5, 0.0, 1.0)
+SCALES = pytest.mark.parametrize("scale, works", [(1.0, True), (0.9, False)])
+
+
+def begin(name, sim, spec, scale):
+    task = make_task(name)
+    task.set_scales(scale, 1.0)
+    task.start(sim, spec)
+    return task
+
+
+@SCALES
+def test_navigate_asks_for_so_much_of_its_angle(sim, episode, scale, works):
+    sim.base_pose = (1.0, 0.0, math.radians(14.25))
+    task = begin("navigate", sim, episode("navigate"), scale)
+    assert task.step(sim, True).success is works
+
+
+@SCALES
+@pytest.mark.parametrize("name", ["pick", "place", "open_drawer", "close_drawer"])
+def test_the_hand_comes_so_near_to_rest(sim, episode, scale, works, name):
+    marker = "cab_push_point_5" if name.endswith("drawer") else None
+    sim.joints["drawer_right_top"] = 0.45 if name == "open_drawer" else 0.0
+    task = begin(name, sim, episode(name, marker=marker), scale)
+    sim.ee, sim.objects[0] = (0.5, AT_95, 1.0), (2.0, 1.0, 1.0)
+    sim.held_object = 0 if name == "pick" else None
+    assert task.step(sim, True).success is works
+
+
+@SCALES
+def test_place_lets_go_so_near_to_the_goal(sim, episode, scale, works):
+    sim.held_object, sim.ee = 0, FAR
+    task = begin("place", sim, episode("place", start_holding=True), scale)
+    sim.objects[0] = (2.0, 1.0 + AT_95, 1.0)
+    task.step(sim, False)
+    sim.held_object = None
+    assert task.step(sim, False).failure == (None if works else "dropped")
+
+
+@SCALES
+def test_a_placed_object_stays_so_near_to_the_goal(sim, episode, scale, works):
+    sim.objects[0], sim.ee = (2.0, 1.0, 1.0), FAR
+    task = begin("place", sim, episode("place", start_holding=True), scale)
+    assert not task.step(sim, False).terminated
+    sim.objects[0], sim.ee = (2.0, 1.0 + AT_95, 1.0), (0.5, 0.0, 1.0)
+    assert task.step(sim, False).success is works
 
 
 def test_a_trained_skill_is_judged_by_the_benchmarks_rules():
