@@ -318,9 +318,16 @@ def test_episode_files_are_made_checked_and_evaluated(capsys, tmp_path):
     works(capsys, "episodes", "check", f"file={tmp_path / 'mixed.json.gz'}")
     arguments = ["evaluate", "task=pick", "agent=random", f"episodes={path}", "num_workers=1"]
     out = f"output_dir={tmp_path / 'out'}"
-    works(capsys, *arguments, "num_episodes=2", out)
+    said = works(capsys, *arguments, "num_episodes=2", out)
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert summary["num_episodes"] == 2
+    # Whose they are is the file's matter: no split and no seed of the settings.
+    assert (summary["split"], summary["homes"], summary["episodes"]) == (None, None, str(path))
+    page = (tmp_path / "out/report.html").read_text()
+    assert "random, episodes of few.json.gz, 2 episodes" in said and "seed" not in said
+    compared = works(capsys, "compare", str(tmp_path / "out"), str(tmp_path / "out"))
+    assert compared.startswith("pick, one file of episodes: 2 episodes that both have")
+    assert "<title>Pick: random on episodes of few.json.gz" in page and "2 episodes</p>" in page
     line = fails(capsys, *arguments, "num_episodes=3", f"output_dir={tmp_path / 'more'}")
     assert "no index 2" in line and not (tmp_path / "more").exists()
     other = ["evaluate", "task=place", "num_episodes=1", f"output_dir={tmp_path / 'other'}"]

@@ -173,6 +173,7 @@ class HomeVectorEnv(SyncVectorEnv):
             _copy_row(self.homes[i].current_observation, rows[i])
         for flags in (self._terminations, self._truncations, self._autoreset_envs):
             flags[i] = False
+        self._is_kept[i] = False
 
     def step(
         self, actions: np.ndarray

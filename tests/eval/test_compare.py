@@ -8,8 +8,11 @@ from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.eval.compare import compare, read_result, sign_test
 
-SETTINGS = {"task": "pick", "split": "val", "seed": 0, "homes": "hab", "episodes": None,
-            "looks": "none"}  # fmt: skip
+SETTINGS = {
+    "task": "pick", "agent": "oracle", "split": "val", "seed": 0, "homes": "hab", "episodes": None,
+    "looks": "none", "is_sampling": False, "max_failures": 3, "limits": {}, "oracle_skills": [],
+    "trained_skills": {}, "versions": {}, "code": "0" * 64,
+}  # fmt: skip
 
 
 def result(folder, won, **settings):
@@ -56,12 +59,55 @@ def test_the_sign_test_counts_the_coins_that_fall_as_unevenly(losses, wins, chan
     assert sign_test(losses, wins) == pytest.approx(chance)
 
 
+def test_more_than_a_thousand_coins_are_counted_too():
+    assert sign_test(0, 1100) < 1e-300  # 2 / 2**1100, which no float holds
+    assert sign_test(550, 550) == 1.0
+    assert 0.0 < sign_test(500, 600) < 0.01  # three standard deviations
+
+
 @pytest.mark.parametrize(("name", "value"), [("split", "test"), ("seed", 1), ("task", "place")])
 def test_other_episodes_do_not_compare(tmp_path, name, value):
     a = read_result(result(tmp_path / "a", "+-"))
     b = read_result(result(tmp_path / "b", "+-", **{name: value}))
     with pytest.raises(UserError, match=f"{name} is .* in .*a and {value} in"):
         compare(a, b)
+
+
+def test_the_same_file_of_episodes_compares_whatever_split_and_seed_say(tmp_path, capsys):
+    file = {"episodes": "ab" * 32}
+    result(tmp_path / "a", "+-", **file)
+    result(tmp_path / "b", "++", **file, split="test", seed=3, homes="procedural")
+    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("pick, one file of episodes: 2 episodes that both have")
+    assert "split: val -> test" in out and "seed: 0 -> 3" in out
+    a = read_result(tmp_path / "a")
+    for name, other in (("c", "cd" * 32), ("d", None)):
+        b = read_result(result(tmp_path / name, "+-", episodes=other))
+        for pair in ((a, b), (b, a)):
+            with pytest.raises(UserError, match="episodes is "):
+                compare(*pair)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("seed", "x", "int"), ("seed", True, "int"), ("limits", 3, "dict"), ("agent", None, "str"),
+        ("split", ["val"], "str"), ("oracle_skills", {}, "list"), ("is_sampling", 0, "bool"),
+    ],
+)  # fmt: skip
+def test_settings_of_a_wrong_kind_are_one_line_that_names_them(tmp_path, capsys, name, value, kind):
+    a = result(tmp_path / "a", "+-")
+    spoilt = SETTINGS | {name: value}
+    if value is None:
+        del spoilt[name]
+    b = result(tmp_path / "b", "+-")
+    (b / "settings.json").write_text(json.dumps({"settings": spoilt, "acting": []}))
+    for folders in ((a, b), (b, a)):
+        assert cli.main(["compare", *map(str, folders)]) == 2
+        error = capsys.readouterr().err
+        assert f"damaged {b}/settings.json: {name} must be of kind {kind}, got" in error
+        assert error.count("\n") == 1
 
 
 def test_the_command_prints_and_writes_what_it_found(tmp_path, capsys):

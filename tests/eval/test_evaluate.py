@@ -20,7 +20,7 @@ from rearrange.commands.settings import load
 from rearrange.configs.schema import EvaluateCfg, TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval.evaluate import evaluate
-from rearrange.eval.workers import WorkerError
+from rearrange.eval.workers import WorkerError, WorkerPool
 from rearrange.system.machine import num_cores
 from tests.waits import wait_until
 
@@ -47,6 +47,25 @@ def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
         tmp_path / "3/episodes.jsonl"
     ).read_bytes()
     assert summaries[0] == summaries[1]
+
+
+class PoolHere(WorkerPool):
+    """Runs its episodes in this process."""
+
+    def run(self, indices, on_steps=None):
+        env, agent = self._make_env_and_agent(self._cfg)
+        for index in indices:
+            yield self._cfg.run_episode(env, agent, index, lambda: None)
+
+
+def test_a_resumed_evaluation_had_no_more_workers_than_episodes_to_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("rearrange.eval.missing_episodes.WorkerPool", PoolHere)
+    had = []
+    for num_episodes in (5, 6):
+        cfg = settings(tmp_path, num_episodes=num_episodes, num_workers=3)
+        summary = evaluate(cfg, fake_world.make_env_and_agent)
+        had.append((summary["num_workers"], summary["kept_episodes"]))
+    assert had == [(3, 0), (1, 5)]
 
 
 def test_files_hold_what_the_contract_says(tmp_path, capsys):

@@ -56,6 +56,27 @@ class Painted(gymnasium.Env):
         return np.full((33, 50, 3), 40 * self.num_steps, np.uint8)
 
 
+class Rooms(gymnasium.Env):
+    """A choice and numbers beside it, of which each step shows others; 8 steps long."""
+
+    observation_space = gymnasium.spaces.Dict(
+        room=gymnasium.spaces.Discrete(4), x=gymnasium.spaces.Box(-1.0, 1.0, (3,))
+    )
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.num_steps = 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.num_steps += 1
+        return self._seen(), float(action), self.num_steps == 8, False, {}
+
+    def _seen(self):
+        return {"room": self.num_steps % 4, "x": np.full(3, 0.1 * self.num_steps, np.float32)}
+
+
 def test_returns_are_those_of_the_environment_whoever_steps_it(cartpole, tmp_path, capsys):
     arguments = [f"run={cartpole}", "num_episodes=4", f"output_dir={tmp_path}"]
     assert cli.main(["evaluate", *arguments, "num_workers=2"]) == 0
@@ -81,6 +102,23 @@ def test_returns_are_those_of_the_environment_whoever_steps_it(cartpole, tmp_pat
     assert "kept all 4 episodes" in capsys.readouterr().out
     assert cli.main(["evaluate", *arguments, "seed=1"]) == 2
     assert "results of other settings (seed 0, now 1)" in capsys.readouterr().err
+
+
+def test_who_sees_a_choice_in_a_dict_is_evaluated_with_what_the_environment_gives(tmp_path):
+    gymnasium.register("Rooms-v0", Rooms)
+    try:
+        assert cli.main([*TRAIN, "env=Rooms-v0", f"run_dir={tmp_path / 'run'}"]) == 0
+        cfg = TrainedRunnerCfg(run=str(tmp_path / "run"), seed=0)
+        env, policy = make_env_and_policy(cfg)
+        assert cfg.run_episode(env, policy, 0, lambda: None).steps == 8
+        twin, x = make_env_and_policy(cfg)[1], np.full(3, 0.5, np.float32)
+        for one in (policy, twin):
+            one.reset()
+        for room in (0, 3, 1, 2, 2):
+            one_hot = np.eye(4, dtype=np.float32)[room]
+            assert policy.act({"room": room, "x": x}) == twin.act({"room": one_hot, "x": x})
+    finally:
+        del gymnasium.registry["Rooms-v0"]
 
 
 def test_statistics_are_those_of_the_books():

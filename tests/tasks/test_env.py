@@ -17,6 +17,7 @@ from rearrange.errors import UserError
 from rearrange.tasks.episodes.generate import generate_episode
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import HOME_TASKS, SKILL_TASKS, TASKS
+from rearrange.tasks.rules.rulebook import make_task
 
 REST = np.array([0.0] * 10 + [-1.0])
 
@@ -159,6 +160,12 @@ def test_a_given_episode_has_the_time_of_its_home():
             env.reset(options={"index": 1})
             env.set_state(state)
             assert env._max_steps == limits[task, name]
+    env = make_env("set_table_easy", "val", depth=False, homes="procedural")
+    times = []
+    for homes in ("hab", "procedural"):
+        env.reset(options={"episode": generate_episode("set_table_easy", "val", 0, 0, homes=homes)})
+        times.append(env._max_steps)
+    assert times[0] == make_task("set_table_easy").rules.max_episode_steps == times[1] / 1.5
     env = make_env("tidy_house_easy", "val", depth=False, homes="mixed")
     env.reset(options={"index": 0})
     assert env._max_steps == limits["tidy_house_easy", "other"]  # of what is drawn, all
@@ -248,7 +255,11 @@ def test_an_episode_of_another_task_is_refused(pick):
             {"marker": "nope"},
             "marker must be one of cab_push_point_7, .* got 'nope'",
         ),
-        ("pick", {"targets": {"object": 99}}, r"the object of goal0\|0 must be below"),
+        (
+            "pick",
+            {"targets": {"object": 99}},
+            r"object of goal0\|0 must be .* from 0 to 30, got 99",
+        ),
         ("pick", {"scene": {"arm": (0.0, 0.0)}}, "arm must be 7 finite numbers"),
         ("pick", {"scene": {"base": (0.0, float("nan"), 0.0)}}, "base must be 3 finite numbers"),
         ("pick", {"scene": {"base": None}}, "base must be 3 finite numbers, got None"),
@@ -266,6 +277,43 @@ def test_an_episode_that_cannot_be_is_refused(task, changes, message):
     with pytest.raises(UserError, match=message):
         env.reset(options={"episode": replace(episode, **changes)})
     assert env.episode is None
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "message"),
+    [
+        ("episode", {"target_index": "a"}, "target_index must be a whole number from 0 to 0, got"),
+        ("episode", {"target_index": -1}, "target_index must be a whole number from 0 to 0, got"),
+        ("target", {"object": 0.5}, r"the object of goal0\|0 must be a whole number"),
+        ("target", {"goal": (0.0, 1.0)}, r"the goal of goal0\|0 must be 3 finite numbers, got"),
+        ("target", {"start": None}, r"the start of goal0\|0 must be 3 finite numbers, got None"),
+        ("placed", {"pos": (0.0, 1.0, np.nan)}, "the position of .* must be 3 finite numbers"),
+        ("placed", {"quat": (1.0, 0.0, 0.0)}, "the quaternion of .* must be 4 finite numbers"),
+        ("scene", {"joints": {"fridge_top_door": "wide"}}, "joints must be 1 finite numbers, got"),
+    ],
+)
+def test_a_given_episode_that_cannot_be_leaves_the_running_one_as_it_was(part, changes, message):
+    env, same = (make_env("pick", "val", depth=False, seed=2) for _ in "ab")
+    for one in (env, same):
+        one.reset(options={"index": 1})
+        one.step(REST)
+    episode = generate_episode("pick", "val", 0, 0)
+    scene, (target, *rest) = episode.scene, episode.targets
+    parts = {
+        "episode": lambda: changes,
+        "target": lambda: {"targets": (replace(target, **changes), *rest)},
+        "scene": lambda: {"scene": replace(scene, **changes)},
+        "placed": lambda: {
+            "scene": replace(scene, objects=(replace(scene.objects[0], **changes),))
+        },
+    }
+    given = replace(episode, **parts[part]())
+    with pytest.raises(UserError, match=message) as caught:
+        env.reset(seed=9, options={"episode": given})
+    assert "\n" not in str(caught.value)
+    ours, theirs = env.step(REST), same.step(REST)
+    assert equal(ours[0], theirs[0]) and ours[1:] == theirs[1:]
+    assert equal(env.reset()[0], same.reset()[0]) and env.seed == 2
 
 
 def test_step_before_reset_is_refused():

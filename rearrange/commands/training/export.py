@@ -7,6 +7,7 @@ on from: among the minima around one another the mean is often better than each 
 2022, model soups). Of trainings from different fresh weights it is worth nothing.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,8 +28,9 @@ from rearrange.skills.deployed.skill_files import (
 )
 from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_bytes, prepare_file
+from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.gym_factory import find_id
-from rearrange.tasks.rules.names import SKILL_TASKS
+from rearrange.tasks.rules.names import SKILL_TASKS, TASK_OF_ID
 
 MEGABYTE = 1_000_000
 # Most likely actions do not depend on these: stages of one skill may differ in them.
@@ -88,10 +90,13 @@ def export(
 
 def _meaning(skill: SkillFile) -> dict[str, Any]:
     """What says how weights become actions: the network, and what it sees and moves."""
-    network = asdict(skill.policy_cfg)
+    network, usual = asdict(skill.policy_cfg), {}
+    if skill.env_id in TASK_OF_ID:  # an option that is not given is as one that says the default
+        parameters = inspect.signature(RearrangeEnv).parameters
+        usual = {name: parameters[name].default for name in _OF_SKILL}
     return {
         "policy": {name: value for name, value in network.items() if name not in _OF_TRAINING},
-        "env_kwargs": {name: skill.env_kwargs.get(name) for name in _OF_SKILL},
+        "env_kwargs": {name: skill.env_kwargs.get(name, usual.get(name)) for name in _OF_SKILL},
     }
 
 

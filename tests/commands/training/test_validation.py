@@ -37,7 +37,8 @@ def evaluation(tmp_path, monkeypatch, program):
     """What is made of an evaluation that this program, given the words of one, stands for."""
 
     def start(arguments, stream):
-        command = [sys.executable, "-c", program, arguments[2].partition("=")[2]]
+        words = arguments[2].partition("=")[2], *arguments[3:]
+        command = [sys.executable, "-c", program, *words]
         return subprocess.Popen(command, stdout=stream, stderr=stream)
 
     monkeypatch.setattr(validation, "start_here", start)
@@ -62,11 +63,34 @@ def test_an_evaluation_that_fails_or_is_stopped_ends_no_training(tmp_path, monke
     assert measure(tmp_path / "c.json", 8, lambda: True) is None
 
 
+def test_an_evaluation_that_fails_with_films_is_tried_once_without(tmp_path, monkeypatch, caplog):
+    program = """if 1:
+        import os, sys
+        folder, *words = sys.argv[1:]
+        open(os.path.dirname(folder) + '/tries', 'a').write(words[-1] + chr(10))
+        if words[-1] != 'record=0':
+            raise SystemExit(2)
+        os.mkdir(folder)
+        open(folder + '/summary.json', 'w').write('{"success": {"mean": 0.5}}')
+    """
+    measure = evaluation(tmp_path, monkeypatch, program)
+    assert measure(tmp_path / "c.json", 8, lambda: False).metrics["validation/success"] == 0.5
+    assert "no film at step 8" in caplog.text and "no validation" not in caplog.text
+    tries = (tmp_path / "validation/tries").read_text().split()
+    assert tries == ["env=CartPole-v1", "record=0"]
+
+
 def test_the_home_is_evaluated_in_apartments_it_was_not_trained_in():
     arguments = ["pick", "env_kwargs.homes=procedural", "validation.every=1000"]
     settings = load_training("train-skill", arguments)
     found = arguments_of(settings, training_env_of(settings))
     assert {"split=val", "homes=procedural", "num_episodes=50", "seed=0"} <= {*found}
+    arguments[0] = "env=rearrange/Pick-v0"  # as an environment among others
+    settings = load_training("train", arguments)
+    found = arguments_of(settings, training_env_of(settings))
+    assert {"split=val", "homes=procedural", "env=rearrange/Pick-v0"} <= {*found}
+    settings = load_training("train", ["env=CartPole-v1"])
+    assert "split=val" not in arguments_of(settings, training_env_of(settings))
 
 
 def test_none_is_wanted_unless_it_is_said(tmp_path):

@@ -98,6 +98,7 @@ def test_what_is_trained_there_is_our_skill(hand_made, exported_train):
         (["env_kwargs.split=val"], r"has no episodes of pick, val: rearrange export-homes"),
         (["method=imitation"], "backend=habitat needs method=ver and serial=false"),
         (["serial=true"], "backend=habitat needs method=ver and serial=false"),
+        (["validation.every=8"], "validation.every evaluates in MuJoCo, and backend=habitat"),
     ],
 )
 def test_mistakes_are_one_line(words, line, hand_made, exported_train):

@@ -261,3 +261,17 @@ def test_a_handle_let_go_of_what_is_believed_shut_says_nothing(felt):
     memory.begin(None)
     memory.feel(False)
     assert memory.facts.states["cab_push_point_5"] == "closed" and not memory.offset(0).any()
+
+
+def test_a_skill_of_ones_own_may_grip_an_object_and_let_it_go(felt):
+    hand, memory, (first, *_) = felt
+    before = dict(memory.facts.states)
+    call = Call("wipe", first.name, "")
+    memory.begin(call)
+    for y in (0.0, 0.3):
+        hand.ee_pos_w = np.array([0.0, y, 0.7])
+        memory.feel(True)
+    memory.feel(False)
+    memory.end(call, None)
+    assert memory.facts.states == before and memory.facts.held is None
+    assert not memory.offset(0).any()

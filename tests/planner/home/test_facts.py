@@ -281,6 +281,17 @@ def test_a_skill_cannot_act_on_the_robot(table):
         format_plan([step], entities(table), is_home=True)
 
 
+def test_a_step_carries_what_its_preconditions_hold(table):
+    """Those of a skill of somebody's own, which neither is a place nor acts on a goal, too."""
+    wipe = GroundAction("open_cab", (CAB, ROBOT), *4 * (frozenset(),))
+    for fact, is_carrying in ((("holding", BOWL, ROBOT), True), (("not_holding", ROBOT), False)):
+        step = dataclasses.replace(wipe, preconditions_pos=frozenset({fact}))
+        assert call_of(step, entities(table)).is_carrying == is_carrying
+    lacking = frozenset({("holding", BOWL, ROBOT)})
+    step = dataclasses.replace(wipe, preconditions_neg=lacking)
+    assert not call_of(step, entities(table)).is_carrying
+
+
 def test_plans_for_people_are_numbered_and_have_habs_names():
     _, problem, plan, names = plan_of_episode("set_table", "val", 0, 0)
     assert parse_problem(problem, home_domain()).goal_pos

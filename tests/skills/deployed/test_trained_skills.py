@@ -1,6 +1,6 @@
 """Trained skills by name, and a training run made into a file of that name."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from rearrange.errors import UserError
 from rearrange.skills.deployed import trained_skills
 from rearrange.skills.deployed.skill_files import read_skill, write_skill
 from rearrange.skills.deployed.trained_skills import find_skill_path, shipped_skills, skill_path
+from rearrange.tasks.env_options import to_record
 from rearrange.ver.run.checkpoint import save_checkpoint, with_prefix
 
 
@@ -18,7 +19,8 @@ def run_dir(make_skill, tmp_path):
     """The folder of a training run of Pick with one checkpoint."""
     skill = make_skill("pick")
     identity = {
-        "env": skill.env_id, "env_kwargs": skill.env_kwargs, "policy": asdict(skill.policy_cfg)
+        "env": skill.env_id, "env_kwargs": to_record(skill.env_id, skill.env_kwargs),
+        "policy": asdict(skill.policy_cfg),
     }  # fmt: skip
     manifest = {"identity": identity, "mode": "ver"}
     tensors = with_prefix("policy", skill.weights)
@@ -101,3 +103,30 @@ def test_the_mean_of_trainings_is_that_of_each_weight(make_skill, run_dir, tmp_p
         capsys, *arguments, f"output={tmp_path / 'x'}.safetensors"
     )
     assert not (tmp_path / "x.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("policy", "env", "name"),
+    [
+        ({"activation": "tanh"}, {}, "policy.activation"),
+        ({}, {"observation_delay": 0}, "env_kwargs.observation_delay"),
+        ({}, {"motor_lead": 0.15}, "env_kwargs.motor_lead"),
+        ({"switches": [7], "initial_log_std": -2.0}, {"starts": "varied", "homes": "mixed"}, None),
+        ({}, {"depth": True, "ranges": False, "rgb": False}, None),  # as when they are not given
+    ],
+)
+def test_weights_are_averaged_only_where_they_mean_the_same(
+    make_skill, run_dir, tmp_path, capsys, policy, env, name
+):
+    skill, other = make_skill("pick"), tmp_path / "other.safetensors"
+    changed = replace(skill.policy_cfg, **policy), skill.env_kwargs | env
+    write_skill(replace(skill, policy_cfg=changed[0], env_kwargs=changed[1]), other)
+    output = tmp_path / "mean.safetensors"
+    arguments = ["export-skill", f"run={run_dir}", f"average=[{other}]", f"output={output}"]
+    if name is None:
+        assert cli.main(arguments) == 0
+        assert len(read_skill(output).origin["mean_of"]) == 2
+        return
+    line = fails(capsys, *arguments)
+    assert f"the same weights mean something else in {other}, whose {name} is " in line
+    assert not output.exists()

@@ -2,14 +2,17 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from rearrange.commands.settings import load
+from rearrange.commands.training.final_report import what_next
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.train import first_policy
 from rearrange.commands.training.training_env import training_env_of
+from rearrange.commands.training.validation import arguments_of
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import read_skill, write_skill
 from rearrange.skills.network.policy import NETWORKS, SkillPolicy, build_policy
@@ -67,6 +70,23 @@ def test_a_network_of_other_parts_begins_with_given_weights(module, tmp_path, mo
     given["weight"] = torch.ones(3)
     with pytest.raises(UserError, match=r"has another network: weight is \(3,\) there"):
         first_policy(settings, training_env_of(settings), {}, None)
+
+
+def test_other_processes_are_told_whose_module_to_import(module):
+    """Those that evaluate a training's checkpoints, and who types what it prints at its end."""
+    word, ours = f"policy.network={module}:Calm", "policy=small"
+    for arguments, env_id in (
+        (["train", "env=CartPole-v1", "policy=mlp"], "CartPole-v1"),
+        (["train-skill", "pick", ours], "rearrange/Pick-v0"),
+    ):
+        settings = load_training(arguments[0], [*arguments[1:], word])
+        training_env = training_env_of(settings)
+        assert f"env={module}:{env_id}" in arguments_of(settings, training_env)
+        summary = {"best": None}
+        printed = what_next(training_env, summary, Path("RUN"), settings.policy.network)
+        assert printed.count(f"env={module}:{env_id}") == 2
+        settings = load_training(arguments[0], arguments[1:])
+        assert module not in " ".join(arguments_of(settings, training_env))
 
 
 def test_a_skill_file_keeps_it_and_imports_nothing(module, make_skill, tmp_path):

@@ -1,10 +1,12 @@
 """Episode files: what is read equals what was written, and is as HAB's own files are."""
 
 import errno
+import json
 import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -13,14 +15,20 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.objects import KINDS
-from rearrange.sim.homes.layout import make_layout
+from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.model import build_spec
 from rearrange.tasks.episodes.files import (
     read_episodes,
     write_episodes,
 )
 from rearrange.tasks.episodes.generate import generate_episode
-from rearrange.tasks.episodes.schema import LINKS, marker_offset, rotation_matrix
+from rearrange.tasks.episodes.schema import (
+    LINKS,
+    episode_from_json,
+    episode_to_json,
+    marker_offset,
+    rotation_matrix,
+)
 from rearrange.tasks.rules.definition import TASKS
 
 
@@ -29,6 +37,15 @@ def test_reading_gives_exactly_what_was_written(task, tmp_path):
     written = tuple(generate_episode(task, "val", 0, index) for index in range(2))
     write_episodes(tmp_path / "e.json.gz", written)
     assert read_episodes(tmp_path / "e.json.gz") == written
+
+
+def test_episodes_in_the_apartments_for_training_alone_are_read_back():
+    found = [generate_episode("pick", "train", 0, index, starts="varied") for index in range(3)]
+    assert not {spec.scene.layout_id for spec in found} <= {*layout_ids("train", "hab")}
+    for spec in found:
+        assert episode_from_json(json.loads(json.dumps(episode_to_json(spec))), "here: ") == spec
+        with pytest.raises(UserError, match="layout must be"):  # for training alone
+            episode_from_json(episode_to_json(replace(spec, split="val")), "here: ")
 
 
 def test_the_same_episodes_give_the_same_bytes(episodes, tmp_path):
@@ -71,8 +88,6 @@ def test_the_robot_faces_the_same_way_in_both_worlds(episodes, content):
 def test_open_drawers_and_doors_are_states_of_habs_links(content):
     easy = generate_episode("set_table_easy", "val", 0, 0)
     assert easy.scene.joints == {"drawer_right_top": 0.45}
-    from rearrange.tasks.episodes.schema import episode_to_json
-
     assert episode_to_json(easy)["ao_states"] == {"kitchen_counter_:0000": {"7": 0.45}}
     opening = content["episodes"][3]["ao_states"]
     assert list(opening) == ["fridge_:0000"] and list(opening["fridge_:0000"]) == ["2"]

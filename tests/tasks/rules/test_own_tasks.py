@@ -74,6 +74,37 @@ def test_whole_rules_are_taken(add):
     assert make_task("mine").name == "mine"
 
 
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"num_targets": 2}, "mine has 2 targets, got 1"),
+        ({"num_markers": 1}, "an episode of mine must name its marker, got none"),
+    ],
+)
+def test_episodes_have_what_their_task_reads(add, numbers, message):
+    class Reads(Whole):
+        def __init__(self, name):
+            Task.__init__(self, name, RULES, ("joint",), **numbers)
+
+    add(Reads)
+    env = make_env("mine", "val", depth=False)
+    for options in (None, {"index": 3}):
+        with pytest.raises(UserError, match=message) as caught:
+            env.reset(options=options)
+        assert "\n" not in str(caught.value)
+    assert env.episode is None
+
+
+def test_a_task_has_at_most_the_handles_that_there_are(add):
+    class Three(Whole):
+        def __init__(self, name):
+            Task.__init__(self, name, RULES, ("joint",), num_markers=3)
+
+    add(Three)
+    with pytest.raises(UserError, match="num_markers of task 'mine' must be 0, 1 .*, got 3"):
+        make_env("mine", "val", depth=False)
+
+
 def test_an_unknown_sensor_is_named_with_the_nearest_one():
     with pytest.raises(UserError, match="unknown sensor 'ee_poz': did you mean 'ee_pos'"):
         Sensors(Whole("mine", ("ee_poz",)))
