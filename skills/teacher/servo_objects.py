@@ -142,37 +142,33 @@ class PlaceServo(Servo):
 class NavigateServo(Servo):
     """The shortest way to where the target is near, then face it; stop once both are so.
 
-    From afar it leads to where the next skill can begin: to the side of a table from which the arm
-    reaches what lies on it. Who is near and faces it stays on that side: which one is right is hard
-    to see, and a student of a teacher that insisted on it neither stopped nor drove on. It stops by
-    what the robot can tell, distance and bearing, in all of the region that counts but its rim, and
-    goes on driving and turning there: who follows it slowly gets there too.
+    Near is where the next skill can begin: on the side of a table from which the arm reaches what
+    lies on it, not just anywhere that counts. It stops by distance and bearing, in all of the
+    region that counts but its rim, and goes on driving and turning there: who follows it slowly
+    gets there too.
 
     Args:
         stand: [2] m, world, where the base will stand to reach the target; None: anywhere.
     """
 
     STANDOFF = (0.6, 1.3)
-    RINGS = (STANDOFF, (0.3, 1.45), (0.0, 3.0))
     STOP_DISTANCE, STOP_BEARING = SUCCESS_DISTANCE - 0.06, SUCCESS_ANGLE - 0.04
     # Over the floor to where it will stand. Of 31 Picks and Places that began further off than
     # 2.5 m 11 failed, of 224 others 3. From the right side it is mostly 0.6 to 1 m.
-    STAND_WITHIN = 1.2
-    # m and rad, of distance and bearing, within which it stays on its side, and goes on to.
-    HERE, STILL_HERE = (1.6, 0.5), (1.9, 1.2)
+    DRIVE_WITHIN, STOP_WITHIN = 1.2, 1.5
 
     def __init__(self, robot: Robot, point: np.ndarray, stand: np.ndarray | None = None) -> None:
         super().__init__(robot)
         self._point = np.asarray(point, dtype=float)
-        self._stays = False
         self._left_from = None  # [ny, nx] m, from every cell of the floor plan to `stand`
-        plan, places = self.sim.floor_plan(), np.empty((0, 2))
+        plan, rings = self.sim.floor_plan(), (self.STANDOFF, (0.3, 1.45), (0.0, 3.0))
         if stand is not None and plan.largest >= 0:
             self._left_from = plan.geodesic_field(float(stand[0]), float(stand[1]))
-            places = self.places_near(self._point, self.RINGS, self._left_from, self.STAND_WITHIN)
+        places = self.places_near(self._point, rings, self._left_from, self.DRIVE_WITHIN)
         if not len(places):
-            self._left_from, places = None, self.places_near(self._point, self.RINGS)
-        self.place = self._roomy(places)
+            self._left_from = None
+            places = self.places_near(self._point, rings)
+        self.place = self._roomy(places) if len(places) else np.array(self.sim.base_pose[:2])
 
     def _roomy(self, places: np.ndarray) -> np.ndarray:
         """The first of these places [n, 2] where the arm has room while it faces the target."""
@@ -180,35 +176,30 @@ class NavigateServo(Servo):
             off = self._point[:2] - (x, y)
             if self.arm_room(x, y, float(np.arctan2(off[1], off[0]))) > CLEARED:
                 return np.array([x, y])
-        return places[0] if len(places) else np.array(self.sim.base_pose[:2])
+        return places[0]
 
-    def _is_beside_stand(self) -> bool:
-        """Whether it is not far over the floor to where the next skill will stand."""
+    def _left(self) -> float:
+        """The way over the floor from here to where the next skill will stand, m; 0: any place."""
         if self._left_from is None:
-            return True
+            return 0.0
         plan = self.sim.floor_plan()
         here = plan.snap(*self.sim.base_pose[:2])
-        return bool(plan.at(self._left_from, here[None])[0] < self.STAND_WITHIN)
+        return float(plan.at(self._left_from, here[None])[0])
 
     def act(self) -> np.ndarray:
         x, y, yaw = self.sim.base_pose
         off = self._point[:2] - (x, y)
-        away = float(np.hypot(*off))
+        away, to_stand = float(np.hypot(*off)), self._left()
         bearing = wrapped(np.arctan2(off[1], off[0]) - yaw)
-        within = self.STILL_HERE if self._stays else self.HERE
-        stayed, self._stays = self._stays, away < within[0] and abs(bearing) < within[1]
-        if self._stays and not stayed and not self._is_beside_stand():
-            self.place = self._roomy(self.places_near(self._point, self.RINGS))
         left = float(np.hypot(self.place[0] - x, self.place[1] - y))
-        is_near = away < self.STANDOFF[1] and (self._stays or self._is_beside_stand())
         is_backing_off = self.is_backing_off()
-        if is_near or left < 0.06:
+        if (away < self.STANDOFF[1] and to_stand < self.DRIVE_WITHIN) or left < 0.06:
             base = (0.0, self.turn(bearing))
         elif is_backing_off:
             base = BACK
         else:
             base = self.steer(self.carrot(self.place), left)
         action = self.robot.action(None, base)
-        is_done = away < self.STOP_DISTANCE and abs(bearing) < self.STOP_BEARING
-        action[STOP] = 1.0 if is_done else -1.0
+        is_near = away < self.STOP_DISTANCE and to_stand < self.STOP_WITHIN
+        action[STOP] = 1.0 if is_near and abs(bearing) < self.STOP_BEARING else -1.0
         return action
