@@ -34,13 +34,8 @@ def place(robot: Robot, episode: EpisodeSpec) -> Servo:
 
 
 def navigate(robot: Robot, episode: EpisodeSpec) -> Servo:
-    """To where the skill that follows can begin: Place with something in the hand, or else Pick."""
     target = episode.targets[episode.target_index]
-    point = target.goal if episode.start_holding else target.start
-    container = target.goal_container if episode.start_holding else target.start_container
-    # A drawer or the fridge may still have to be opened, from further off.
-    stand = None if container else (place if episode.start_holding else pick)(robot, episode).place
-    return NavigateServo(robot, np.array(point), stand)
+    return NavigateServo(robot, np.array(target.goal if episode.start_holding else target.start))
 
 
 def open_container(robot: Robot, episode: EpisodeSpec) -> Servo:

@@ -142,32 +142,17 @@ class PlaceServo(Servo):
 class NavigateServo(Servo):
     """The shortest way to where the target is near, then face it; stop once both are so.
 
-    Near is where the next skill can begin: on the side of a table from which the arm reaches what
-    lies on it, not just anywhere that counts. It stops by distance and bearing, in all of the
-    region that counts but its rim, and goes on driving and turning there: who follows it slowly
-    gets there too.
-
-    Args:
-        stand: [2] m, world, where the base will stand to reach the target; None: anywhere.
+    It stops by what the robot can tell, distance and bearing, in all of the region that counts but
+    its rim, and goes on driving and turning there: who follows it slowly gets there too.
     """
 
     STANDOFF = (0.6, 1.3)
     STOP_DISTANCE, STOP_BEARING = SUCCESS_DISTANCE - 0.06, SUCCESS_ANGLE - 0.04
-    # Over the floor to where it will stand. Of 31 Picks and Places that began further off than
-    # 2.5 m 11 failed, of 224 others 3. From the right side it is mostly 0.6 to 1 m.
-    DRIVE_WITHIN, STOP_WITHIN = 1.2, 1.5
 
-    def __init__(self, robot: Robot, point: np.ndarray, stand: np.ndarray | None = None) -> None:
+    def __init__(self, robot: Robot, point: np.ndarray) -> None:
         super().__init__(robot)
         self._point = np.asarray(point, dtype=float)
-        self._left_from = None  # [ny, nx] m, from every cell of the floor plan to `stand`
-        plan, rings = self.sim.floor_plan(), (self.STANDOFF, (0.3, 1.45), (0.0, 3.0))
-        if stand is not None and plan.largest >= 0:
-            self._left_from = plan.geodesic_field(float(stand[0]), float(stand[1]))
-        places = self.places_near(self._point, rings, self._left_from, self.DRIVE_WITHIN)
-        if not len(places):
-            self._left_from = None
-            places = self.places_near(self._point, rings)
+        places = self.places_near(self._point, (self.STANDOFF, (0.3, 1.45), (0.0, 3.0)))
         self.place = self._roomy(places) if len(places) else np.array(self.sim.base_pose[:2])
 
     def _roomy(self, places: np.ndarray) -> np.ndarray:
@@ -178,28 +163,20 @@ class NavigateServo(Servo):
                 return np.array([x, y])
         return places[0]
 
-    def _left(self) -> float:
-        """The way over the floor from here to where the next skill will stand, m; 0: any place."""
-        if self._left_from is None:
-            return 0.0
-        plan = self.sim.floor_plan()
-        here = plan.snap(*self.sim.base_pose[:2])
-        return float(plan.at(self._left_from, here[None])[0])
-
     def act(self) -> np.ndarray:
         x, y, yaw = self.sim.base_pose
         off = self._point[:2] - (x, y)
-        away, to_stand = float(np.hypot(*off)), self._left()
+        away = float(np.hypot(*off))
         bearing = wrapped(np.arctan2(off[1], off[0]) - yaw)
         left = float(np.hypot(self.place[0] - x, self.place[1] - y))
         is_backing_off = self.is_backing_off()
-        if (away < self.STANDOFF[1] and to_stand < self.DRIVE_WITHIN) or left < 0.06:
+        if away < self.STANDOFF[1] or left < 0.06:
             base = (0.0, self.turn(bearing))
         elif is_backing_off:
             base = BACK
         else:
             base = self.steer(self.carrot(self.place), left)
         action = self.robot.action(None, base)
-        is_near = away < self.STOP_DISTANCE and to_stand < self.STOP_WITHIN
-        action[STOP] = 1.0 if is_near and abs(bearing) < self.STOP_BEARING else -1.0
+        is_done = away < self.STOP_DISTANCE and abs(bearing) < self.STOP_BEARING
+        action[STOP] = 1.0 if is_done else -1.0
         return action

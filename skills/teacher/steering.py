@@ -175,23 +175,15 @@ class Steering:
         return float(tops[is_over].max(initial=0.0))
 
     def places_near(
-        self, point: np.ndarray, rings: tuple[tuple[float, float], ...] = RINGS,
-        lengths: np.ndarray | None = None, most: float = np.inf,
-    ) -> np.ndarray:  # fmt: skip
-        """Where the base may stand to reach a point, [n, 2], the quickest to get to first.
-
-        Args:
-            rings: least and largest distance from the point, m; the first with any place counts.
-            lengths, most: with a field [ny, nx] of the floor plan, only where it is below `most`.
-        """
+        self, point: np.ndarray, rings: tuple[tuple[float, float], ...] = RINGS
+    ) -> np.ndarray:
+        """Where the base may stand to reach a point, [n, 2], the quickest to get to first."""
         plan = self.sim.floor_plan()
         x, y, yaw = self.sim.base_pose
         if plan.largest < 0 or plan.island(*plan.snap(x, y)) != plan.largest:
             return np.empty((0, 2))
         for low, high in rings:
             cells = plan.free_cells_near(point[0], point[1], low, high)
-            if lengths is not None and len(cells):
-                cells = cells[plan.at(lengths, cells) < most]
             if len(cells):
                 break
         else:

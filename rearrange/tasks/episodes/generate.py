@@ -6,8 +6,7 @@ rest, targets and goals within reach from free floor, robot clear of everything.
 
 `starts="chain"` is for training only. It distributes a skill's episodes as the benchmark's tasks
 need them: half of them begin where the preceding skill of a plan ends, half of Navigate's with an
-object in hand (VER paper, section 6: skills have to take over from each other), many of Navigate's
-where the straight way leads to the wrong side of a table, and two fifths of
+object in hand (VER paper, section 6: skills have to take over from each other), and two fifths of
 Pick's and Place's reach into the fridge, whose door may have been pushed partly shut by the
 preceding skill; in a few of those of opening the fridge it is ajar. A quarter of Pick's reach into
 a drawer, where things have slid a little as it was opened. In two fifths of Pick's and Place's
@@ -64,7 +63,6 @@ FROM_FRIDGE, FROM_DRAWER = 1.0 / 3.0, 0.25  # of Pick's; the second of the other
 INTO_FRIDGE = 0.25  # of Place's: a third of the goals of one benchmark task out of three
 CONTAINER_SHARE = 0.2  # of navigation that begins or ends at something in the fridge, or a drawer
 CARRY_SHARE = 0.75  # of navigation with something in hand, begins where that lay
-WRONG_SIDE_SHARE = 0.4  # of navigation, where that is possible; it is for a third of the goals
 REACH_SHARE = 0.5  # of episodes that begin where the arm is enough
 AROUND_SHARE = 0.4  # of episodes of Pick and Place in which the robot first has to drive around
 # Of episodes of Pick and Place, those that begin anywhere, turned anyhow. In plans without Navigate
@@ -213,7 +211,6 @@ NAVIGATE = _with_chain(
     partial(
         _navigate, holding_share=0.5, chain_share=CHAIN_SHARE,
         from_fridge=CONTAINER_SHARE, from_drawer=CONTAINER_SHARE, carry_share=CARRY_SHARE,
-        wrong_side_share=WRONG_SIDE_SHARE,
     ),
 )  # fmt: skip
 PICK = _with_chain(

@@ -38,7 +38,6 @@ LANE_RISE = 0.03  # m that what stands there may be higher
 # anyway.
 PRESSED = 2e-4  # m
 STRAIGHT_CHECKS = 40  # points looked at on the way straight on, up to 2 m: one a cell
-WRONG_WAY = 1.5  # of a distance straight on: what is longer leads around something
 SETTLE_STEPS = 15  # control steps, 0.5 s
 SETTLE_TOLERANCE = 0.01  # m
 ARM_NOISE = 0.1  # rad, joint_start_noise of habitat-lab
@@ -197,24 +196,6 @@ def around_something(plan: FloorPlan, cells: np.ndarray, point, arm: float) -> n
     spots = cells[:, None] + (ends[:, None] * shares)[..., None] * ways[:, None]  # [N, K, 2]
     islands = plan.at(plan.labels, spots.reshape(-1, 2)).reshape(spots.shape[:2])
     return cells[(islands != plan.largest).any(axis=1)]
-
-
-def from_wrong_side(plan: FloorPlan, cells: np.ndarray, point, near: float) -> np.ndarray:
-    """Those of `cells` [N, 2] from which the straight way to a point ends on the wrong side of it.
-
-    `near` m before the point they come to floor from which the way to where it is reached is
-    half as long again and more: around the table that it lies on.
-    """
-    stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
-    if not len(stands) or not len(cells):
-        return cells[:0]
-    point = np.asarray(point)[:2]
-    stand = stands[np.argmin(((stands - point) ** 2).sum(axis=1))]
-    field = plan.geodesic_field(float(stand[0]), float(stand[1]), WRONG_WAY * near)
-    off = cells - point
-    ends = point + off * (near / np.maximum(np.hypot(*off.T), near))[:, None]
-    is_floor = plan.at(plan.labels, ends) == plan.largest
-    return cells[is_floor & (plan.at(field, ends) > WRONG_WAY * near)]
 
 
 def start_near(

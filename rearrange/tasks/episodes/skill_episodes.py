@@ -28,7 +28,6 @@ from rearrange.tasks.episodes.placing import (
     around_something,
     cells_within_way,
     driven_on,
-    from_wrong_side,
     start_anywhere,
     start_at,
     start_near,
@@ -52,7 +51,6 @@ STOPS = (1.1, SUCCESS_DISTANCE)  # m from its goal, where Navigate ends
 # than 2.6 m of driving away from where the goal is reached.
 DRIVEN_ON = 0.6  # m straight on, at most, from the ends of that ring: policies stop late
 AGAINST = (0.245, 0.3)  # m from the base's middle to what it then stands against; 0.24 touches
-WRONG_STOP = 1.3  # m from its goal, where Navigate would end on the wrong side of a table
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 ARM = 0.95  # m from the base, from where what is picked or placed is within the arm's reach
 
@@ -61,7 +59,7 @@ def object_skill(
     task, split, seed, index, layout_id, rng,
     is_far=False, holding_share=0.0, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
     reach_share=0.0, from_drawer=0.0, carry_share=0.0, around_share=0.0, anywhere_share=0.0,
-    slid=0.0, wrong_side_share=0.0,
+    slid=0.0,
 ) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home.
 
@@ -73,27 +71,26 @@ def object_skill(
         around_share: of the episodes start where driving straight on does not get near enough.
         anywhere_share: of the episodes that would start near start anywhere in the home instead.
         slid: m, at most, that what lies in a drawer lies farther out than the robot is told.
-        wrong_side_share: of the episodes far away from something in the open start, if their home
-            has such floor, where driving straight on ends on the wrong side of it.
     """
     draft = easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
-    target, plan = draft.targets[0], draft.placer.plan
+    target, plan, walls = draft.targets[0], draft.placer.plan, draft.layout.walls
     is_drawn = 0.0 < holding_share < 1.0
     holding = rng.random() < holding_share if is_drawn else bool(holding_share)
     point = target.goal if holding else target.start
 
     def far() -> tuple[float, float, float] | None:
-        if places is not None:
+        if not draft.is_hab:
             x, y = places[rng.integers(len(places))]
             return float(x), float(y), float(rng.uniform(-np.pi, np.pi))
         base = start_anywhere(plan, rng)
         distance = np.linalg.norm(np.subtract(point, (base[0], base[1], 0.0)))
         return base if distance > 3.0 else None
 
-    is_open = not (target.goal_container if holding else target.start_container)
-    is_wrong = bool(wrong_side_share) and is_open and rng.random() < wrong_side_share
-    places, is_wrong = _far_cells(draft, point, is_wrong) if is_far else (None, False)
+    if is_far and not draft.is_hab:
+        places = cells_within_way(plan, walls, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
+        if not len(places):
+            raise DraftRejected
     is_chained = bool(chain_share) and rng.random() < chain_share
     is_anywhere = bool(anywhere_share) and rng.random() < anywhere_share
     is_arrival = is_chained and not is_far and not is_anywhere
@@ -121,7 +118,7 @@ def object_skill(
 
     held = target.object if holding else None
     usual, chained = (far, leaving) if is_far else (near, arrived)
-    sample = anywhere if is_anywhere else chained if is_chained and not is_wrong else usual
+    sample = anywhere if is_anywhere else chained if is_chained else usual
     scene = draft.scene(sample, held, tries=100)
     targets = [_as_told(one, draft, slid) for one in draft.targets] if slid else draft.targets
     return EpisodeSpec(task, split, seed, index, scene, tuple(targets), start_holding=holding)
@@ -191,27 +188,6 @@ def _as_told(target: Target, draft: Draft, slid: float) -> Target:
     length, (x, y, z) = float(draft.rng.uniform(0.0, slid)), target.start
     x, y = x - length * np.cos(drawer.yaw), y - length * np.sin(drawer.yaw)
     return replace(target, start=(float(x), float(y), z))
-
-
-def _far_cells(draft: Draft, point, is_wrong: bool) -> tuple[np.ndarray | None, bool]:
-    """Floor [N, 2] far from what is to be driven to; None: anywhere far off, as HAB has it.
-
-    Args:
-        is_wrong: only where driving straight on ends on the wrong side, if there is such floor;
-            whether there is comes back.
-    """
-    if draft.is_hab and not is_wrong:
-        return None, False
-    plan = draft.placer.plan
-    cells = cells_within_way(plan, draft.layout.walls, point, np.inf, MAX_NAVIGATE_WAY, 3.0)
-    wrong = from_wrong_side(plan, cells, point, WRONG_STOP) if is_wrong else cells[:0]
-    if len(wrong):
-        return wrong, True
-    if draft.is_hab:
-        return None, False
-    if not len(cells):
-        raise DraftRejected
-    return cells, False
 
 
 def _start_cells(

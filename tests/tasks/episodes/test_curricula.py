@@ -28,7 +28,7 @@ def test_half_of_navigates_chained_episodes_begin_before_furniture_and_half_carr
 
 
 def test_what_navigate_carries_it_often_has_just_picked_also_from_drawers_and_the_fridge():
-    carrying = [spec for spec in chained("navigate", 96) if spec.start_holding]
+    carrying = [spec for spec in chained("navigate", 48) if spec.start_holding]
     picked = [
         spec.targets[0].start_container
         for spec in carrying
@@ -36,24 +36,6 @@ def test_what_navigate_carries_it_often_has_just_picked_also_from_drawers_and_th
     ]
     assert len(picked) >= len(carrying) // 5
     assert any(picked) and not all(picked)  # in something, and on something
-
-
-def test_some_of_navigates_chained_episodes_lead_straight_to_the_wrong_side_of_a_table():
-    def is_wrong(spec) -> bool:
-        """Whether from 1.3 m before its goal it is still 2 m of driving to where it is reached."""
-        target = spec.targets[0]
-        point = np.array((target.goal if spec.start_holding else target.start)[:2])
-        way = np.array(spec.scene.base[:2]) - point
-        stop = point + 1.3 * way / np.hypot(*way)
-        plan = floor_plan(make_layout(spec.scene.layout_id), dict(spec.scene.joints))
-        stand = plan.snap(*point)  # the nearest free floor
-        return plan.is_free(*stop) and 1.94 < plan.geodesic_distance(stop, stand) < np.inf
-
-    usual = [generate_episode("navigate", "train", 3, i) for i in range(60)]
-    counts = [sum(map(is_wrong, specs)) for specs in (usual, chained("navigate", 60))]
-    # One in fifteen, and of the others, of which a fifth have their goal in something, 0.4 of those
-    # third whose home has such floor: mean 4 and 10; 3.3 deviations of slack.
-    assert counts[0] <= 10 and 1 <= counts[1] <= 20 and counts[1] > counts[0]
 
 
 def at_navigates_end(spec, nearest=0.0):
