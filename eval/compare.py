@@ -148,7 +148,7 @@ def table(a: Result, b: Result, found: Comparison) -> str:
     difference = found.difference
     mean, low, high = (100.0 * difference[name] for name in ("mean", "low", "high"))
     whose = f"{settings['split']}, seed {settings['seed']}"
-    if settings["episodes"] is not None:
+    if settings.get("episodes") is not None:
         whose = "one file of episodes"
     lines = [
         f"{settings['task']}, {whose}: {found.num_episodes} episodes that both have",

@@ -29,7 +29,7 @@ from rearrange.eval.runner import (
 )
 from rearrange.eval.trained_env import evaluate_run, home_evaluation, run_output_folder
 from rearrange.eval.workers import MakeEnvAndAgent
-from rearrange.system.files import user_path
+from rearrange.system.files import file_digest, user_path
 from rearrange.system.folder_lock import lock_folder
 from rearrange.system.outputs import (
     atomic_write_bytes,
@@ -86,7 +86,10 @@ def output_folder(cfg: EvaluateCfg) -> Path:
         return user_path(cfg.output_dir)
     homes = "" if cfg.homes == "hab" else f"-{Path(cfg.homes).stem}"
     there = "" if cfg.backend == "mujoco" else f"-{cfg.backend}"
-    where = f"{cfg.split}{homes}" if cfg.episodes is None else Path(cfg.episodes).name.split(".")[0]
+    where = f"{cfg.split}{homes}"
+    if cfg.episodes is not None:
+        path = user_path(cfg.episodes)
+        where = f"{path.name.split('.')[0]}-{file_digest(path)[:8]}"
     return Path("outputs/evaluate") / f"{cfg.task.name}-{cfg.agent}-{where}{there}"
 
 

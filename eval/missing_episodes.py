@@ -76,7 +76,7 @@ def run_missing(
     steps = sum(record.steps for record in records)
     values = (
         round(wall_time_s, 3), round(steps / max(wall_time_s, 1e-6), 1),
-        min(pool.num_workers, len(missing)), pool.lost, cfg.num_episodes - len(records),
+        min(pool.num_workers, max(1, len(missing))), pool.lost, cfg.num_episodes - len(records),
         command_line(cfg), commit(), datetime.now().astimezone().isoformat(timespec="seconds"),
         machine(),
     )  # fmt: skip

@@ -60,7 +60,7 @@ def summary_table(summary: dict[str, Any], task: TaskCfg) -> str:
 
 
 def _source(summary: dict[str, Any]) -> str:
-    """Whose episodes they are."""
+    """Where the episodes come from."""
     return summary["split"] or f"episodes of {Path(summary['episodes']).name}"
 
 

@@ -201,13 +201,13 @@ class RearrangeEnv(gymnasium.Env):
         else:
             episode = self._episode(self.seed if seed is None else seed, index)
         self.task.check_episode(episode)  # a task of one's own may draw what is none of its own
+        sim = self.sim
+        sim.reset(episode.scene)  # refuses what only it knows: joints, kinds of objects
         super().reset(seed=seed)  # from here on nothing that was given is wrong
         if seed is not None:
             self.seed, self._next_index = seed, first
         if "episode" not in given:
             self._next_index = index + self._stride
-        sim = self.sim
-        sim.reset(episode.scene)
         self._max_steps = self._limit_in(homes_of(episode.scene.layout_id))
         sim.motor_lead = self._motor_lead
         if episode.start_holding:
@@ -351,7 +351,7 @@ class RearrangeEnv(gymnasium.Env):
 
     def _limit_in(self, homes: str) -> int:
         """Control steps after which an episode in a home of that kind is cut off: a given one may
-        be in another kind than those that are drawn, and has as many as where it was drawn."""
+        be in another kind than those that are drawn. In mixed homes all have as many."""
         if self._limit is not None:
             return self._limit
         is_far = (homes != HAB or self.homes == MIXED) and self.task.name in HOME_TASKS

@@ -74,7 +74,7 @@ class HomeVectorEnv(SyncVectorEnv):
         task: its name, or `package.module:Name`, which imports the module.
         seed: of the stream of home 0; home i has seed + i, as after `reset(seed=seed)`.
         threads: number that step homes, including the caller's; 0: one per core.
-        copy: return copies of observations; false: the next step overwrites them.
+        copy: return copies of observations; false: the next step, or `set_state`, overwrites them.
         autoreset_mode: Gymnasium's: NextStep, SameStep or Disabled.
         options: those of `rearrange.tasks.env.RearrangeEnv`, the same for all homes.
 
@@ -82,7 +82,7 @@ class HomeVectorEnv(SyncVectorEnv):
     """
 
     keeps_observations = True
-    """What a step or reset returns is not written to before the next one."""
+    """What a step or reset returns is not written to before the next one, or `set_state`."""
 
     def __init__(
         self,

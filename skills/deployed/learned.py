@@ -142,12 +142,14 @@ class TrainedPolicy:
         """Whether a part is as its environment gives it and not yet as the network takes it: a
         discrete choice, whose spec is one-hot, and the like."""
 
-        def differs(value: Any, spec: ArraySpec) -> bool:
+        def is_choice(value: Any, spec: ArraySpec) -> bool:
             with suppress(ValueError):  # lists of different lengths: `fit_observation` says so
-                return len(spec.shape) < 3 and np.shape(value) != spec.shape
+                array = np.asarray(value)
+                is_number = array.ndim == 0 or array.dtype.kind in "biu"
+                return is_number and len(spec.shape) < 3 and array.shape != spec.shape
             return False
 
-        return any(differs(observation[name], spec) for name, spec in self._specs.items())
+        return any(is_choice(observation[name], spec) for name, spec in self._specs.items())
 
     def _choose(self, arrays: Mapping[str, Any]) -> np.ndarray:
         """The policy's own action, [A], of the next step."""

@@ -112,7 +112,7 @@ def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
             raise UserError(
                 f"average: {other.source} is for another skill or network than {first.source}"
             )
-        for name, of_first, of_other in differences(_meaning(other), _meaning(first), None):
+        for name, of_first, of_other in differences(_meaning(first), _meaning(other), None):
             raise UserError(
                 f"average: the same weights mean something else in {other.source}, whose {name} "
                 f"is {of_other}, than in {first.source}, where it is {of_first}"

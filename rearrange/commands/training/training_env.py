@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,9 +45,12 @@ class TrainingEnv(NamedTuple):
 
 def named_for_others(training_env: TrainingEnv, network: str) -> str:
     """The id, with the module that a process has to import to know it or the policy's network."""
-    env_id, module = training_env.env_id, getattr(NETWORKS[network], "__module__", "rearrange")
-    is_ours = module.partition(".")[0] in ("rearrange", "__main__")
-    return env_id if ":" in env_id or is_ours else f"{module}:{env_id}"
+    env_id, entry = training_env.env_id, NETWORKS[network]
+    module = getattr(entry, "__module__", "")
+    # Of a class that its own module adds; whose module another entry is cannot be told.
+    is_known = module != "__main__" and getattr(sys.modules.get(module), network, None) is entry
+    is_ours = module.partition(".")[0] == "rearrange"
+    return env_id if ":" in env_id or is_ours or not is_known else f"{module}:{env_id}"
 
 
 def training_env_of(settings: AnyRunCfg) -> TrainingEnv:

@@ -74,9 +74,12 @@ def _measure(
     try:
         try:
             code = _run(command, should_stop)
-        except UserError as error:  # many environments have no pictures
+        except UserError as error:
+            if "record=0" in command:
+                raise
             log.warning("no film at step %d: %s; see %s.log", step, error, folder)
-            code = _run([*command, "record=0"], should_stop)
+            words = [word for word in command if not word.startswith("record=")]
+            code = _run([*words, "record=0"], should_stop)  # many environments have no pictures
         if code is None:
             return None
         summary = strict_json((folder / SUMMARY_FILE).read_text(encoding="utf-8"))

@@ -161,6 +161,8 @@ class Task:
         num_targets = len(episode.targets)
         if self.num_targets > 1 and num_targets != self.num_targets:
             raise UserError(f"{self.name} has {self.num_targets} targets, got {num_targets}")
+        if not num_targets:
+            raise UserError(f"an episode of {self.name} must have a target, got none")
         whole("target_index", episode.target_index, 0, num_targets - 1)
         if self.num_markers == 1 and episode.marker is None:
             raise UserError(f"an episode of {self.name} must name its marker, got none")
@@ -176,7 +178,8 @@ class Task:
             _check_numbers(f"the quaternion of {placed.kind}", placed.quat, 4)
         _check_numbers("base", scene.base, 3)
         _check_numbers("arm", scene.arm, len(ARM_JOINTS))
-        _check_numbers("joints", list(scene.joints.values()), len(scene.joints))
+        for joint, value in dict(scene.joints).items():
+            _check_numbers(f"joint {joint}", [value], 1)
 
     # --- to be filled in -----------------------------------------------------------------------
 

@@ -106,27 +106,27 @@ def test_the_mean_of_trainings_is_that_of_each_weight(make_skill, run_dir, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("policy", "env", "name"),
+    ("policy", "env", "theirs"),
     [
-        ({"activation": "tanh"}, {}, "policy.activation"),
-        ({}, {"observation_delay": 0}, "env_kwargs.observation_delay"),
-        ({}, {"motor_lead": 0.15}, "env_kwargs.motor_lead"),
+        ({"activation": "tanh"}, {}, "policy.activation is tanh"),
+        ({}, {"observation_delay": 0}, "env_kwargs.observation_delay is 0"),
+        ({}, {"motor_lead": 0.15}, "env_kwargs.motor_lead is 0.15"),
         ({"switches": [7], "initial_log_std": -2.0}, {"starts": "varied", "homes": "mixed"}, None),
         ({}, {"depth": True, "ranges": False, "rgb": False}, None),  # as when they are not given
     ],
 )
 def test_weights_are_averaged_only_where_they_mean_the_same(
-    make_skill, run_dir, tmp_path, capsys, policy, env, name
+    make_skill, run_dir, tmp_path, capsys, policy, env, theirs
 ):
     skill, other = make_skill("pick"), tmp_path / "other.safetensors"
     changed = replace(skill.policy_cfg, **policy), skill.env_kwargs | env
     write_skill(replace(skill, policy_cfg=changed[0], env_kwargs=changed[1]), other)
     output = tmp_path / "mean.safetensors"
     arguments = ["export-skill", f"run={run_dir}", f"average=[{other}]", f"output={output}"]
-    if name is None:
+    if theirs is None:
         assert cli.main(arguments) == 0
         assert len(read_skill(output).origin["mean_of"]) == 2
         return
     line = fails(capsys, *arguments)
-    assert f"the same weights mean something else in {other}, whose {name} is " in line
+    assert f"the same weights mean something else in {other}, whose {theirs}, " in line
     assert not output.exists()
