@@ -135,7 +135,7 @@ class RearrangeEnv(gymnasium.Env):
         self._limit = max_episode_steps
         if max_episode_steps is not None:
             self._limit = whole("max_episode_steps", max_episode_steps, 1)
-        self._max_steps = self._limit_in(HAB)
+        self._max_steps = self._limit_in(homes)
         camera_size = whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
         self.actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task, handle_sensors)
