@@ -72,8 +72,10 @@ def read_result(folder: Path) -> Result:
         if not (folder / name).is_file():
             raise UserError(f"{folder} must be the output_dir of an evaluation: it has no {name}")
     settings = stored_settings(folder)
-    _check_settings(folder, settings)
-    records = stored_records(folder) if "task" in settings else {}  # of other environments: others
+    records = {}
+    if "task" in settings:  # the records of other environments are others
+        _check_settings(folder, settings)
+        records = stored_records(folder)
     if not records:
         raise UserError(f"{folder} holds no episodes of a task: evaluate task=... writes them")
     return Result(folder=folder, settings=settings, records=records)
@@ -81,8 +83,6 @@ def read_result(folder: Path) -> Result:
 
 def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
     """Raises UserError where something is of another kind than `settings_of` says."""
-    if "task" not in settings:  # of another environment
-        return
     for kind, names in _KINDS.items():
         for name in names:
             if type(settings.get(name)) is not kind:  # as JSON has them: no bool is an int

@@ -46,7 +46,8 @@ def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[di
     if cfg.run is not None:
         return evaluate_run(cfg, notify), run_output_folder(cfg)
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
-    return evaluate(cfg, make_env_and_agent, notify), output_folder(cfg)
+    folder = output_folder(cfg)
+    return evaluate(cfg, make_env_and_agent, notify), folder
 
 
 def evaluate(
@@ -76,7 +77,7 @@ def evaluate(
             prepare_folder(output_dir / "videos")
         store = EpisodeStore(output_dir, settings, cfg.num_episodes)
         run_facts = run_missing(cfg, runner, make_env_and_agent, store, lock, notify)
-        return _write_results(cfg, runner, store, run_facts, notify)
+        return _write_results(cfg, output_dir, runner, store, run_facts, notify)
 
 
 def output_folder(cfg: EvaluateCfg) -> Path:
@@ -95,13 +96,13 @@ def output_folder(cfg: EvaluateCfg) -> Path:
 
 def _write_results(
     cfg: EvaluateCfg,
+    output_dir: Path,
     runner: EpisodeRunnerCfg,
     store: EpisodeStore,
     run_facts: dict[str, Any],
     notify: Notify,
 ) -> dict[str, Any]:
     """Prints the table, writes all files and returns the summary."""
-    output_dir = output_folder(cfg)
     sources = sources_of_skills(runner)
     skipped = sources.get("skipped_skills", [])
     needed = [[name for name in stage if name not in skipped] for stage in cfg.task.stage_skills]

@@ -78,7 +78,8 @@ def evaluate_settings(cfg: EvaluateCfg, notify: Notify = print_line) -> tuple[di
     if cfg.backend == "mujoco":
         return evaluate_in_mujoco(cfg, notify)
     check_names(cfg.task.name, cfg.agent, cfg.split, cfg.homes)
-    return evaluate(cfg, make_env_and_agent, notify, runner), output_folder(cfg)
+    folder = output_folder(cfg)
+    return evaluate(cfg, make_env_and_agent, notify, runner), folder
 
 
 def runner(cfg: EvaluateCfg | RecordCfg, **more: Any) -> EpisodeRunnerCfg:

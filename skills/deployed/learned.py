@@ -25,7 +25,7 @@ from rearrange.skills.deployed.trained_skills import skill_path
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import user_path
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
-from rearrange.tasks.gym_factory import find_id, make_gym, read_spaces
+from rearrange.tasks.gym_factory import make_gym, read_spaces
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import ArraySpec, write_observation
 
@@ -90,7 +90,7 @@ class TrainedPolicy:
         environment does not take.
         """
         kwargs = dict(self.env_kwargs)
-        if find_id(self.env_id) in TASK_OF_ID:
+        if self._is_home:
             kwargs = HOME_OPTIONS | kwargs | BENCHMARK_RULES
         kwargs |= options
         return make_gym(0, self.env_id, 1, kwargs)
