@@ -96,6 +96,7 @@ def test_first_episodes_that_start_modes_cut_short_are_told_apart():
         assert sum(not end.is_whole for end in ends) <= E
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_random_numbers_of_a_gpu_go_on():
     rng, device = np.random.default_rng(5), torch.device("cuda", 0)
