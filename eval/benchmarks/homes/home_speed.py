@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import gymnasium
@@ -87,7 +88,8 @@ def _in_turns(ways: dict[str, VectorEnv], cfg: BenchHomesCfg) -> dict[str, np.nd
                 times[name].append(np.mean(taken, axis=0))
     finally:
         for envs in ways.values():
-            envs.close()
+            with suppress(ConnectionError):  # Ctrl-C may have ended its processes first
+                envs.close()
     return {name: np.array(taken) for name, taken in times.items()}
 
 

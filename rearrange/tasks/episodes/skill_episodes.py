@@ -55,7 +55,7 @@ WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place
 ARM = 0.95  # m from the base, from where what is picked or placed is within the arm's reach
 # m over the floor to where a target is reached, though it is no farther off than Navigate stops:
 # around the table that it lies on.
-FAR_SIDE = 2.0
+FAR_SIDE = 2.4
 
 
 def object_skill(
@@ -74,8 +74,8 @@ def object_skill(
         around_share: of the episodes start where driving straight on does not get near enough.
         anywhere_share: of the episodes that would start near start anywhere in the home instead.
         slid: m, at most, that what lies in a drawer lies farther out than the robot is told.
-        far_side_share: of the episodes that start where Navigate ends start, if their home has such
-            floor, on the far side of a table from where the target is reached.
+        far_side_share: of those that would start near start, if their home has such floor, where
+            Navigate ends on the far side of a table from where the target is reached.
     """
     draft = easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
@@ -98,11 +98,14 @@ def object_skill(
             raise DraftRejected
     is_chained = bool(chain_share) and rng.random() < chain_share
     is_anywhere = bool(anywhere_share) and rng.random() < anywhere_share
-    is_arrival = is_chained and not is_far and not is_anywhere
-    is_far_side = is_arrival and bool(far_side_share) and rng.random() < far_side_share
-    cells = _start_cells(
-        draft, point, is_anywhere, is_arrival, is_far_side, reach_share, around_share
-    )
+    is_near = not is_far and not is_anywhere
+    is_far_side = is_near and bool(far_side_share) and rng.random() < far_side_share
+    beyond = _stops(draft, point, FAR_SIDE) if is_far_side else np.empty((0, 2))
+    is_chained |= len(beyond) > 0
+    is_arrival = is_chained and is_near
+    cells = beyond
+    if not len(beyond):
+        cells = _start_cells(draft, point, is_anywhere, is_arrival, reach_share, around_share)
 
     def near() -> tuple[float, float, float]:
         return start_near(cells, rng, point)
@@ -203,7 +206,6 @@ def _start_cells(
     point,
     is_anywhere: bool,
     is_arrival: bool,
-    is_far_side: bool,
     reach_share: float,
     around_share: float,
 ) -> np.ndarray:
@@ -212,17 +214,12 @@ def _start_cells(
     Args:
         is_anywhere: as far from it as time allows.
         is_arrival: only where Navigate ends.
-        is_far_side: of that only what is far from where it is reached, if there is any.
     """
     plan, rng, walls = draft.placer.plan, draft.rng, draft.layout.walls
     if is_anywhere:
         cells = cells_within_way(plan, walls, point, np.inf, MAX_ANYWHERE_WAY)
     elif is_arrival:
-        least = FAR_SIDE if is_far_side else 0.0
-        cells = cells_within_way(plan, walls, point, STOPS[1], MAX_NAVIGATE_WAY, STOPS[0], least)
-        if not len(cells) and is_far_side:
-            cells = cells_within_way(plan, walls, point, STOPS[1], MAX_NAVIGATE_WAY, STOPS[0])
-        cells = cells[~is_cut_off(cells, point, walls)]
+        cells = _stops(draft, point)
     else:
         cells = cells_within_way(plan, walls, point, 2.0, MAX_WAY)
     if reach_share and rng.random() < reach_share:
@@ -233,3 +230,10 @@ def _start_cells(
     if not len(cells):
         raise DraftRejected
     return cells
+
+
+def _stops(draft: Draft, point, least_way: float = 0.0) -> np.ndarray:
+    """Floor [N, 2] where Navigate ends, at least so far (m) of driving from where it is reached."""
+    plan, walls = draft.placer.plan, draft.layout.walls
+    cells = cells_within_way(plan, walls, point, STOPS[1], MAX_NAVIGATE_WAY, STOPS[0], least_way)
+    return cells[~is_cut_off(cells, point, walls)]
