@@ -18,8 +18,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # here on cores that other tests need, the other thread's among them.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("MPLBACKEND", "agg")
-# Tests state what the CPU gives, bit for bit, and some fork, which torch does not survive once it has
-# used a GPU. Those of a GPU: CUDA_VISIBLE_DEVICES=0 ./run test -m gpu
+# Tests state what the CPU gives, bit for bit, and some fork, which torch cannot once it has used a
+# GPU. Those of a GPU: CUDA_VISIBLE_DEVICES=0 ./run test -m gpu
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 # GLFW, which each process that imports mujoco loads, starts another one to choose among libraries.
 if glfw := importlib.util.find_spec("glfw"):

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
 
 from rearrange.configs.benches import BenchHomesCfg
 from rearrange.eval.benchmarks.homes import bench_homes, home_speed
@@ -66,6 +67,23 @@ def test_homes_are_compared_over_all_tasks():
     cfg = BenchHomesCfg(num_envs=2, tasks="navigate,open_drawer", episodes=4, threads=[2])
     found = bench_homes.compare(cfg)
     assert found["different"] == 0 and found["episodes"] >= 4
+
+
+def test_ctrl_c_ends_a_bench_whose_workers_it_ended_first():
+    class Interrupted(SyncVectorEnv):
+        is_closed = False
+
+        def step(self, actions):
+            raise KeyboardInterrupt
+
+        def close(self, **options):
+            self.is_closed = True
+            raise BrokenPipeError
+
+    ways = {name: Interrupted([home_speed.maker("pick")]) for name in "ab"}
+    with pytest.raises(KeyboardInterrupt):
+        home_speed._in_turns(ways, BenchHomesCfg())
+    assert all(envs.is_closed for envs in ways.values())
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])

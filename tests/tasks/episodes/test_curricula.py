@@ -91,7 +91,7 @@ def test_two_fifths_of_chained_picks_and_places_have_to_drive_around_something(t
 @pytest.mark.parametrize("task", ["pick", "place"])
 def test_some_chained_picks_and_places_begin_on_the_far_side_of_a_table(task):
     def is_far_side(spec) -> bool:
-        """Whether from what is less than 1.5 m off it is 2.3 m of driving to the floor beside it."""
+        """Whether it is less than 1.5 m off, and 2.3 m of driving to the floor beside it."""
         target, base = spec.targets[0], spec.scene.base[:2]
         point = np.array((target.goal if task == "place" else target.start)[:2])
         plan = floor_plan(make_layout(spec.scene.layout_id), dict(spec.scene.joints))
