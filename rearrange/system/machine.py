@@ -66,10 +66,14 @@ def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> to
         if ":" in name:
             raise UserError(f"device={name} is one GPU for all ranks; use device=cuda")
         device = torch.device("cuda", local_rank)
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UserError(
-            f"device {name} is not available: torch sees {torch.cuda.device_count()} GPUs"
-        )
+    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        if local_world_size > 1:
+            raise UserError(
+                f"{local_world_size} ranks on this machine need a GPU each, torch sees {count}: "
+                "use fewer ranks, or device=cpu"
+            )
+        raise UserError(f"device {name} is not available: torch sees {count} GPUs")
     return device
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -53,6 +54,18 @@ class DiagonalGaussian:
         return total.expand(self.mean.shape[0])
 
 
+class Split(NamedTuple):
+    """Dimensions that are switches, and the others: a GPU would wait to count a mask's."""
+
+    on: Tensor
+    """int64."""
+    off: Tensor
+
+    @staticmethod
+    def of(switches: Tensor) -> Split:
+        return Split(*(mask.nonzero()[:, 0] for mask in (switches, ~switches)))
+
+
 class SwitchedGaussian(DiagonalGaussian):
     """Gaussians and switches: dimensions of which the environment uses only the sign.
 
@@ -62,16 +75,21 @@ class SwitchedGaussian(DiagonalGaussian):
     -1 too: other values would be inputs that it never had in training.
     """
 
-    def __init__(self, mean: Tensor, log_std: Tensor, switches: Tensor) -> None:
+    def __init__(
+        self, mean: Tensor, log_std: Tensor, switches: Tensor, split: Split | None = None
+    ) -> None:
         super().__init__(mean, log_std)
         self.switches = switches  # [A] bool
-        self.logits = SHARPNESS * mean[:, switches]
-        self.others = DiagonalGaussian(mean[:, ~switches], log_std[..., ~switches])
+        self._split = split or Split.of(switches)
+        self.logits = SHARPNESS * mean.index_select(-1, self._split.on)
+        own = self._split.off
+        self.others = DiagonalGaussian(mean.index_select(-1, own), log_std.index_select(-1, own))
 
     def sample(self) -> Tensor:
         drawn = super().sample()
         with torch.no_grad():
-            drawn[:, self.switches] = 2.0 * torch.bernoulli(self.logits.sigmoid()) - 1.0
+            signs = 2.0 * torch.bernoulli(self.logits.sigmoid()) - 1.0
+            drawn.index_copy_(-1, self._split.on, signs)
         return drawn
 
     def mode(self) -> Tensor:
@@ -79,8 +97,9 @@ class SwitchedGaussian(DiagonalGaussian):
         return torch.where(self.switches, 2.0 * is_on - 1.0, self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        is_on = (action[:, self.switches] > 0.0).to(self.logits.dtype)
-        return self.others.log_prob(action[:, ~self.switches]) - self._surprise(is_on)
+        is_on = (action.index_select(-1, self._split.on) > 0.0).to(self.logits.dtype)
+        others = action.index_select(-1, self._split.off)
+        return self.others.log_prob(others) - self._surprise(is_on)
 
     def entropy(self) -> Tensor:
         return self.others.entropy() + self._surprise(self.logits.sigmoid())
@@ -133,6 +152,8 @@ class GaussianHead(nn.Module):
 
     bounded: Tensor  # [A] bool
     switches: Tensor  # [A] bool
+    switches_on: Tensor  # as `Split`
+    switches_off: Tensor
 
     def __init__(
         self,
@@ -152,6 +173,10 @@ class GaussianHead(nn.Module):
         self.has_switches = bool(switches)
         is_switch = torch.tensor([n in switches for n in range(spec.size)])
         self.register_buffer("switches", is_switch, persistent=False)
+        for name, is_in in (("on", True), ("off", False)):
+            own = [n for n in range(spec.size) if (n in switches) == is_in]
+            index = torch.tensor(own, dtype=torch.int64)
+            self.register_buffer(f"switches_{name}", index, persistent=False)
         self.linear = _actor_layer(features, spec.size)
         shape = (spec.size,) if num_blocks == 1 else (num_blocks, spec.size)
         self.log_std = nn.Parameter(torch.full(shape, float(initial_log_std)))
@@ -182,7 +207,8 @@ class GaussianHead(nn.Module):
         log_std = self.log_std if block is None else self.log_std[block]
         log_std = log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
         if self.has_switches:
-            return SwitchedGaussian(mean, log_std, self.switches)
+            split = Split(self.switches_on, self.switches_off)
+            return SwitchedGaussian(mean, log_std, self.switches, split)
         return DiagonalGaussian(mean, log_std)
 
 

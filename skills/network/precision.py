@@ -1,4 +1,4 @@
-"""The number format in which the encoder is fastest on this machine.
+"""The number format in which the encoder is fastest on a device of this machine.
 
 A CPU with bfloat16 instructions takes a third of float32's time. One without emulates them, in
 eight times float32's time (measured on AVX2: 17.5 against 2.2 ms a picture, both passes).
@@ -14,9 +14,15 @@ PRECISIONS: dict[str, torch.dtype | None] = {
 """Names in settings; None: `fastest_dtype`."""
 
 
-def fastest_dtype() -> torch.dtype:
-    """bfloat16 where the GPU or the CPU has instructions for it, else float32."""
-    if torch.cuda.is_available():
+def fastest_dtype(device: str | None = None) -> torch.dtype:
+    """bfloat16 where the device has instructions for it, else float32.
+
+    Args:
+        device: "cpu" or "cuda"; None: a GPU if there is one.
+    """
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
         is_native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         is_native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
@@ -26,3 +32,8 @@ def fastest_dtype() -> torch.dtype:
 def dtype_of(precision: str) -> torch.dtype:
     """The dtype of a setting of `PRECISIONS` on this machine."""
     return PRECISIONS[precision] or fastest_dtype()
+
+
+def name_on(precision: str, device: str) -> str:
+    """The setting with `auto` replaced by what is fastest on "cpu" or "cuda"."""
+    return str(PRECISIONS[precision] or fastest_dtype(device)).removeprefix("torch.")

@@ -13,11 +13,12 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from gymnasium.vector import VectorEnv
 
 from rearrange.cluster.scheme import SPREAD, is_placed
@@ -34,16 +35,18 @@ from rearrange.commands.training.training_env import (
 )
 from rearrange.commands.training.validation import validation_of
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
-from rearrange.errors import MACHINE_ERRORS, UserError
+from rearrange.errors import MACHINE_ERRORS, UserError, one_line
 from rearrange.skills.deployed.skill_files import find_weights
 from rearrange.skills.network.policy import SkillPolicy, build_policy
 from rearrange.skills.network.policy_cfg import policy_json
+from rearrange.skills.network.precision import name_on
 from rearrange.skills.network.warm_start import with_new_inputs
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import print_error, print_line
 from rearrange.system.files import user_path
 from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
+from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import EXIT_CODES
 from rearrange.tasks.env_options import recorded_options, to_record
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec, registered_id
@@ -186,6 +189,10 @@ def _train_in(
     except (NonFinite, TooManyRestarts, RanksLost, FolderLockLost) as error:
         print_error(error)
         return 1
+    except torch.OutOfMemoryError as error:
+        what = "num_envs, num_steps or more ppo.num_minibatches; resume=auto goes on"
+        print_error(f"the GPU's memory does not suffice, use a smaller {what} ({one_line(error)})")
+        return 1
     except (Exception, SystemExit) as error:  # the work is saved
         if isinstance(error, UserError) or getattr(error, "errno", None) in MACHINE_ERRORS:
             raise
@@ -273,7 +280,8 @@ def _unexpected(error: BaseException) -> int:
 
 def make_batched(cfg: BatchedCfg, training_env: TrainingEnv, num_envs: int) -> VectorEnv | None:
     """Environments of mode batched; None if Gymnasium knows no way to make them at once."""
-    return make_gym_vec(num_envs, training_env.env_id, training_env.kwargs, cfg.num_threads)
+    threads = cfg.threads_of(num_cores())
+    return make_gym_vec(num_envs, training_env.env_id, training_env.kwargs, threads)
 
 
 def named_algorithm(name: str, kwargs: dict[str, Any], *args: Any, **others: Any) -> Algorithm:
@@ -301,7 +309,8 @@ def first_policy(
     Raises UserError if the weights are of another environment or network.
     """
     seen = {name: spec for name, spec in observation.items() if name not in LABELS}
-    policy = build_policy(seen, action, settings.policy)
+    precision = name_on(settings.policy.precision, pick_device(settings.device).type)
+    policy = build_policy(seen, action, replace(settings.policy, precision=precision))
     if settings.warm_start is None:
         return policy
     source = user_path(settings.warm_start)

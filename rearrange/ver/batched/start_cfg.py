@@ -18,11 +18,14 @@ import numpy as np
 from rearrange.ver.rollout.staggered import HOW, EpisodeTracker, StaggerCfg, Timetable
 from rearrange.ver.workers.environment_worker import STAGGERED, WorkerCfg, start_offset
 
+MOST_THREADS = 8  # more gain little: docs/how_to/step_many_at_once.md
+
 
 @dataclass(kw_only=True)
 class BatchedCfg:
     num_threads: int = 0
-    """Threads that step homes of each group; 0: one per core. Other environments have none."""
+    """Threads that step homes of each group; 0: one per core, no more than eight in all groups, as
+    Python lets one at a time pass. Other environments have none."""
     num_groups: int = 1
     """Groups of environments that take turns with the policy: it decides for one while the others
     take their step. Environments must not draw from global random generators then."""
@@ -32,6 +35,10 @@ class BatchedCfg:
             raise ValueError(f"batched.num_groups must be at least 1, got {self.num_groups}")
         if self.num_threads < 0:
             raise ValueError(f"batched.num_threads must not be negative, got {self.num_threads}")
+
+    def threads_of(self, num_cores: int) -> int:
+        """Threads of each group on a machine with so many cores."""
+        return self.num_threads or min(num_cores, max(2, MOST_THREADS // self.num_groups))
 
 
 @dataclass(kw_only=True)

@@ -81,6 +81,15 @@ class RolloutRows:
     def __len__(self) -> int:
         return len(self.reward)
 
+    def on(self, device: torch.device) -> RolloutRows:
+        """The same rows there: themselves, if they are."""
+        if device == self.device:
+            return self
+        values = {f"{_OBSERVATION}{name}": array for name, array in self.observation.items()}
+        values.update({name: getattr(self, name) for name in TENSORS})
+        values.update({name: from_numpy(getattr(self, name)) for name in ARRAYS})
+        return RolloutRows(values, device)
+
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """All that is stored in the rows, copied, {name: [rows, ...]}."""
         index = from_numpy(rows).to(self.device)

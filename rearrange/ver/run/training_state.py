@@ -74,7 +74,13 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], group
             raise UserError(
                 f"the checkpoint's optimiser state '{key}' has shape {got}, not {shape}"
             )
-        state.setdefault(int(number), {})[name] = value.clone()
+        if name == "step":
+            kept = value.clone()
+        else:  # fused kernels take it that moments lie in memory as their parameter does
+            like = parameters[int(number)]
+            kept = torch.empty_like(like, dtype=value.dtype, device=value.device)
+            kept = kept.detach().copy_(value)
+        state.setdefault(int(number), {})[name] = kept
     restored: list[dict[str, Any]] = []
     for group, mine in zip(groups, own, strict=True):
         settings: dict[str, Any] = {}

@@ -92,7 +92,7 @@ class Imitation(Learner):
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self._imitable = policy
         self._imitation, self._label, self._weight = imitation, label, weight
-        self._rollouts = self.memory = RolloutMemory(imitation.memory_rollouts, device)
+        self._rollouts = self.memory = RolloutMemory(imitation.memory_rollouts)
 
     def _passes(self, storage: RolloutStorage, sequences: Sequences) -> Iterator[Pass]:
         """One pass over the new rollout, the others over rollouts drawn from the memory.
@@ -105,7 +105,8 @@ class Imitation(Learner):
         chosen = self.rng.integers(len(memory), size=self.cfg.ppo.num_epochs - 1)
         for rollout in [newest, *(memory[i] for i in chosen)]:
             order = np.arange(len(rollout.rows))
-            yield Pass(rollout.rows, Sequences(order, rollout.lengths), rollout is newest)
+            rows = rollout.rows.on(self.device)
+            yield Pass(rows, Sequences(order, rollout.lengths), rollout is newest)
 
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         label = minibatch.observation[self._label]

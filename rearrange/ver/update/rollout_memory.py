@@ -32,6 +32,7 @@ from rearrange.ver.rollout.rows import RolloutRows
 
 _NAME = re.compile(r"([0-9a-f]{64})\.safetensors")
 _LENGTHS = "lengths"  # beside the columns
+HOST = torch.device("cpu")
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +47,13 @@ class StoredRollout:
 
 
 class RolloutMemory:
-    """At most `size` rollouts; the oldest is dropped first."""
+    """At most `size` rollouts; the oldest is dropped first.
 
-    def __init__(self, size: int, device: torch.device) -> None:
+    They lie in the host's memory, of which there is more than a GPU has.
+    """
+
+    def __init__(self, size: int) -> None:
         self._rollouts: deque[StoredRollout] = deque(maxlen=size)
-        self._device = device
 
     def __len__(self) -> int:
         return len(self._rollouts)
@@ -60,7 +63,7 @@ class RolloutMemory:
 
     def add(self, rows: RolloutRows, order: np.ndarray, lengths: np.ndarray) -> None:
         """Adds a copy of the rows in `order`, sequences of these lengths."""
-        self._rollouts.append(StoredRollout(RolloutRows(rows.read(order), self._device), lengths))
+        self._rollouts.append(StoredRollout(RolloutRows(rows.read(order), HOST), lengths))
 
     def save(self, folder: Path) -> list[dict[str, Any]]:
         """Writes rollouts without a file; returns the entries for a checkpoint, for `load`.
@@ -82,7 +85,7 @@ class RolloutMemory:
         reasons: list[str] = []
         for record in records:
             try:
-                self._rollouts.append(_read(folder, record, self._device))
+                self._rollouts.append(_read(folder, record))
             except (UserError, KeyError, TypeError, ValueError, RuntimeError) as error:
                 reasons.append(" ".join(str(error).split()))
         if reasons:
@@ -120,7 +123,7 @@ def _write(folder: Path, rollout: StoredRollout) -> dict[str, Any]:
     return {"file": path.name, "size": len(content)}
 
 
-def _read(folder: Path, record: dict[str, Any], device: torch.device) -> StoredRollout:
+def _read(folder: Path, record: dict[str, Any]) -> StoredRollout:
     """Raises UserError, or safetensors' own errors for a foreign file."""
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -137,7 +140,7 @@ def _read(folder: Path, record: dict[str, Any], device: torch.device) -> StoredR
     except SafetensorError as error:
         raise UserError(f"{path} is not a safetensors file") from error
     lengths = tensors.pop(_LENGTHS).numpy()
-    rows = RolloutRows(tensors, device)
+    rows = RolloutRows(tensors, HOST)
     if lengths.sum() != len(rows) or lengths.min() < 1:
         raise UserError(f"{path}: its sequences do not add up to its {len(rows)} steps")
     return StoredRollout(rows, lengths, dict(record))

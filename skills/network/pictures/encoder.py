@@ -187,7 +187,8 @@ class DepthEncoder(nn.Module):
         self._inference = InferenceEncoder(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_inference": None}  # a copy has its own weights
+        # A copy has its own weights: what was made or compiled from these is not for it.
+        return {**super().__getstate__(), "_inference": None}
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._inference = None

@@ -12,6 +12,7 @@ import torch
 from rearrange.skills.network.pictures.encoder import EncoderCfg
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS, PolicyCfg
+from rearrange.skills.network.precision import name_on
 from rearrange.ver.rollout.types import Minibatch
 from rearrange.ver.workers.spaces import ActionSpec, ArraySpec
 
@@ -234,6 +235,18 @@ def test_auto_computes_in_bfloat16_only_where_the_processor_does(monkeypatch):
     for is_native, dtype in ((True, torch.bfloat16), (False, torch.float32)):
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda yes=is_native: yes)
         assert build_policy(pick_spec(), BOX, cfg).embedding.encoder.dtype == dtype
+
+
+def test_auto_asks_the_device_that_the_network_runs_on(monkeypatch):
+    """Not whether there is another one in the machine."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    for cpu, gpu in ((True, False), (False, True)):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda yes=cpu: yes)
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda yes=gpu, **_: yes)
+        assert name_on("auto", "cpu") == ("bfloat16" if cpu else "float32")
+        assert name_on("auto", "cuda") == ("bfloat16" if gpu else "float32")
+    assert name_on("float32", "cuda") == "float32" and name_on("bfloat16", "cpu") == "bfloat16"
 
 
 def test_observe_changes_only_what_it_should():

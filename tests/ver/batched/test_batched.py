@@ -346,3 +346,10 @@ def test_an_environment_that_resets_itself_is_refused():
             partial(make_gym, env_id="rearrange/SkillChain-v0"),
             make_envs=lambda n: gymnasium.make_vec("rearrange/SkillChain-v0", num_envs=n),
         )
+
+
+def test_homes_get_a_thread_for_each_core_but_not_more_than_help():
+    assert BatchedCfg().threads_of(2) == 2 and BatchedCfg(num_groups=2).threads_of(2) == 2
+    assert BatchedCfg().threads_of(64) == 8 and BatchedCfg(num_groups=2).threads_of(64) == 4
+    assert BatchedCfg(num_groups=8).threads_of(64) == 2
+    assert BatchedCfg(num_threads=16, num_groups=2).threads_of(64) == 16

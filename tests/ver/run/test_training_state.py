@@ -179,3 +179,38 @@ def test_settings_of_another_kind_are_refused_in_one_line(setting):
         restore_optimizer(optimizer, tensors, [groups[0] | setting, *groups[1:]])
     assert "\n" not in str(caught.value)
     assert flatten_optimizer(optimizer)[1] == before
+
+
+def test_moments_lie_in_memory_as_their_parameters(tmp_path):
+    """Fused kernels walk through memory: a checkpoint's moments, which are contiguous, must not
+    stay so beside convolutions whose channels come last."""
+
+    def made():
+        torch.manual_seed(2)
+        network = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        return network, torch.optim.Adam(network.parameters(), lr=1e-2, fused=True)
+
+    def step(network, optimizer, seed):
+        pictures = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+        optimizer.zero_grad()
+        network(pictures).square().sum().backward()
+        optimizer.step()
+
+    network, optimizer = made()
+    for seed in range(3):
+        step(network, optimizer, seed)
+    tensors, groups = flatten_optimizer(optimizer)
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    save_checkpoint(tmp_path, 1, tensors, {"groups": groups})
+    stored = load_newest(tmp_path)
+    again, its_optimizer = made()
+    again.load_state_dict(weights)
+    restore_optimizer(its_optimizer, stored.tensors, stored.manifest["groups"])
+    for parameter in again.parameters():
+        moments = its_optimizer.state[parameter]
+        assert moments["exp_avg"].stride() == parameter.stride()
+        assert moments["exp_avg_sq"].stride() == parameter.stride()
+    step(network, optimizer, 9)
+    step(again, its_optimizer, 9)
+    ours, theirs = network.parameters(), again.parameters()
+    assert all(torch.equal(*pair) for pair in zip(ours, theirs, strict=True))

@@ -123,3 +123,14 @@ def test_copy_goes_its_own_way():
         other.linear.bias.zero_()
         assert other(picture).abs().max() == 0
         assert torch.equal(encoder(picture), before)
+
+
+def test_a_copy_of_a_compiled_encoder_acts_by_its_own_weights():
+    encoder = perturbed(DepthEncoder(16, 16, 1, TINY))
+    encoder.compile(backend="eager")
+    own = copy.deepcopy(encoder)
+    picture = torch.rand(2, 16, 16, 1)
+    before = own(picture)
+    with torch.no_grad():
+        encoder.linear.weight.zero_()
+    assert torch.equal(own(picture), before) and not torch.equal(encoder(picture), before)
