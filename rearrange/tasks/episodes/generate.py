@@ -6,13 +6,12 @@ rest, targets and goals within reach from free floor, robot clear of everything.
 
 `starts="chain"` is for training only. It distributes a skill's episodes as the benchmark's tasks
 need them: half of them begin where the preceding skill of a plan ends, half of Navigate's with an
-object in hand (VER paper, section 6: skills have to take over from each other), and three tenths
-of Pick's and two fifths of Place's reach into the fridge, whose door may have been pushed partly
-shut by the preceding skill; in a few of those of opening the fridge it is ajar. A quarter of Pick's
-reach into a drawer, where things have slid a little as it was opened. In two fifths of Pick's and
-Place's something stands in the way straight on, a table's corner for instance, and a sixth of
-Pick's and a quarter of Place's begin anywhere in the home, as plans without Navigate have them. If
-Navigate may end on the far side of a table, many begin there.
+object in hand (VER paper, section 6: skills have to take over from each other), and two fifths of
+Pick's and Place's reach into the fridge, whose door may have been pushed partly shut by the
+preceding skill; in a few of those of opening the fridge it is ajar. A quarter of Pick's reach into
+a drawer, where things have slid a little as it was opened. In two fifths of Pick's and Place's
+something stands in the way straight on, a table's corner for instance, and a sixth of Pick's and a
+quarter of Place's begin anywhere in the home, as plans without Navigate have them.
 `starts="varied"` is the same, in the train split also in more apartments with more varied
 furniture; with "driven" the robot has besides driven to where Navigate ends. `starts="reach"` is
 for training from scratch: in half of Pick's and Place's episodes it stands where it only needs its
@@ -60,15 +59,12 @@ HOLDING_SHARE = 1.0 / 6.0  # of Navigate episodes start with the object in hand 
 CHAIN_SHARE = 0.5  # of episodes that begin where the skill before ends
 # With half of its episodes out of the fridge Pick set out to drive around its door for what lay on
 # the counter beside it, and missed a bowl in a drawer in 25 of 193 plans, before in none.
-FROM_FRIDGE, FROM_DRAWER = 0.2, 0.15  # of Pick's; the second of the others. With chance: 0.31, 0.23
+FROM_FRIDGE, FROM_DRAWER = 1.0 / 3.0, 0.25  # of Pick's; the second of the others
 INTO_FRIDGE = 0.25  # of Place's: a third of the goals of one benchmark task out of three
 CONTAINER_SHARE = 0.2  # of navigation that begins or ends at something in the fridge, or a drawer
 CARRY_SHARE = 0.75  # of navigation with something in hand, begins where that lay
 REACH_SHARE = 0.5  # of episodes that begin where the arm is enough
 AROUND_SHARE = 0.4  # of episodes of Pick and Place in which the robot first has to drive around
-# Of theirs at something that Navigate may approach from the far side of a table or of a door. In
-# Tidy House every eighth begins there; while one in fifty did here, they failed ten times as often.
-FAR_SIDE_SHARE = 0.6
 # Of episodes of Pick and Place, those that begin anywhere, turned anyhow. In plans without Navigate
 # Place begins where Pick ended, Pick where the robot happens to be.
 PICK_ANYWHERE, PLACE_ANYWHERE = 1.0 / 6.0, 0.25
@@ -204,9 +200,7 @@ def _with_chain(make: Maker, chain: Maker, **others: Maker) -> Episodes:
     return Episodes(make, {"chain": chain, "varied": chain, "driven": chain, **others})
 
 
-_chain_shares = {
-    "chain_share": CHAIN_SHARE, "around_share": AROUND_SHARE, "far_side_share": FAR_SIDE_SHARE,
-}  # fmt: skip
+_chain_shares = {"chain_share": CHAIN_SHARE, "around_share": AROUND_SHARE}
 _navigate = partial(object_skill, is_far=True, holding_share=HOLDING_SHARE)
 _place = partial(object_skill, holding_share=1.0)
 _open_drawer = partial(articulated_skill, joint=SET_TABLE_DRAWER)

@@ -161,13 +161,12 @@ def start_anywhere(plan: FloorPlan, rng: np.random.Generator) -> tuple[float, fl
 
 
 def cells_within_way(
-    plan: FloorPlan, walls: np.ndarray, point, radius: float, way: float,
-    nearest: float = 0.0, least_way: float = 0.0,
-) -> np.ndarray:  # fmt: skip
+    plan: FloorPlan, walls: np.ndarray, point, radius: float, way: float, nearest: float = 0.0
+) -> np.ndarray:
     """Free cells [N, 2] from `nearest` to `radius` from `point`.
 
-    Only cells from `least_way` to `way` m of driving from where the point is reached, with none of
-    `walls` in between.
+    Only cells at most `way` m of driving from where the point is reached, with none of `walls`
+    in between.
     """
     stands = plan.free_cells_near(point[0], point[1], 0.0, REACH_MAX)
     stands = stands[~is_cut_off(stands, point, walls)]
@@ -176,8 +175,7 @@ def cells_within_way(
     stand = stands[np.argmin(((stands - np.asarray(point)[:2]) ** 2).sum(axis=1))]
     field = plan.geodesic_field(float(stand[0]), float(stand[1]), way)
     cells = plan.free_cells_near(point[0], point[1], nearest, radius)
-    ways = plan.at(field, cells)
-    return cells[(ways >= least_way) & (ways <= way)]
+    return cells[plan.at(field, cells) <= way]
 
 
 def within(ring: tuple[float, float], cells: np.ndarray, point) -> np.ndarray:

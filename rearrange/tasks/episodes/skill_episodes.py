@@ -53,16 +53,13 @@ DRIVEN_ON = 0.6  # m straight on, at most, from the ends of that ring: policies 
 AGAINST = (0.245, 0.3)  # m from the base's middle to what it then stands against; 0.24 touches
 WORKING = (0.45, 0.95)  # m from what was picked or placed: where Pick and Place end
 ARM = 0.95  # m from the base, from where what is picked or placed is within the arm's reach
-# m over the floor to where a target is reached, though it is no farther off than Navigate stops:
-# around the table that it lies on.
-FAR_SIDE = 2.4
 
 
 def object_skill(
     task, split, seed, index, layout_id, rng,
     is_far=False, holding_share=0.0, chain_share=0.0, from_fridge=0.0, into_fridge=0.0,
     reach_share=0.0, from_drawer=0.0, carry_share=0.0, around_share=0.0, anywhere_share=0.0,
-    slid=0.0, far_side_share=0.0,
+    slid=0.0,
 ) -> EpisodeSpec:  # fmt: skip
     """Navigate, Pick and Place: one target of a `rearrange_easy` home.
 
@@ -74,8 +71,6 @@ def object_skill(
         around_share: of the episodes start where driving straight on does not get near enough.
         anywhere_share: of the episodes that would start near start anywhere in the home instead.
         slid: m, at most, that what lies in a drawer lies farther out than the robot is told.
-        far_side_share: of those that would start near start, if their home has such floor, where
-            Navigate ends on the far side of a table from where the target is reached.
     """
     draft = easy_draft(layout_id, rng, from_fridge, into_fridge, from_drawer)
     draft.add_clutter(NUM_OBJECTS, open_and_containers(draft.layout), YCB_KINDS)
@@ -98,14 +93,8 @@ def object_skill(
             raise DraftRejected
     is_chained = bool(chain_share) and rng.random() < chain_share
     is_anywhere = bool(anywhere_share) and rng.random() < anywhere_share
-    is_near = not is_far and not is_anywhere
-    is_far_side = is_near and bool(far_side_share) and rng.random() < far_side_share
-    beyond = _stops(draft, point, FAR_SIDE) if is_far_side else np.empty((0, 2))
-    is_chained |= len(beyond) > 0
-    is_arrival = is_chained and is_near
-    cells = beyond
-    if not len(beyond):
-        cells = _start_cells(draft, point, is_anywhere, is_arrival, reach_share, around_share)
+    is_arrival = is_chained and not is_far and not is_anywhere
+    cells = _start_cells(draft, point, is_anywhere, is_arrival, reach_share, around_share)
 
     def near() -> tuple[float, float, float]:
         return start_near(cells, rng, point)
@@ -219,7 +208,8 @@ def _start_cells(
     if is_anywhere:
         cells = cells_within_way(plan, walls, point, np.inf, MAX_ANYWHERE_WAY)
     elif is_arrival:
-        cells = _stops(draft, point)
+        cells = cells_within_way(plan, walls, point, STOPS[1], MAX_NAVIGATE_WAY, STOPS[0])
+        cells = cells[~is_cut_off(cells, point, walls)]
     else:
         cells = cells_within_way(plan, walls, point, 2.0, MAX_WAY)
     if reach_share and rng.random() < reach_share:
@@ -230,10 +220,3 @@ def _start_cells(
     if not len(cells):
         raise DraftRejected
     return cells
-
-
-def _stops(draft: Draft, point, least_way: float = 0.0) -> np.ndarray:
-    """Floor [N, 2] where Navigate ends, at least so far (m) of driving from where it is reached."""
-    plan, walls = draft.placer.plan, draft.layout.walls
-    cells = cells_within_way(plan, walls, point, STOPS[1], MAX_NAVIGATE_WAY, STOPS[0], least_way)
-    return cells[~is_cut_off(cells, point, walls)]

@@ -88,22 +88,6 @@ def test_two_fifths_of_chained_picks_and_places_have_to_drive_around_something(t
     assert counts[0] <= 19 and 11 <= counts[1] <= 32
 
 
-@pytest.mark.parametrize("task", ["pick", "place"])
-def test_some_chained_picks_and_places_begin_on_the_far_side_of_a_table(task):
-    def is_far_side(spec) -> bool:
-        """Whether it is less than 1.5 m off, and 2.3 m of driving to the floor beside it."""
-        target, base = spec.targets[0], spec.scene.base[:2]
-        point = np.array((target.goal if task == "place" else target.start)[:2])
-        plan = floor_plan(make_layout(spec.scene.layout_id), dict(spec.scene.joints))
-        way = plan.geodesic_distance(plan.snap(*base), plan.snap(*point))
-        return np.hypot(*(point - base)) < 1.5 and 2.3 < way < np.inf
-
-    usual = [generate_episode(task, "train", 3, i) for i in range(60)]
-    assert sum(map(is_far_side, usual)) <= 3
-    # 0.6 of those of which there are such starts, less those anywhere
-    assert 4 <= sum(map(is_far_side, chained(task, 60))) <= 20
-
-
 @pytest.mark.parametrize(("task", "share"), [("pick", 1 / 6), ("place", 1 / 4)])
 def test_some_chained_picks_and_places_begin_anywhere_in_the_home(task, share):
     def away(spec) -> float:
@@ -129,12 +113,12 @@ def test_a_tenth_of_chained_fridges_to_open_are_ajar():
     assert not any(dict(spec.scene.joints) for spec in chained("open_drawer"))
 
 
-def test_three_tenths_of_chained_picks_and_more_places_lead_into_the_fridge():
+def test_two_fifths_of_chained_picks_and_places_lead_into_the_fridge():
     picks, places = chained("pick", 48), chained("place", 48)
     from_fridge = sum(spec.targets[0].start_container == "fridge_top_door" for spec in picks)
     into_fridge = sum(spec.targets[0].goal_container == "fridge_top_door" for spec in places)
-    # 0.2 + 0.68 / 6 of picks (mean 15), 1/4 + 3/4 * 1/6 of places (18); 3.3 deviations of slack
-    assert 5 <= from_fridge <= 25 and 7 <= into_fridge <= 29
+    # 1/3 + 1/2 * 1/6 of picks (mean 20), 1/4 + 3/4 * 1/6 of places (18); 3.3 deviations of slack
+    assert 9 <= from_fridge <= 31 and 7 <= into_fridge <= 29
     for spec in places:
         inside = [spec.targets[0].start_container, spec.targets[0].goal_container]
         assert spec.start_holding and inside.count("fridge_top_door") <= 1
@@ -151,7 +135,7 @@ def test_a_quarter_of_chained_picks_reach_into_a_drawer_where_things_slid_as_it_
 
     picks = chained("pick", 48)
     inside = [spec for spec in picks if "drawer" in (spec.targets[0].start_container or "")]
-    assert 2 <= len(inside) <= 20  # 0.12 + 0.68 / 6: mean 11; 3.3 deviations of slack
+    assert 3 <= len(inside) <= 22  # 1/6 + 1/2 * 1/6: mean 12; 3.3 deviations of slack
     for spec in inside:
         layout = make_layout(spec.scene.layout_id)
         name = spec.targets[0].start_receptacle
