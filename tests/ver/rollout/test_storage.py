@@ -5,6 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rearrange.ver.rollout.rows import RolloutRows
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -104,3 +105,14 @@ def test_complete_forgets_the_value_that_stood_in_the_row():
     storage.complete(row, 2.5, True, False)
     assert storage.next_value[row] == 0.0 and storage.reward[row] == 2.5
     assert storage.terminated[row] and not storage.truncated[row]
+
+
+def test_rows_move_to_where_they_are_learned_from_whole():
+    storage = make()
+    fill(storage, np.arange(S + E))
+    rows = RolloutRows(storage.read(np.arange(S)), torch.device("cpu"))
+    assert rows.on(torch.device("cpu")) is rows
+    there = rows.on(torch.device("meta"))  # has shapes and types, but no values
+    assert there.device.type == there.action.device.type == "meta"
+    assert there.observation["image"].shape == rows.observation["image"].shape
+    assert (there.reward == rows.reward).all() and len(there) == S  # bookkeeping stays
