@@ -190,8 +190,8 @@ def _train_in(
         print_error(error)
         return 1
     except torch.OutOfMemoryError as error:
-        what = "num_envs, num_steps or more ppo.num_minibatches; resume=auto goes on"
-        print_error(f"the GPU's memory does not suffice, use a smaller {what} ({one_line(error)})")
+        todo = "use smaller num_envs and num_steps, or more ppo.num_minibatches"
+        print_error(f"the GPU's memory does not suffice: {todo} ({one_line(error)})")
         return 1
     except (Exception, SystemExit) as error:  # the work is saved
         if isinstance(error, UserError) or getattr(error, "errno", None) in MACHINE_ERRORS:
