@@ -66,7 +66,7 @@ def pick_device(name: str, local_rank: int = 0, local_world_size: int = 1) -> to
         if ":" in name:
             raise UserError(f"device={name} is one GPU for all ranks; use device=cuda")
         device = torch.device("cuda", local_rank)
-    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         if local_world_size > 1:
             raise UserError(

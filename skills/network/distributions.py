@@ -12,7 +12,7 @@ them to the limits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,16 +54,21 @@ class DiagonalGaussian:
         return total.expand(self.mean.shape[0])
 
 
-class Split(NamedTuple):
-    """Dimensions that are switches, and the others: a GPU would wait to count a mask's."""
+class Switches(NamedTuple):
+    """Which dimensions are switches, and their numbers: a GPU would wait to count a mask's."""
 
-    on: Tensor
-    """int64."""
-    off: Tensor
+    mask: Tensor
+    """[A] bool."""
+    own: Tensor
+    """int64, of those that are."""
+    others: Tensor
+    """int64, of those that are not."""
 
     @staticmethod
-    def of(switches: Tensor) -> Split:
-        return Split(*(mask.nonzero()[:, 0] for mask in (switches, ~switches)))
+    def of(switches: Collection[int], size: int) -> Switches:
+        mask = [n in switches for n in range(size)]
+        parts = [[n for n in range(size) if mask[n] == is_own] for is_own in (True, False)]
+        return Switches(torch.tensor(mask), *(torch.tensor(p, dtype=torch.int64) for p in parts))
 
 
 class SwitchedGaussian(DiagonalGaussian):
@@ -75,30 +80,27 @@ class SwitchedGaussian(DiagonalGaussian):
     -1 too: other values would be inputs that it never had in training.
     """
 
-    def __init__(
-        self, mean: Tensor, log_std: Tensor, switches: Tensor, split: Split | None = None
-    ) -> None:
+    def __init__(self, mean: Tensor, log_std: Tensor, switches: Switches) -> None:
         super().__init__(mean, log_std)
-        self.switches = switches  # [A] bool
-        self._split = split or Split.of(switches)
-        self.logits = SHARPNESS * mean.index_select(-1, self._split.on)
-        own = self._split.off
-        self.others = DiagonalGaussian(mean.index_select(-1, own), log_std.index_select(-1, own))
+        self.switches = switches
+        self.logits = SHARPNESS * mean.index_select(-1, switches.own)
+        of = switches.others
+        self.others = DiagonalGaussian(mean.index_select(-1, of), log_std.index_select(-1, of))
 
     def sample(self) -> Tensor:
         drawn = super().sample()
         with torch.no_grad():
             signs = 2.0 * torch.bernoulli(self.logits.sigmoid()) - 1.0
-            drawn.index_copy_(-1, self._split.on, signs)
+            drawn.index_copy_(-1, self.switches.own, signs)
         return drawn
 
     def mode(self) -> Tensor:
         is_on = self.mean > 0.0
-        return torch.where(self.switches, 2.0 * is_on - 1.0, self.mean)
+        return torch.where(self.switches.mask, 2.0 * is_on - 1.0, self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        is_on = (action.index_select(-1, self._split.on) > 0.0).to(self.logits.dtype)
-        others = action.index_select(-1, self._split.off)
+        is_on = (action.index_select(-1, self.switches.own) > 0.0).to(self.logits.dtype)
+        others = action.index_select(-1, self.switches.others)
         return self.others.log_prob(others) - self._surprise(is_on)
 
     def entropy(self) -> Tensor:
@@ -151,9 +153,9 @@ class GaussianHead(nn.Module):
     """
 
     bounded: Tensor  # [A] bool
-    switches: Tensor  # [A] bool
-    switches_on: Tensor  # as `Split`
-    switches_off: Tensor
+    switches_mask: Tensor  # these three as `Switches`
+    switches_own: Tensor
+    switches_others: Tensor
 
     def __init__(
         self,
@@ -171,12 +173,8 @@ class GaussianHead(nn.Module):
                 f"{list(switches)}"
             )
         self.has_switches = bool(switches)
-        is_switch = torch.tensor([n in switches for n in range(spec.size)])
-        self.register_buffer("switches", is_switch, persistent=False)
-        for name, is_in in (("on", True), ("off", False)):
-            own = [n for n in range(spec.size) if (n in switches) == is_in]
-            index = torch.tensor(own, dtype=torch.int64)
-            self.register_buffer(f"switches_{name}", index, persistent=False)
+        for name, part in Switches.of(switches, spec.size)._asdict().items():
+            self.register_buffer(f"switches_{name}", part, persistent=False)
         self.linear = _actor_layer(features, spec.size)
         shape = (spec.size,) if num_blocks == 1 else (num_blocks, spec.size)
         self.log_std = nn.Parameter(torch.full(shape, float(initial_log_std)))
@@ -207,8 +205,8 @@ class GaussianHead(nn.Module):
         log_std = self.log_std if block is None else self.log_std[block]
         log_std = log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
         if self.has_switches:
-            split = Split(self.switches_on, self.switches_off)
-            return SwitchedGaussian(mean, log_std, self.switches, split)
+            switches = Switches(self.switches_mask, self.switches_own, self.switches_others)
+            return SwitchedGaussian(mean, log_std, switches)
         return DiagonalGaussian(mean, log_std)
 
 

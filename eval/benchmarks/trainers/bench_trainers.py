@@ -28,7 +28,7 @@ from rearrange.eval.benchmarks.trainers import bench_ideal
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
 from rearrange.eval.benchmarks.trainers.collection import COLLECTION, HOMES, measure_collection
 from rearrange.eval.missing_episodes import versions
-from rearrange.system.machine import num_cores
+from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.outputs import kept_or_temporary, prepare_output
 from rearrange.tasks.rules.names import SKILL_TASKS
 from rearrange.ver.update.ppo_learner import PPO
@@ -230,11 +230,12 @@ def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
     """The network's settings: the preset as skills are trained with it on this kind of machine."""
     from rearrange.skills.first_actions import STOP_LOG_STD, first_means
     from rearrange.skills.network.policy_cfg import PRESETS
+    from rearrange.skills.network.precision import name_on
 
     policy = PRESETS[cfg.policy]
-    precision = cfg.precision
-    if precision == "auto":
-        precision = "auto" if cfg.policy == "small" else policy.precision
+    precision = name_on(cfg.precision, pick_device(cfg.device).type)
+    if cfg.precision == "auto" and cfg.policy != "small":
+        precision = policy.precision
     means = first_means(task, "full")  # else a fresh policy's episodes end at once
     log_std = STOP_LOG_STD if means else policy.initial_log_std
     return replace(policy, precision=precision, initial_means=means, initial_log_std=log_std)
@@ -243,7 +244,6 @@ def home_policy(cfg: BenchTrainersCfg, task: str) -> Any:
 def measure_peer(cfg: BenchTrainersCfg, name: str) -> dict[str, Any]:
     """Rates of another trainer on the same task, with the same sizes."""
     from rearrange.skills.network.policy_cfg import PRESETS
-    from rearrange.system.machine import pick_device
     from rearrange.ver.update.ppo import PPOCfg
 
     policy, ppo, warmup = PRESETS[cfg.policy], PPOCfg(), max(1, cfg.warmup_rollouts)

@@ -83,12 +83,14 @@ class RolloutRows:
 
     def on(self, device: torch.device) -> RolloutRows:
         """The same rows there: themselves, if they are."""
-        if device == self.device:
-            return self
-        values = {f"{_OBSERVATION}{name}": array for name, array in self.observation.items()}
-        values.update({name: getattr(self, name) for name in TENSORS})
-        values.update({name: from_numpy(getattr(self, name)) for name in ARRAYS})
-        return RolloutRows(values, device)
+        return self if device == self.device else RolloutRows(self.columns(), device)
+
+    def columns(self) -> dict[str, Tensor]:
+        """All that is stored, as it lies there, {name: [rows, ...]}."""
+        found = {f"{_OBSERVATION}{name}": array for name, array in self.observation.items()}
+        found.update({name: getattr(self, name) for name in TENSORS})
+        found.update({name: from_numpy(getattr(self, name)) for name in ARRAYS})
+        return found
 
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """All that is stored in the rows, copied, {name: [rows, ...]}."""

@@ -78,8 +78,7 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], group
             kept = value.clone()
         else:  # fused kernels take it that moments lie in memory as their parameter does
             like = parameters[int(number)]
-            kept = torch.empty_like(like, dtype=value.dtype, device=value.device)
-            kept = kept.detach().copy_(value)
+            kept = torch.empty_like(like, dtype=value.dtype, device=value.device).copy_(value)
         state.setdefault(int(number), {})[name] = kept
     restored: list[dict[str, Any]] = []
     for group, mine in zip(groups, own, strict=True):

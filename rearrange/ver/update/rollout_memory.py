@@ -113,8 +113,7 @@ def prune_memory(folder: Path, named: Iterable[Any]) -> None:
 def _write(folder: Path, rollout: StoredRollout) -> dict[str, Any]:
     from safetensors.torch import save
 
-    columns = rollout.rows.read(np.arange(len(rollout.rows)))
-    tensors = {name: column.cpu().contiguous() for name, column in columns.items()}
+    tensors = {name: column.contiguous() for name, column in rollout.rows.columns().items()}
     tensors[_LENGTHS] = from_numpy(rollout.lengths.astype(np.int64))
     content = save(tensors)
     path = folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"

@@ -15,6 +15,7 @@ from rearrange.skills.network.distributions import (
     DiagonalGaussian,
     GaussianHead,
     SwitchedGaussian,
+    Switches,
     action_head,
 )
 from rearrange.ver.workers.spaces import ActionSpec
@@ -71,7 +72,7 @@ def test_samples_have_mean_and_deviation_and_are_not_clipped():
 def test_switches_agree_with_torch_and_are_drawn_as_often_as_they_should():
     torch.manual_seed(0)
     mean, log_std = torch.tensor([[0.3, 0.05, -0.02]]), torch.tensor([-1.0, 9.0, 9.0])
-    ours = SwitchedGaussian(mean, log_std, torch.tensor([False, True, True]))
+    ours = SwitchedGaussian(mean, log_std, Switches.of([1, 2], 3))
     gaussian = torch.distributions.Normal(mean[:, :1], log_std[:1].exp())
     switches = torch.distributions.Bernoulli(logits=SHARPNESS * mean[:, 1:])
     action = torch.tensor([[0.1, 1.0, -1.0]])
@@ -91,7 +92,7 @@ def test_a_switch_that_is_sure_is_left_alone():
     """Where a Gaussian's gradient is the noise that it was drawn with."""
     mean = torch.tensor([[-0.9]], requires_grad=True)
     for kind, largest in ((DiagonalGaussian, 1.0), (SwitchedGaussian, 1e-4)):
-        args = (torch.ones(1, dtype=torch.bool),) if kind is SwitchedGaussian else ()
+        args = (Switches.of([0], 1),) if kind is SwitchedGaussian else ()
         torch.manual_seed(1)
         drawn = kind(mean, torch.tensor([-2.0]), *args)
         (gradient,) = torch.autograd.grad(drawn.log_prob(drawn.sample()).sum(), mean)
