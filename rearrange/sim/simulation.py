@@ -13,19 +13,18 @@ import math
 import mujoco
 import numpy as np
 
-from rearrange.errors import UserError
 from rearrange.sim.apartment import ApartmentWriter
 from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.current_floor import CurrentFloor
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout
 from rearrange.sim.home.navigation import FloorPlan
-from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind, check_objects
+from rearrange.sim.home.objects import KINDS, NUM_SLOTS, ObjectKind
 from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.model import PARKED_Z, PHYSICS_DT, SUBSTEPS, new_model, object_body
 from rearrange.sim.resting import TOUCHDOWN, all_rest
 from rearrange.sim.robot import fetch
-from rearrange.sim.scene import Scene
+from rearrange.sim.scene import Scene, check_scene
 from rearrange.sim.substep import Substepper
 from rearrange.sim.suction import Suction
 
@@ -87,15 +86,8 @@ class Simulation:
         Raises UserError for unknown layouts, object kinds and joints, and for values out of range.
         """
         layout = make_layout(scene.layout_id, scene.home_digest)
-        for name, value in scene.joints.items():
-            if name not in self._joint_qpos:
-                known = ", ".join(self._joint_qpos)
-                raise UserError(f"scene joint must be one of {known}; got {name!r}")
-            low, high = self._joint_range[name]
-            if not low <= value <= high:
-                raise UserError(f"joint {name} must lie in [{low:g}, {high:g}], got {value:g}")
+        check_scene(scene, self._joint_range)
         kinds = [placement.kind for placement in scene.objects]
-        check_objects(kinds)
         if self._layout is not layout:
             self._apartment.write_layout(layout)
         self._apartment.write_objects(range(len(kinds)), [KINDS[kind] for kind in kinds])

@@ -194,6 +194,8 @@ class RearrangeEnv(gymnasium.Env):
         """`reset` without its observation: returns the info. Call `observe` next."""
         seed = None if seed is None else whole("seed", seed, 0)
         given = checked_reset_options(options, RESET_OPTIONS)
+        if "episode" in given and "index" in given:
+            raise UserError("reset options must have an index or an episode, got both")
         first = self._next_index if seed is None else self._offset
         index = whole("index", given.get("index", first), 0)
         if "episode" in given:

@@ -231,6 +231,12 @@ def test_wrong_reset_options_are_named(pick, options):
         pick.reset(options=options)
 
 
+def test_a_reset_takes_an_index_or_an_episode(pick):
+    both = {"index": 3, "episode": generate_episode("pick", "val", 0, 0)}
+    with pytest.raises(UserError, match="must have an index or an episode, got both"):
+        pick.reset(options=both)
+
+
 @pytest.mark.parametrize("seed", ["a", 1.5, -1, True, 2**70, [1]])
 def test_a_wrong_seed_is_named_and_changes_nothing(pick, seed):
     pick.reset(seed=3)
@@ -265,6 +271,28 @@ def test_an_episode_of_another_task_is_refused(pick):
         ("pick", {"scene": {"base": None}}, "base must be 3 finite numbers, got None"),
         ("pick", {"scene": {"arm": "abcdefg"}}, "arm must be 7 finite numbers, got 'abcdefg'"),
         ("place", {"start_holding": False}, "must start with its object in the hand"),
+        ("pick", {"start_holding": True}, "an episode of pick must start with an empty hand"),
+        ("close_fridge", {"start_holding": True}, "must start with an empty hand"),
+        ("tidy_house", {"start_holding": True}, "must start with an empty hand"),
+        (
+            "open_drawer",
+            {"marker": "fridge_push_point"},
+            "the marker of open_drawer must be cab_push_point_7 or .*, got 'fridge_push_point'",
+        ),
+        ("open_fridge", {"marker": "cab_push_point_5"}, "must be fridge_push_point, got"),
+        ("rearrange_easy", {"num_targets": 2}, "rearrange_easy has one target, got 2"),
+        (
+            "pick",
+            {"scene": {"arm": (0.0, 2.0, *(0.0,) * 5)}},
+            r"arm joint shoulder_lift must lie in \[-1.221, 1.518\], got 2",
+        ),
+        (
+            "pick",
+            {"scene": {"base": (-1.0, 3.0, 0.0)}},
+            "the base must lie in the apartment .*x -1",
+        ),
+        ("pick", {"placed": {"pos": (0.0, 99.0, 1.0)}}, "must lie in the apartment .*y 99"),
+        ("pick", {"placed": {"pos": (1.0, 1.0, -5.0)}}, "must lie in the apartment .*z -5"),
     ],
 )
 def test_an_episode_that_cannot_be_is_refused(task, changes, message):
@@ -273,6 +301,12 @@ def test_an_episode_that_cannot_be_is_refused(task, changes, message):
         changes = {"targets": (replace(episode.targets[0], **changes["targets"]),)}
     if "scene" in changes:
         changes = {"scene": replace(episode.scene, **changes["scene"])}
+    if "placed" in changes:
+        first, *rest = episode.scene.objects
+        scene = replace(episode.scene, objects=(replace(first, **changes["placed"]), *rest))
+        changes = {"scene": scene}
+    if "num_targets" in changes:
+        changes = {"targets": episode.targets * changes["num_targets"]}
     env = make_env(task, depth=False)
     with pytest.raises(UserError, match=message):
         env.reset(options={"episode": replace(episode, **changes)})

@@ -20,6 +20,7 @@ from rearrange.sim.home.standing import floor_cells_near
 from rearrange.sim.robot import fetch
 
 MIN_ISLAND = 0.85  # share of the free floor that the robot must reach
+HIGHEST = 2.5  # m, no object is placed above the walls
 MIN_SPOTS = 3  # of a receptacle that is reached
 
 
@@ -54,6 +55,18 @@ class Layout:
     fridge: fur.Fridge = fur.FRIDGE
     digest: str = ""
     """SHA-256 of the file that the home is from; empty for those of the package."""
+
+    def holds(self, pos: Sequence[float]) -> bool:
+        """Whether a point, [3] m, lies between its outer walls, floor and ceiling."""
+        x0, y0, x1, y1 = self.bounds
+        x, y, z = pos
+        return x0 <= x <= x1 and y0 <= y <= y1 and 0.0 <= z <= HIGHEST
+
+    @property
+    def extent(self) -> str:
+        """What `holds` asks for, for people."""
+        x0, y0, x1, y1 = self.bounds
+        return f"the apartment (x {x0:g} to {x1:g}, y {y0:g} to {y1:g}, z 0 to {HIGHEST:g} m)"
 
     @property
     def obstacles(self) -> np.ndarray:

@@ -33,6 +33,7 @@ from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
+from rearrange.tasks.rules.rulebook import make_task
 
 FORMAT = 1
 COUNTER, FRIDGE = fur.PARENTS["counter"], fur.PARENTS["fridge"]
@@ -58,7 +59,6 @@ _TO_Y_UP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
 _TURN_DIGITS = 7  # of a matrix; exact rotations are in `rearrange`
 _TURN_TOLERANCE = 1e-6
 _MOST_COUNT = 2**53  # seeds and indices: integers that every JSON reader represents exactly
-_HIGHEST = 2.5  # m, no object is placed above the walls
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -233,11 +233,16 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     targets = _read_targets(node, ours, layout, handles)
     _check_markers(node["markers"], layout)
     _check_standing(node["name_to_receptacle"], handles, layout)
-    return EpisodeSpec(
+    spec = EpisodeSpec(
         task, split, ours["seed"].integer(0, _MOST_COUNT), ours["index"].integer(0, _MOST_COUNT),
         scene, targets, ours["target_index"].integer(0, len(targets) - 1),
         ours["marker"].text_or_null(fur.MARKERS), ours["start_holding"].boolean(),
     )  # fmt: skip
+    try:
+        make_task(task).check_episode(spec)
+    except UserError as error:
+        raise UserError(f"{where}{error}") from None
+    return spec
 
 
 def _read_digest(ours: Node, where: str) -> str:
@@ -267,11 +272,9 @@ def _read_matrix(node: Node) -> tuple[tuple[float, float, float], np.ndarray]:
 
 
 def _check_inside(node: Node, pos, layout: Layout) -> None:
-    x0, y0, x1, y1 = layout.bounds
-    x, y, z = pos
-    if not (x0 <= x <= x1 and y0 <= y <= y1 and 0.0 <= z <= _HIGHEST):
-        room = f"x {x0:g} to {x1:g}, y {y0:g} to {y1:g}, z 0 to {_HIGHEST:g} m"
-        node.fail(f"lie in the apartment ({room})", f"x {x:g}, y {y:g}, z {z:g}")
+    if not layout.holds(pos):
+        x, y, z = pos
+        node.fail(f"lie in {layout.extent}", f"x {x:g}, y {y:g}, z {z:g}")
 
 
 def _read_objects(rigid: Node, quats: Node, layout: Layout) -> tuple[ObjectPlacement, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from rearrange.sim.home.furniture import MARKERS
+from rearrange.errors import UserError
+from rearrange.sim.home.furniture import DRAWERS, MARKERS
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.predicates import ee_to_marker, ee_to_rest
 from rearrange.tasks.rules.rewards import Progress
 from rearrange.tasks.rules.task import EE_AT_REST, HANDLE_SENSORS, Rules, Task
 
+FRIDGE = ("fridge_top_door",)  # the one with a handle that HAB names
 TOLERANCE = 0.05  # m or rad
 REACHED_REWARD = 5.0
 GRASP_REWARD = 5.0
@@ -30,6 +34,8 @@ class Articulation:
     is_opening: bool
     """Opening: the handle may be gripped, and opening further is fine. Closing: pushing only."""
     joint_coef: float
+    joints: Collection[str]
+    """Of its furniture; their handles are its markers."""
     rest_coef: float = 1.0  # of Open Drawer 10 (hab-spec 4.6)
 
 
@@ -46,6 +52,14 @@ class ArticulationTask(Task):
         self._joint_closer, self._handle_closer, self._rest_closer = (
             Progress(), Progress(), Progress(),
         )  # fmt: skip
+
+    def check_episode(self, episode: Any) -> None:
+        super().check_episode(episode)
+        self.check_empty_handed(episode)
+        joints = self._spec.joints
+        if MARKERS[episode.handle] not in joints:
+            known = " or ".join(marker for marker, joint in MARKERS.items() if joint in joints)
+            raise UserError(f"the marker of {self.name} must be {known}, got {episode.handle!r}")
 
     def start(self, sim: Simulation, episode: EpisodeSpec) -> None:
         self._marker, self._joint = episode.handle, MARKERS[episode.handle]
@@ -107,15 +121,18 @@ OPEN_DRAWER = partial(ArticulationTask, spec=Articulation(
         max_episode_steps=200, max_instant=10_000.0, force_end_penalty=10.0,
         violation_penalty=1.0, violation_ends=True,
     ),
-    target=0.45, is_opening=True, joint_coef=10.0, rest_coef=10.0,
+    target=0.45, is_opening=True, joint_coef=10.0, joints=DRAWERS, rest_coef=10.0,
 ))  # fmt: skip
 OPEN_FRIDGE = partial(ArticulationTask, spec=Articulation(
     rules=Rules(
         max_episode_steps=200, max_instant=10_000.0, max_accum=20_000.0,
         force_end_penalty=10.0, violation_penalty=1.0, violation_ends=True,
     ),
-    target=1.2208, is_opening=True, joint_coef=10.0,
+    target=1.2208, is_opening=True, joint_coef=10.0, joints=FRIDGE,
 ))  # fmt: skip
-CLOSE_DRAWER = CLOSE_FRIDGE = partial(ArticulationTask, spec=Articulation(
-    rules=_CLOSING, target=0.0, is_opening=False, joint_coef=10.0,
+CLOSE_DRAWER = partial(ArticulationTask, spec=Articulation(
+    rules=_CLOSING, target=0.0, is_opening=False, joint_coef=10.0, joints=DRAWERS,
+))  # fmt: skip
+CLOSE_FRIDGE = partial(ArticulationTask, spec=Articulation(
+    rules=_CLOSING, target=0.0, is_opening=False, joint_coef=10.0, joints=FRIDGE,
 ))  # fmt: skip

@@ -12,7 +12,9 @@ the base drives 2.5 m/s, ours Fetch's 1.0 m/s.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
+from rearrange.errors import UserError
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import AT_GOAL, ee_to_object, holding, object_to_goal
@@ -44,6 +46,12 @@ class HomeTask(Task):
         self._current = 0  # the target that the reward is about
         self._was_held = self._was_picked = False
         self._closer = Progress()
+
+    def check_episode(self, episode: Any) -> None:
+        super().check_episode(episode)
+        self.check_empty_handed(episode)
+        if (count := len(episode.targets)) != self.num_targets:  # all count, even where one does
+            raise UserError(f"{self.name} has one target, got {count}")
 
     def start(self, sim: Simulation, episode: EpisodeSpec) -> None:
         self._targets = episode.targets

@@ -7,6 +7,8 @@ the episode).
 
 from __future__ import annotations
 
+from typing import Any
+
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.predicates import ee_to_object, ee_to_rest
@@ -31,6 +33,10 @@ class PickTask(Task):
         self._object = 0
         self._was_holding = False
         self._closer = Progress(decimals=3)
+
+    def check_episode(self, episode: Any) -> None:
+        super().check_episode(episode)
+        self.check_empty_handed(episode)
 
     def start(self, sim: Simulation, episode: EpisodeSpec) -> None:
         self._object = episode.targets[episode.target_index].object

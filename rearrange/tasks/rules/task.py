@@ -18,7 +18,9 @@ import numpy as np
 from rearrange.checked_arguments import whole
 from rearrange.errors import UserError
 from rearrange.sim.home.furniture import MARKERS
+from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.robot.fetch import ARM_JOINTS
+from rearrange.sim.scene import check_places
 from rearrange.sim.simulation import Simulation
 from rearrange.system.checked_json import quoted
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -180,6 +182,12 @@ class Task:
         _check_numbers("arm", scene.arm, len(ARM_JOINTS))
         for joint, value in dict(scene.joints).items():
             _check_numbers(f"joint {joint}", [value], 1)
+        check_places(scene, make_layout(scene.layout_id, scene.home_digest))
+
+    def check_empty_handed(self, episode: EpisodeSpec) -> None:
+        """Raises UserError for an episode that starts with its object in the hand."""
+        if episode.start_holding:
+            raise UserError(f"an episode of {self.name} must start with an empty hand")
 
     # --- to be filled in -----------------------------------------------------------------------
 

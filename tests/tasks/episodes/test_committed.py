@@ -70,6 +70,13 @@ def test_a_damaged_committed_episode_is_refused_when_it_is_asked_for(tmp_path, m
     episode_files._committed.cache_clear()
 
 
+def test_varied_starts_are_a_stream_of_their_own_in_all_of_their_indices():
+    for index in (0, COMMITTED_COUNT):  # the first is committed for the benchmark's starts
+        varied = load_episode("set_table", "val", 0, index, starts="varied")
+        assert varied == generate_episode("set_table", "val", 0, index, starts="varied")
+        assert varied != load_episode("set_table", "val", 0, index)
+
+
 def test_threads_get_the_same_committed_episodes():
     episode_files._committed.cache_clear()
     wanted = [i % 5 for i in range(40)]

@@ -17,6 +17,7 @@ from rearrange.tasks.episodes.files import (
     write_episodes,
 )
 from rearrange.tasks.episodes.generate import generate_episode
+from rearrange.tasks.episodes.schema import episode_to_json
 
 
 def pack(path, value) -> Path:
@@ -142,6 +143,26 @@ def test_a_wrong_field_is_named_with_its_episode(case, content, tmp_path):
     wrong = copy.deepcopy(content)
     put(wrong["episodes"][0], where, new)
     got = refusal(pack(tmp_path / "e.json.gz", wrong))
+    assert "e.json.gz: episode 0: " in got and line in got
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "new", "line"),
+    [
+        ("pick", "start_holding", True, "an episode of pick must start with an empty hand"),
+        ("place", "start_holding", False, "must start with its object in the hand"),
+        ("open_fridge", "start_holding", True, "must start with an empty hand"),
+        ("open_drawer", "marker", "fridge_push_point", "the marker of open_drawer must be cab_"),
+        ("open_drawer", "marker", None, "an episode of open_drawer must name its marker"),
+        ("tidy_house", "task", "rearrange_easy", "rearrange_easy has one target, got 5"),
+        ("tidy_house", "task", "set_table", "set_table has 2 targets, got 5"),
+        ("open_drawer", "task", "open_fridge", "the marker of open_fridge must be fridge_push"),
+    ],
+)
+def test_an_episode_that_contradicts_its_task_is_refused(task, field, new, line, tmp_path):
+    wrong = episode_to_json(generate_episode(task, "val", 0, 0))
+    wrong["rearrange"][field] = new
+    got = refusal(pack(tmp_path / "e.json.gz", {"episodes": [wrong]}))
     assert "e.json.gz: episode 0: " in got and line in got
 
 
