@@ -49,11 +49,14 @@ def test_a_shipped_skill_acts_in_its_own_environment(name):
     assert env.action_space.contains(taken[1]) and not np.array_equal(*taken)
 
 
-def test_any_trained_environment_can_be_loaded(tmp_path):
+def test_any_trained_environment_can_be_loaded(tmp_path, monkeypatch):
     from rearrange.cli import main
 
     args = ["train", "env=CartPole-v1", "total_steps=256", "num_steps=64", f"run_dir={tmp_path}"]
     assert main([*args, "num_envs=2", "scheme=serial"]) == 0
+    monkeypatch.chdir(tmp_path.parent)
+    for name in (tmp_path.name, f"./{tmp_path.name}"):
+        assert rearrange.load_skill(name).env_id == "CartPole-v1"
     policy = rearrange.load_skill(tmp_path)
     env = policy.make_env()
     assert isinstance(env.unwrapped, gymnasium.envs.classic_control.CartPoleEnv)

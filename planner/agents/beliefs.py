@@ -62,7 +62,7 @@ class Beliefs:
         if is_holding == self._was_holding:
             return
         self._was_holding = is_holding
-        if self._call is None or self._call.skill not in ("pick", "place"):
+        if self._call is None or not (self._call.is_picking or self._call.is_placing):
             return
         target = self._places[self._call.target]
         if is_holding:

@@ -18,7 +18,7 @@ from typing import Protocol
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.fact_sources import FactSource, PrivilegedFacts, has_worked, problem
 from rearrange.planner.home.calls import Call, call_of
-from rearrange.planner.home.domain import entity_table, problem_text, task_domain
+from rearrange.planner.home.domain import entity_table, problem_text, task_domain, task_skills
 from rearrange.planner.home.plan import solve_home
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.planner.strips.search import NoPlanError
@@ -93,7 +93,7 @@ class ChainProgram:
     @property
     def plan_lines(self) -> list[str]:
         """Steps: done with +, abandoned with x, running with >, pending."""
-        ahead = [self._call(step).line for step in self._plan]
+        ahead = [self._call(place).line for place in range(len(self._plan))]
         return self._past + [f"{'>' if i == 0 else ' '} {line}" for i, line in enumerate(ahead)]
 
     def run(self) -> Program:
@@ -111,12 +111,12 @@ class ChainProgram:
                 return "no plan"
             if not self._plan:
                 yield from self._robot.settle(SETTLE_STEPS)
-                if self._source.are_goals_met():
+                if self._still_holds():  # with nothing left to do
                     self.status = "done"
                     return None
                 continue
             while self._plan:
-                call = self._call(self._plan[0])
+                call = self._call(0)
                 failure = yield from self._run_step()
                 if failure is not None:
                     if self._num_failures >= self._cfg.most_failures:
@@ -143,7 +143,8 @@ class ChainProgram:
             if failure is not None:
                 if self._num_failures >= self._cfg.most_failures:
                     return failure
-                self._past.append(f"x {self._call(self._plan.pop(0)).line}")
+                self._past.append(f"x {self._call(0).line}")
+                del self._plan[0]
         yield from self._robot.settle(SETTLE_STEPS)
         self.status = "done"
         return self.failures[0] if self.failures else None
@@ -153,11 +154,10 @@ class ChainProgram:
 
         Returns None, or the failure, with the step still in the plan.
         """
-        step = self._plan[0]
-        call = self._call(step)
+        step, call = self._plan[0], self._call(0)
         self.status = call.line
         if call.skill not in self._skills.skipped:
-            following = self._call(self._plan[1]) if len(self._plan) > 1 else None
+            following = self._call(1) if len(self._plan) > 1 else None
             yield from self._skills.prepare(call)
             program = self._skills.program(call, following)
             failure = yield from limited(program, self._skills.limit(call.skill))
@@ -185,7 +185,7 @@ class ChainProgram:
     # --- looking ----------------------------------------------------------------------------------
 
     def _still_holds(self) -> bool:
-        """Whether the rest of the plan leads from the known facts to the goals."""
+        """Whether the rest of the plan, if any, leads from the known facts to the goals."""
         left = problem(self._source, self._episode, self._robot_at)
         try:
             validate(task_domain(self._episode.task), left, self._plan)
@@ -196,8 +196,10 @@ class ChainProgram:
     def _problem_text(self) -> str:
         return problem_text(self._episode, self._source.facts(), self._robot_at)
 
-    def _call(self, step: GroundAction) -> Call:
-        return call_of(step, self._entities)
+    def _call(self, place: int) -> Call:
+        """Of the plan's step at a place from now on."""
+        step, *rest = self._plan[place:]
+        return call_of(step, self._entities, rest, task_skills(self._episode.task))
 
 
 def limited(program: Program, limit: int) -> Program:

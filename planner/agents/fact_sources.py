@@ -13,12 +13,12 @@ from typing import Protocol
 from rearrange.planner.agents.memory import Memory
 from rearrange.planner.home.calls import Call, place_of
 from rearrange.planner.home.domain import problem_text, task_domain
-from rearrange.planner.home.facts import HomeFacts, goal_name, read_facts
+from rearrange.planner.home.facts import HomeFacts, read_facts
 from rearrange.planner.home.problems import home_domain
 from rearrange.planner.strips.pddl import GroundAction, Problem, parse_problem
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.rules.episode import EpisodeSpec
-from rearrange.tasks.rules.predicates import object_at, robot_at
+from rearrange.tasks.rules.predicates import robot_at
 from rearrange.tasks.rules.task import Task
 
 STATE_OF_PREDICATE = {  # of the home's domain -> the state of the handle in `HomeFacts.states`
@@ -36,10 +36,6 @@ class FactSource(Protocol):
 
     def is_at(self, entity: str) -> bool:
         """Whether the robot, which has just navigated there, is at an entity."""
-        ...
-
-    def are_goals_met(self) -> bool:
-        """Whether every target is at its goal."""
         ...
 
     def end(self, step: GroundAction, call: Call, failure: str | None) -> None:
@@ -61,10 +57,6 @@ class PrivilegedFacts:
         """By the entity's actual position, not the believed one."""
         return robot_at(self._sim, place_of(self._sim, self._episode, entity))
 
-    def are_goals_met(self) -> bool:
-        """Each object within HAB's distance of its goal."""
-        return all(object_at(self._sim, target) for target in self._episode.targets)
-
     def end(self, step: GroundAction, call: Call, failure: str | None) -> None:
         """Does nothing: the state needs no memory."""
 
@@ -82,11 +74,6 @@ class SensedFacts:
     def is_at(self, entity: str) -> bool:
         """Navigate only stops by itself if its compass shows the target within 2 m."""
         return True
-
-    def are_goals_met(self) -> bool:
-        """Whether each target was placed at its goal and not taken away."""
-        placed = self._memory.facts.placed
-        return all(placed.get(t.name) == goal_name(t.name) for t in self._episode.targets)
 
     def end(self, step: GroundAction, call: Call, failure: str | None) -> None:
         """Updates the memory. For predicates outside the home's domain the skill is believed."""

@@ -85,7 +85,8 @@ class LearnedSkills:
         """The trained skill of a call, from a fresh memory, or the oracle's program for it."""
         self._robot.phase = ""
         self._beliefs.begin(call)
-        self._is_hand_out = call.skill in ("pick", "place") and call.skill in self._skills.policies
+        is_among_things = call.is_picking or call.is_placing
+        self._is_hand_out = is_among_things and call.skill in self._skills.policies
         if call.skill in self._skills.oracle:
             is_ours = following is not None and following.skill in self._skills.oracle
             return self._oracle.program(call, following if is_ours else None)
@@ -122,7 +123,7 @@ class LearnedSkills:
             if call.entity not in HOME_MARKERS:
                 return None
             return SkillView(call.skill, marker=HOME_MARKERS.index(call.entity))
-        name = call.destination if call.skill == "place" else call.target
+        name = call.destination if call.is_placing else call.target
         return self._of_target(call.skill, self._names.index(name), call.is_at_goal)
 
     def _of_target(self, skill: str, target: int, is_at_goal: bool) -> View:

@@ -85,7 +85,7 @@ class Memory(Beliefs):
                     self.facts.states[self._gripped] = "between"
             else:
                 self._left = None
-        elif is_holding and not was_holding and self._call and self._call.skill == "pick":
+        elif is_holding and not was_holding and self._call and self._call.is_picking:
             self.facts.held = self._call.target
             self.facts.placed.pop(self._call.target, None)
             self.facts.containers[self._call.target] = None
@@ -98,7 +98,7 @@ class Memory(Beliefs):
                 is not there to move it.
         """
         handle = call.entity
-        if call.skill in ("pick", "place") and failure is not None:
+        if (call.is_picking or call.is_placing) and failure is not None:
             self._doubt(self._container(call))
         if handle not in fur.MARKERS or call.skill == "navigate":
             return
@@ -120,7 +120,7 @@ class Memory(Beliefs):
 
     def _container(self, call: Call) -> str | None:
         """The handle of what a Pick takes from or a Place puts into."""
-        if call.skill == "pick":
+        if call.is_picking:
             return self.facts.containers[call.target]
         return self._container_at(call.destination)
 
@@ -160,15 +160,16 @@ class Memory(Beliefs):
 
     def _handle(self) -> str | None:
         """The handle that the running skill moves; a skill of your own may grip what is none."""
-        if self._call is None or self._call.skill in ("navigate", "pick", "place"):
+        call = self._call
+        if call is None or call.skill == "navigate" or call.is_picking or call.is_placing:
             return None
-        return self._call.entity if self._call.entity in fur.MARKERS else None
+        return call.entity if call.entity in fur.MARKERS else None
 
     def _has_let_go(self, held: str, hand: np.ndarray) -> None:
         self.facts.held = None
         place = self._places[held]
         call = self._call
-        is_placing = call is not None and call.skill == "place"
+        is_placing = call is not None and call.is_placing
         goal = call.destination if call is not None and is_placing else held
         away = math.dist(hand[:2], self._goals[goal][:2])
         if is_placing and away < AT_GOAL:

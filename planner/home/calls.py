@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,17 +27,31 @@ class Call(NamedTuple):
     line: str
     """The step in readable form."""
     goal: str = ""
-    """For place: the target at whose goal to place; empty: at the entity's own.
+    """For what places: the target at whose goal; empty: at the entity's own.
 
     To empty the hand, any reachable goal will do: the fridge may be shut.
     """
     needs_hold: bool = False
-    """Whether the step's preconditions name something held, as those of a skill of your own may."""
+    """Whether the plan needs something held, as it may for a skill of your own."""
+    takes: bool = False
+    """Whether its effect is that the entity is held, as of a skill of your own that picks up."""
+    puts: bool = False
+    """Whether its effect is that the entity lies at a goal."""
 
     @property
     def is_carrying(self) -> bool:
         """Whether the plan expects something in the hand when the skill begins."""
-        return self.skill == "place" or self.entity.startswith(_GOAL) or self.needs_hold
+        return self.is_placing or self.entity.startswith(_GOAL) or self.needs_hold
+
+    @property
+    def is_picking(self) -> bool:
+        """Whether it is to end with its target in the hand."""
+        return self.skill == "pick" or self.takes
+
+    @property
+    def is_placing(self) -> bool:
+        """Whether it is to end with its target at a goal."""
+        return self.skill == "place" or self.puts
 
     @property
     def is_at_goal(self) -> bool:
@@ -55,18 +69,41 @@ class Call(NamedTuple):
         return self.goal or self.target
 
 
-def call_of(step: GroundAction, entities: Mapping[str, str]) -> Call:
-    """The call of a step; `entities`: PDDL name -> HAB's name, as of `facts.entities`.
+def call_of(
+    step: GroundAction,
+    entities: Mapping[str, str],
+    rest: Sequence[GroundAction] = (),
+    skills: Sequence[str] = (),
+) -> Call:
+    """The call of a step.
+
+    Args:
+        entities: PDDL name -> HAB's name, as of `facts.entities`.
+        rest: the plan after it.
+        skills: those that carry out its actions before all others.
 
     Raises UserError as `skill_of` and `entities_of`.
     """
-    shown, arguments = skill_call(step)
-    skill = skill_of(step).name
+    shown, arguments = skill_call(step, skills)
+    skill = skill_of(step, skills).name
     names = entities_of(skill, arguments, entities)
     line = f"{shown}({', '.join(names)})"
-    goal = names[1].removeprefix(_GOAL) if skill == "place" else ""
-    needs_hold = any(fact[0] == "holding" for fact in step.preconditions_pos)
-    return Call(skill, names[0], line, goal, needs_hold)
+    goals = [entities.get(fact[2], "") for fact in step.add_effects if fact[0] == "object_at"]
+    goal = next((name.removeprefix(_GOAL) for name in goals if name.startswith(_GOAL)), "")
+    takes = any(fact[0] == "holding" for fact in step.add_effects)
+    return Call(skill, names[0], line, goal, _needs_hold(step, rest, skills), takes, bool(goal))
+
+
+def _needs_hold(
+    step: GroundAction, rest: Sequence[GroundAction], skills: Sequence[str]
+) -> bool:  # fmt: skip
+    """Whether a step needs something held, or is the way to one that does."""
+    for later in (step, *rest):
+        if any(fact[0] == "holding" for fact in later.preconditions_pos):
+            return True
+        if skill_of(later, skills).name != "navigate":
+            return False
+    return False
 
 
 def place_of(sim: Simulation, episode: EpisodeSpec, entity: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rearrange.errors import UserError
-from rearrange.skills.definition import SKILLS
+from rearrange.skills.definition import SKILLS, SkillDefinition
 from rearrange.system.registry import Registry, resolved
 from rearrange.tasks.rules.definition import TASKS
 
@@ -62,11 +62,11 @@ def task_domain(task: str) -> Domain:
     """
     path = domain_of(task).pddl
     home = path.read_text(encoding="utf-8")
-    skills = [SKILLS[name] for name in TASKS[task].skills]
+    skills = [SKILLS[name] for name in task_skills(task)]
     predicates = " ".join(skill.predicates for skill in skills)
     try:
         actions = " ".join(skill.actions for skill in skills)
-        return _parsed(_extended(home, predicates, actions), path.name)
+        domain = _parsed(_extended(home, predicates, actions), path.name)
     except UserError:
         # In one line what comes before: the lines of an error are then those of the skill's text.
         home = " ".join(line.partition(";")[0] for line in home.splitlines())
@@ -77,6 +77,28 @@ def task_domain(task: str) -> Domain:
             text = _extended(home, predicates.replace("\n", " "), skill.actions)
             _parsed(text, f"the actions of skill {skill.name}")
         raise
+    for skill in skills:
+        _check_operators(skill, domain)
+    return domain
+
+
+def task_skills(task: str) -> tuple[str, ...]:
+    """The skills that may occur in a task's plans."""
+    definition = TASKS[task]
+    return *definition.skills, *definition.more_skills
+
+
+def _check_operators(skill: SkillDefinition, domain: Domain) -> None:
+    """Raises UserError unless a skill gets arguments that its actions have."""
+    for name, operator in skill.operators.items():
+        if name not in domain.actions:  # of another domain
+            continue
+        count, places = len(domain.actions[name].parameters), operator.arguments
+        if not places or not all(0 <= place < count for place in places):
+            raise UserError(
+                f"the operator {name} of skill {skill.name} must name arguments of the action from "
+                f"0 to {count - 1}, at least one, got {places}"
+            )
 
 
 def _extended(domain: str, predicates: str, actions: str) -> str:

@@ -21,6 +21,7 @@ from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 from rearrange.tasks.rules.predicates import closed, contained, object_at, opened
+from rearrange.tasks.rules.rulebook import make_task
 from rearrange.tasks.rules.task import Task
 
 MARKERS_IN_USE = ("cab_push_point_5", "cab_push_point_7", "fridge_push_point")
@@ -118,5 +119,7 @@ def plan_of_episode(
     episode = load_episode(TASKS.find(task).name, split, seed, index)
     sim = Simulation()
     sim.reset(episode.scene)
-    problem = problem_text(episode, read_facts(sim, episode))
+    rules = make_task(episode.task)
+    rules.start(sim, episode)
+    problem = problem_text(episode, read_facts(sim, episode, rules))
     return episode, problem, solve_home(problem, episode.task), entity_table(episode)

@@ -69,11 +69,18 @@ def numbered(steps: Sequence[str]) -> str:
     return "\n".join(f"{number:{width}}  {text}" for number, text in enumerate(steps, start=1))
 
 
-def home_steps(plan: Sequence[GroundAction], names: Mapping[str, str] | None = None) -> list[str]:
-    """The steps of a plan of the home: `navigate(apple)`. `names` as in `format_plan`."""
+def home_steps(
+    plan: Sequence[GroundAction],
+    names: Mapping[str, str] | None = None,
+    skills: Sequence[str] = (),
+) -> list[str]:
+    """The steps of a plan of the home: `navigate(apple)`.
+
+    `names` as in `format_plan`; `skills`: those that carry out its actions before all others.
+    """
     steps: list[str] = []
     for action in plan:
-        skill, arguments = skill_call(action)
+        skill, arguments = skill_call(action, skills)
         if names is not None:
             arguments = entities_of(skill, arguments, names)
         steps.append(f"{skill}({', '.join(arguments)})")

@@ -30,18 +30,24 @@ def home_domain() -> Domain:
     return parse_domain(DOMAIN_PATH.read_text(encoding="utf-8"), DOMAIN_PATH.name)
 
 
-def skill_of(action: GroundAction) -> SkillDefinition:
-    """The skill that carries out an action. Raises UserError if there is none."""
-    for skill in SKILLS.values():
-        if action.name in skill.operators:
-            return skill
+def skill_of(action: GroundAction, first: Iterable[str] = ()) -> SkillDefinition:
+    """The skill that carries out an action, of several one of the names in `first`.
+
+    Raises UserError if there is none.
+    """
+    for name in (*first, *SKILLS):
+        if action.name in SKILLS[name].operators:
+            return SKILLS[name]
     known = ", ".join(name for skill in SKILLS.values() for name in skill.operators)
     raise UserError(f"{action.name} is not an action of the home; it has {known}")
 
 
-def skill_call(action: GroundAction) -> tuple[str, tuple[str, ...]]:
-    """An action as in printed plans, PDDL names: ("navigate", ("bowl_0",)). Raises as above."""
-    skill = skill_of(action)
+def skill_call(
+    action: GroundAction, first: Iterable[str] = ()
+) -> tuple[str, tuple[str, ...]]:  # fmt: skip
+    """An action as in printed plans, PDDL names: ("navigate", ("bowl_0",)). `first` and errors as
+    above."""
+    skill = skill_of(action, first)
     operator = skill.operators[action.name]
     arguments = tuple(action.arguments[place] for place in operator.arguments)
     return operator.shown or skill.name, arguments

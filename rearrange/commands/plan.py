@@ -59,6 +59,7 @@ def find_plan(cfg: PlanCfg) -> EpisodePlan:
         raise UserError("search, max_nodes and timeout_s go with domain= and problem=")
     from rearrange.eval.runner import check_split
     from rearrange.planner.home.descriptions import Descriptions, names_of
+    from rearrange.planner.home.domain import task_skills
     from rearrange.planner.home.facts import plan_of_episode
     from rearrange.planner.home.plan import home_steps
     from rearrange.tasks.rules.definition import TASKS
@@ -70,5 +71,8 @@ def find_plan(cfg: PlanCfg) -> EpisodePlan:
     episode, problem, plan, names = plan_of_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)
     if output is not None:
         atomic_write_text(output, problem)
-    steps, described = home_steps(plan, names), Descriptions(names_of(episode))
+    steps, described = (
+        home_steps(plan, names, task_skills(episode.task)),
+        Descriptions(names_of(episode)),
+    )
     return EpisodePlan(plan, steps, [described.step(step) for step in steps], problem)

@@ -9,6 +9,7 @@ chose, before any clipping or masking, as in training.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ import torch
 from rearrange.checked_arguments import whole
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import SkillFile, find_skill
-from rearrange.skills.deployed.trained_skills import skill_path
+from rearrange.skills.deployed.trained_skills import find_skill_path, skill_path
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import user_path
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
@@ -51,8 +52,10 @@ def load_skill(
         if not isinstance(given, str | Path) or not str(given):
             raise UserError(f"the {what} of a skill must be a text or a path, got {quoted(given)}")
     path = user_path(name)
-    is_name = len(path.parts) == 1 and not path.suffix
+    is_name = os.sep not in str(name) and not path.suffix
     try:
+        if is_name and folder is None and find_skill_path(str(name)) is None:
+            is_name = not path.is_dir()  # else a run's folder, right here
         skill = find_skill(skill_path(str(name), folder) if is_name else path)
     except OSError as error:  # a name that is too long, a folder that may not be read
         raise UserError(f"cannot read skill {quoted(str(name))}: {error.strerror}") from error

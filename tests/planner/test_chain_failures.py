@@ -190,9 +190,6 @@ class StoredRollout:
     def is_at(self, entity):
         return True
 
-    def are_goals_met(self):
-        return set(self.known.placed) == set(self.goals)
-
     def end(self, step, call, failure):
         self.ended.append((call.skill, failure))
         if failure is None and call.skill == "pick":

@@ -168,7 +168,7 @@ def test_the_robot_backs_out_before_what_follows_pick(folder):
     observation, info = env.reset(options={"index": 0})
     agent.reset(observation, info)
     agent.act(observation, info)
-    skills, call = agent._chain._skills, agent._chain._call(agent._chain._plan[0])
+    skills, call = agent._chain._skills, agent._chain._call(0)
     next(skills.program(call, None))
     assert not any(action[8] for action in skills.prepare(call))  # Navigate's hand is not out
     next(skills.program(call._replace(skill="pick"), None))
