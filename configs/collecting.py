@@ -54,3 +54,5 @@ class CollectCfg(AgentSettings):
 class VerifyCfg:
     folder: str = MISSING
     """A data set that `rearrange collect` has made."""
+    task: str | None = None
+    """Of a data set of a task of your own: MODULE:NAME. Files themselves import nothing."""

@@ -212,7 +212,7 @@ class EpisodesCfg:
     what: str = MISSING
     """`generate` makes an episode file, `check` reads one and reports what is wrong with it."""
     task: TaskCfg = field(default_factory=TaskCfg)
-    """generate: for this task."""
+    """generate: for this task; check: MODULE:NAME, if the file is of a task of your own."""
     split: str = "val"
     """generate: in these apartments: train, val or test."""
     homes: str = "hab"
@@ -244,6 +244,8 @@ class HomesCfg:
     home as a file to edit, `measure` reports how a split's homes differ."""
     homes: str = "procedural"
     """check, draw: FILE.json, or procedural for those of a split; measure: hab too."""
+    module: str | None = None
+    """A module of your own that adds the kinds of furniture that FILE.json names."""
     split: str = "test"
     """Split of HAB's or of the procedural homes: train, val or test."""
     index: int = 0

@@ -48,7 +48,7 @@ from rearrange.system.files import UNFINISHED, remove_unfinished
 from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.machine import commit, machine, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder, write_error
-from rearrange.tasks.episodes.files import read_episodes, write_episodes
+from rearrange.tasks.episodes.files import MAX_EPISODES, read_episodes, write_episodes
 
 PIECES = "pieces"
 _MAKING = f"{UNFINISHED}-data"  # where a data set grows
@@ -103,8 +103,11 @@ class CollectingRunner:
 
 
 def make_recording_env(cfg: CollectingRunner) -> tuple[RecordingEnv, Agent]:
-    """The environment, with the head camera whoever acts, and the agent."""
-    env, agent = make_env_and_agent(cfg.runner, depth=True)
+    """The environment, with the head camera and the handles whoever acts, and the agent.
+
+    A policy that learns from a drawer's demonstrations has to be told where its handle is.
+    """
+    env, agent = make_env_and_agent(cfg.runner, depth=True, handle_sensors=True)
     spaces = env.observation_space.spaces
     pictures = [name for name in spaces if len(spaces[name].shape) > 1 and name != DEPTH]
     if pictures and not FORMATS[cfg.format].has_all_pictures:
@@ -124,6 +127,9 @@ def collect(
     Raises UserError if a package is missing, and if the folder is in use or holds something else.
     """
     check_packages(cfg.format)
+    if cfg.num_episodes > MAX_EPISODES:
+        line = f"num_episodes must be at most {MAX_EPISODES}, got {cfg.num_episodes}"
+        raise UserError(f"{line}: make several data sets, each with its own seed")
     check_folder(folder)
     with lock_folder(folder, "output") as lock:
         settings = settings_of(runner, versions()) | {"format": cfg.format}

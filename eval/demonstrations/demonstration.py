@@ -2,8 +2,9 @@
 
     observation_0 -- action_0 --> observation_1 -- action_1 --> ... observation_T
 
-T: control steps. A picture of depth has 12 bits, as lossless videos of depth have: a code c stands
-for c / 4095 of the camera's range of 10 m, steps of 2.4 mm.
+T: control steps. The environment's observations are late by one: observation_(k+1) is of before
+action_k, and what the last action led to is in none. A picture of depth has 12 bits, as lossless
+videos of depth have: a code c stands for c / 4095 of the camera's range of 10 m, steps of 2.4 mm.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     skill                           the skill at work
     motor_lead, world_digest        for playing back, see `demonstration`
 
-What the last action led to has no row of its own: rows are steps, T of them.
+The last observation, which comes with the end, has no row: rows are steps, T of them.
 """
 
 from __future__ import annotations

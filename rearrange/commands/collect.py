@@ -14,11 +14,12 @@ from rearrange.eval.demonstrations.replay import ReplayedEpisode, replay
 from rearrange.eval.missing_episodes import print_line
 from rearrange.eval.runner import check_names, runner_cfg
 from rearrange.system.files import user_path
+from rearrange.tasks.rules.definition import TASKS
 
 
 def run(cfg: CollectCfg | VerifyCfg) -> int:
     """Collects, or replays: 1 if the replay differs from the stored data."""
-    return _verify(user_path(cfg.folder)) if isinstance(cfg, VerifyCfg) else _collect(cfg)
+    return _verify(cfg) if isinstance(cfg, VerifyCfg) else _collect(cfg)
 
 
 def _collect(cfg: CollectCfg) -> int:
@@ -28,9 +29,14 @@ def _collect(cfg: CollectCfg) -> int:
     done, count = summary["num_successes"], summary["num_episodes"]
     print(
         f"{count} episodes, {done} of them successes, {summary['num_steps']:,} steps: {folder}\n"
-        f"play back: rearrange collect verify folder={folder}"
+        f"play back: rearrange collect verify folder={folder}{_module_of(cfg.task.name)}"
     )
     return 0
+
+
+def _module_of(task: str) -> str:
+    """What names the module of a task of a user's own."""
+    return f" task={task}" if ":" in task else ""
 
 
 def output_folder(cfg: CollectCfg) -> Path:
@@ -41,7 +47,10 @@ def output_folder(cfg: CollectCfg) -> Path:
     return Path("outputs/demonstrations") / name
 
 
-def _verify(folder: Path) -> int:
+def _verify(cfg: VerifyCfg) -> int:
+    if cfg.task is not None:
+        TASKS.find(cfg.task)  # imports its module
+    folder = user_path(cfg.folder)
     summary = read_summary(folder)
     different: list[ReplayedEpisode] = []
     count = steps = 0

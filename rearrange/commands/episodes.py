@@ -17,11 +17,14 @@ def run(cfg: EpisodesCfg) -> int:
 
 
 def _generate(cfg: EpisodesCfg) -> int:
-    from rearrange.tasks.episodes.files import write_episodes
+    from rearrange.tasks.episodes.files import MAX_EPISODES, write_episodes
     from rearrange.tasks.episodes.generate import generate_episode
     from rearrange.tasks.rules.definition import TASKS
 
     check_split(cfg.split, cfg.homes)
+    if cfg.num_episodes > MAX_EPISODES:
+        line = f"num_episodes must be at most {MAX_EPISODES}, got {cfg.num_episodes}"
+        raise UserError(f"{line}: make several files, each with its own seed")
     assert cfg.output is not None  # the settings see to it, for each of the two
     path = user_path(cfg.output)
     if not path.name.endswith(".json.gz"):
@@ -41,8 +44,10 @@ def _check(cfg: EpisodesCfg) -> int:
     from rearrange.sim.homes.layout import HAB, MIXED, PROCEDURAL, homes_of
     from rearrange.tasks.episodes.files import read_episodes
     from rearrange.tasks.episodes.generate import generate_episode
+    from rearrange.tasks.rules.definition import TASKS
 
     assert cfg.file is not None
+    TASKS.find(cfg.task.name)  # imports the module of a task of a user's own
     path = user_path(cfg.file)
     episodes = read_episodes(path)
     changed = []

@@ -15,6 +15,7 @@ from rearrange.errors import UserError
 from rearrange.eval.runner import check_name
 from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_text, prepare_folder
+from rearrange.system.registry import import_module
 
 if TYPE_CHECKING:
     from rearrange.sim.home.house import Layout
@@ -39,6 +40,8 @@ class Drawn:
 
 def run(cfg: HomesCfg) -> int:
     """Does it; UserError for a home that is wrong."""
+    if cfg.module is not None:
+        import_module(cfg.module, f"homes={cfg.homes}")
     if cfg.what == "generate":
         return _generate(cfg)
     if cfg.what == "measure":

@@ -246,7 +246,10 @@ class CustomHome:
 
 
 def from_procedural(home: Home) -> dict[str, Any]:
-    """What a file would say of a procedural home: pieces by kind, place and size, not colour."""
+    """What a file would say of a procedural home: pieces by kind, place and size.
+
+    Not by colour, nor by the heights of seats, shelves and drawers: they are those of the kind.
+    """
     layout, furnished = home.layout, home.furnished
     holding = {receptacle.piece for receptacle in layout.receptacles}
     walls = []

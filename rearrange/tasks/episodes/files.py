@@ -32,8 +32,8 @@ from rearrange.tasks.episodes.schema import episode_from_json, episode_to_json
 from rearrange.tasks.episodes.text import packed_episodes
 from rearrange.tasks.rules.episode import EpisodeSpec
 
-MAX_BYTES = 256 * 2**20  # of JSON; a file of 10,000 episodes holds about 160 MB
-MAX_EPISODES = 100_000
+MAX_EPISODES = 15_000
+MAX_BYTES = 256 * 2**20  # of JSON; so many episodes have 240 MB at most
 COMMITTED_SPLITS, COMMITTED_SEED, COMMITTED_COUNT = ("val", "test"), 0, 100
 COMMITTED_TASKS = (  # as many as fit into 3 MB together
     "tidy_house", "prepare_groceries", "set_table", "tidy_house_easy", "prepare_groceries_easy",
@@ -50,6 +50,8 @@ def write_episodes(path: str | os.PathLike[str], episodes: Sequence[EpisodeSpec]
 
     Raises UserError if the file cannot be written; then `path` is unchanged.
     """
+    if len(episodes) > MAX_EPISODES:
+        raise UserError(f"{path} must hold at most {MAX_EPISODES} episodes, got {len(episodes)}")
     content = {"episodes": [episode_to_json(spec) for spec in episodes]}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     packed = io.BytesIO()

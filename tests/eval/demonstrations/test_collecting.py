@@ -1,7 +1,12 @@
 """The command: whole or to be gone on with, and never over something else."""
 
 import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rearrange.cli import main
@@ -65,6 +70,7 @@ def test_a_missing_package_and_what_an_agent_cannot_do_are_one_line(tmp_path, ca
     for arguments, line in (
         (["format=zarr"], "format must be one of lerobot, lerobot-v2.1, minari, hdf5"),
         (["agent=teacher", "task=tidy_house"], "agent=teacher is for task="),
+        (["num_episodes=15001"], "num_episodes must be at most 15000, got 15001: make several"),
     ):
         assert main(["collect", *arguments, f"output={tmp_path / 'new'}"]) == 2
         assert line in capsys.readouterr().err
@@ -87,3 +93,38 @@ def test_pictures_that_a_format_does_not_keep_are_one_line(make_skill, tmp_path,
     line = "agent=learned also sees arm_rgb and head_rgb: format=hdf5 or minari"
     with pytest.raises(UserError, match=line):
         make_recording_env(cfg)
+
+
+def test_demonstrations_at_a_handle_tell_where_it_is(tmp_path):
+    task = TaskCfg(name="open_drawer", title="Open Drawer")
+    runner = runner_cfg(EvaluateCfg(task=task, agent="oracle"))
+    env, _ = make_recording_env(CollectingRunner(runner=runner, format="hdf5", folder="x"))
+    observation, _ = env.reset()
+    handle = env.world.sim.marker_pos_w(env.world.episode.marker)
+    away = np.linalg.norm(handle - env.world.sim.ee_pos_w)
+    assert np.linalg.norm(observation["marker_rel_pos"]) == pytest.approx(away, abs=1e-5)
+
+
+def test_a_data_set_of_a_task_of_ones_own_is_played_back_with_its_module(tmp_path, capsys):
+    """Files import nothing, so the command has to name it."""
+    example = Path(__file__).parents[3] / "examples" / "my_skill"
+    env = os.environ | {"PYTHONPATH": str(example)}
+    task, folder = "task=press_button:press_button", f"folder={tmp_path / 'presses'}"
+
+    def rearrange(*arguments):
+        command = [sys.executable, "-m", "rearrange", *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+    made = rearrange(
+        "collect", task, "agent=oracle", "format=hdf5", "num_episodes=1", "num_workers=1",
+        f"output={tmp_path / 'presses'}",
+    )  # fmt: skip
+    assert f"collect verify {folder} {task}" in made.stdout, made.stderr
+    refused = rearrange("collect", "verify", folder)
+    assert refused.returncode == 2 and "rearrange.task must be one of" in refused.stderr
+    played = rearrange("collect", "verify", folder, task)
+    assert "1 of 1 episodes came again bit for bit" in played.stdout, played.stderr
+    checked = rearrange(
+        "episodes", "check", f"file={tmp_path / 'presses' / 'episodes.json.gz'}", task
+    )
+    assert "1 episodes in 1 apartments, well formed" in checked.stdout, checked.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rearrange.cli import main
 from rearrange.errors import UserError
 from rearrange.sim.home.furniture import Box, Piece, Surface
 from rearrange.sim.homes import kinds
@@ -101,6 +102,24 @@ def test_furniture_of_ones_own_stands_in_a_home_and_holds_objects(flat, tmp_path
     assert home.layout.pieces[slot][:2] == tuple(bed["at"])
     (lid,) = [r for r in home.layout.receptacles if r.piece == slot]
     assert lid.pos[2] == pytest.approx(0.9)
+
+
+def test_a_home_with_furniture_of_ones_own_is_checked_with_its_module(
+    flat, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(kinds.KINDS, "_entries", dict(kinds.KINDS._entries))
+    lines = ("from rearrange.sim.homes.kinds import KINDS", 'KINDS.add("cot", KINDS["bed"])')
+    (tmp_path / "my_furniture.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    piece(flat, "bed")["kind"] = "cot"
+    path = tmp_path / "home.json"
+    path.write_text(json.dumps(flat))
+    assert main(["homes", "check", f"homes={path}"]) == 2
+    assert "kind must be one of" in capsys.readouterr().err
+    assert main(["homes", "check", f"homes={path}", "module=my_furniture"]) == 0
+    assert "all reached" in capsys.readouterr().out
+    assert main(["homes", "check", f"homes={path}", "module=nothing_there"]) == 2
+    assert "cannot import 'nothing_there'" in capsys.readouterr().err
 
 
 def piece(flat, kind):
