@@ -1,6 +1,7 @@
 """The settings of the page to play, watch and replay episodes on."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rearrange.configs.checks import check as _check
 from rearrange.configs.schema import AgentSettings, TaskCfg
@@ -10,6 +11,8 @@ from rearrange.configs.schema import AgentSettings, TaskCfg
 class ViewCfg(AgentSettings):
     task: TaskCfg = field(default_factory=TaskCfg)
     """A task's name, see `rearrange list`; another one can be chosen on the page."""
+    given: Any = None
+    """The command line (`rearrange.commands.overrides.ParsedOverrides`)."""
     run: str | None = None
     """Instead of a choice of episodes: the output_dir of an evaluation, to replay its episodes,
     failures first."""

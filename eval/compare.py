@@ -93,7 +93,7 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def compare(a: Result, b: Result) -> Comparison:
-    """Raises UserError if they have no episodes in common."""
+    """Raises UserError if they have no episodes in common, or others under the same numbers."""
     is_given = a.settings.get("episodes") is not None  # then a file says what the others would
     for name in ("task", "episodes") if is_given else SAME:
         if a.settings.get(name) != b.settings.get(name):
@@ -109,6 +109,8 @@ def compare(a: Result, b: Result) -> Comparison:
     common = sorted(a.records.keys() & b.records.keys())
     if not common:
         raise UserError(f"{a.folder} and {b.folder} have no episode in common")
+    for index in common:
+        _check_same(a, b, index)
     seed, scenes = int(a.settings["seed"]), [a.records[index].scene for index in common]
     won_a = [a.records[index].success for index in common]
     won_b = [b.records[index].success for index in common]
@@ -125,6 +127,22 @@ def compare(a: Result, b: Result) -> Comparison:
         chance=sign_test(len(only_a), len(only_b)),
         changed_settings=_changed(a.settings, b.settings),
     )
+
+
+def _check_same(a: Result, b: Result, index: int) -> None:
+    """Raises UserError for an episode that has been drawn otherwise: the program that draws them
+    may have changed."""
+    one, other = a.records[index], b.records[index]
+    of_a, of_b = one.scene, other.scene
+    if of_a == of_b and one.targets and other.targets:  # old results do not have them
+        of_a, of_b = (
+            "; ".join(" ".join(names) for names in each.targets.values()) for each in (one, other)
+        )
+    if of_a != of_b:
+        raise UserError(
+            f"only evaluations of the same episodes compare: episode {index} has {of_a} in "
+            f"{a.folder} and {of_b} in {b.folder}; evaluate one of them anew"
+        )
 
 
 def _elsewhere(settings: dict[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rearrange.errors import UserError, described
 from rearrange.eval.film.video import VideoWriter
+from rearrange.system.outputs import prepare_folder
 
 
 class RecordVideo(gymnasium.Wrapper):
@@ -87,7 +88,7 @@ class RecordVideo(gymnasium.Wrapper):
 
     def _start(self, name: str) -> None:
         self._finish()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        prepare_folder(self._folder)
         path = self._folder / f"{self._prefix}-{name}.mp4"
         self._num_frames = 0
         self._add = self._film.enter_context(film_env(self.env, path, self._fps))

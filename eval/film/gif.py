@@ -50,7 +50,8 @@ def write_gif(film: Path, path: Path, film_s: float, cfg: GifCfg) -> None:
     Raises UserError if the film cannot be read or the file not be written.
     """
     speed = max(1.0, film_s / cfg.seconds)
-    steps = f"setpts=PTS/{speed:.6f},fps={cfg.fps:g},scale={cfg.width}:-2:flags=lanczos"
+    fps = max(cfg.fps, 1.5 * speed / max(film_s, 1e-3))  # a shorter film would have no picture
+    steps = f"setpts=PTS/{speed:.6f},fps={fps:g},scale={cfg.width}:-2:flags=lanczos"
     palette = f"palettegen=max_colors={cfg.num_colors}:stats_mode=diff"
     # no dithering: what does not move then compresses to nothing
     graph = f"{steps},split[a][b];[a]{palette}[p];[b][p]paletteuse=dither=none:diff_mode=rectangle"

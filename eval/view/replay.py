@@ -125,6 +125,8 @@ def _check_left_out(cfg: ViewCfg) -> None:
     for name in (*names, "split", "seed", "index"):
         if getattr(cfg, name) != getattr(unset, name):
             raise UserError(f"{name} does not go with run=, which says all of it")
+    if cfg.given is not None and "task" in cfg.given.choices:
+        raise UserError("task does not go with run=, which says all of it")
 
 
 def _check_episodes(cfg: ViewCfg, expected: str) -> None:

@@ -88,7 +88,8 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
         raise UserError("what was driven did not come again bit for bit: it is not kept")
     about = {name: made_with.get(name, form) for name in SAME}
     with lock_folder(folder, "output"):
-        _check_ours(folder, about)
+        sensors = sorted(demonstration.observations)
+        _check_ours(folder, about | {"sensors": sensors})
         pieces = prepare_folder(folder / PIECES)
         remove_unfinished(pieces)
         specs = _specs(pieces)
@@ -97,7 +98,8 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
         specs += [driven.episode] * is_new
         write_episodes(_spec(pieces, place), [driven.episode])
         FORMATS[form].write_piece(demonstration, _piece(pieces, place, form))
-        note = {
+        note = about | {
+            "sensors": sensors,
             "steps": len(demonstration),
             "success": bool(demonstration.success[-1]),
             "agent": demonstration.facts["agent"],
@@ -114,7 +116,7 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
 def _again(driven: Driven, made_with: dict[str, Any]) -> Demonstration:
     """The same episode once more, with the head camera, recorded."""
     log = _Log()
-    env = RecordingEnv(make_env(**made_with, depth=True), log)  # type: ignore[arg-type]
+    env = RecordingEnv(make_env(**made_with, depth=True, handle_sensors=True), log)  # type: ignore[arg-type]
     env.reset(options={"episode": driven.episode})
     sim, info, way = env.world.sim, {}, 0.0
     place = np.array(sim.base_pose[:2])
@@ -147,14 +149,18 @@ def _check_ours(folder: Path, about: dict[str, Any]) -> None:
         raise UserError(f"{folder} holds other things: choose another output")
     if SETTINGS_FILE in inside:
         raise UserError(f"{folder} holds what `rearrange collect` has begun: choose another output")
+    before = dict[str, Any]()
     if SUMMARY in inside:
-        before = read_summary(folder)
-        for name in SAME:
-            if before.get(name) != about[name]:
-                raise UserError(
-                    f"{folder} holds demonstrations of {name}={before.get(name)}, got "
-                    f"{about[name]}: choose another output"
-                )
+        before |= {name: read_summary(folder).get(name) for name in SAME}
+    first = _note(folder / PIECES, 0)
+    if first.is_file():  # without a summary, if the last demonstration was cut off
+        before |= _read_note(first)
+    for name, now in about.items():
+        if before.get(name, now) != now:
+            raise UserError(
+                f"{folder} holds demonstrations of {name}={before[name]}, got {now}: choose "
+                "another output"
+            )
 
 
 def _specs(pieces: Path) -> list[EpisodeSpec]:

@@ -73,6 +73,34 @@ def test_other_episodes_do_not_compare(tmp_path, name, value):
         compare(a, b)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("scene", "s9", "episode 2 has s1 in .*a and s9 in .*b; evaluate one of them anew"),
+        ("targets", {"t|0": ["mug", "sofa", "sink"]}, "episode 2 has can sofa sink in .* and mug"),
+        ("targets", {"t|0": ["can", "sofa", "bed"]}, "episode 2 has can sofa sink in .* sofa bed"),
+    ],
+)
+def test_what_was_drawn_otherwise_under_the_same_number_does_not_compare(
+    tmp_path, name, value, line
+):
+    """By a program that draws episodes in another way."""
+    folders = []
+    for label in "ab":
+        folder = result(tmp_path / label, "++--")
+        lines = [json.loads(one) for one in (folder / "episodes.jsonl").read_text().splitlines()]
+        for one in lines:
+            one["targets"] = {"t|0": ["can", "sofa", "sink"]}
+        if label == "b":
+            lines[2][name] = value
+        (folder / "episodes.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+        folders.append(folder)
+    a, b = map(read_result, folders)
+    assert compare(a, a).num_episodes == 4
+    with pytest.raises(UserError, match=line):
+        compare(a, b)
+
+
 def test_the_same_file_of_episodes_compares_whatever_split_and_seed_say(tmp_path, capsys):
     file = {"episodes": "ab" * 32}
     result(tmp_path / "a", "+-", **file)

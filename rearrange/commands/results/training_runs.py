@@ -31,6 +31,8 @@ _BESIDE = (
     "logger", "checkpoint_interval_s", "keep_checkpoints", "keep_milestones", "ranks_timeout_s",
     "warm_start", "env_kwargs.seed",
 )  # fmt: skip
+_AS_GIVEN = ("env_kwargs.", "algorithm_kwargs.")  # an option that is not there has its default
+DEFAULT = "default"
 _BESIDE_GROUPS = ("workers.", "scheme.", "validation.", "preemption.")
 
 
@@ -77,10 +79,11 @@ def read_run(folder: Path) -> Run:
 
 
 def told_apart(runs: list[Run]) -> list[Run]:
-    """The same, where labels also say in which settings runs differ.
+    """The same, each folder once, where labels also say in which settings runs differ.
 
     Runs of one label and one seed, no repetitions of each other, are named.
     """
+    runs = list({run.folder.resolve(): run for run in runs}.values())
     names = _names([run.folder for run in runs])
     runs = [
         replace(run, label=", ".join([run.label, *_own(run, runs, name)]))
@@ -110,14 +113,21 @@ def _names(folders: list[Path]) -> list[str]:
 def _own(run: Run, runs: list[Run], name: str) -> list[str]:
     """The settings by which a run differs from others of its label, as far as all have them.
 
+    (Files of older versions lack settings.)
+
     Of very many differences its folder's name says more.
     """
     alike = [other.settings for other in runs if other.label == run.label]
-    shared = set.intersection(*(set(settings) for settings in alike))
-    names = [n for n in run.settings if n in shared and len({str(s[n]) for s in alike}) > 1]
+    every = {setting: None for settings in alike for setting in settings}  # in their order
+    names = [
+        setting
+        for setting in every
+        if setting.startswith(_AS_GIVEN) or all(setting in settings for settings in alike)
+    ]
+    names = [n for n in names if len({str(settings.get(n, DEFAULT)) for settings in alike}) > 1]
     if len(names) > MOST_NAMED:
         return [name]
-    return [f"{name}={run.settings[name]}" for name in names]
+    return [f"{name}={run.settings.get(name, DEFAULT)}" for name in names]
 
 
 def running_mean(values: np.ndarray, width: int) -> np.ndarray:

@@ -202,6 +202,23 @@ def test_seeds_of_runs_that_differ_in_a_setting_make_a_curve_each(tmp_path):
     assert labels == ["e, ver, many0", "e, ver, many1"]
 
 
+def test_options_that_only_some_runs_were_given_tell_them_apart(tmp_path):
+    """Of what a file does not name the environment takes the default."""
+    plain = [configured(tmp_path / f"plain_{seed}", seed, env_kwargs={}) for seed in (0, 1)]
+    long = [
+        configured(tmp_path / f"long_{seed}", seed, env_kwargs={"horizon": 400}) for seed in (2, 3)
+    ]
+    labels = [run.label for run in told_apart([read_run(folder) for folder in plain + long])]
+    assert labels[0] == labels[1] and labels[2] == labels[3]
+    assert labels[0].endswith("env_kwargs.horizon=default")
+    assert labels[2].endswith("env_kwargs.horizon=400")
+
+
+def test_a_folder_given_twice_is_one_run(tmp_path):
+    run = configured(tmp_path / "run", 0)
+    assert len(told_apart([read_run(run), read_run(run.parent / "." / run.name)])) == 1
+
+
 def test_runs_of_one_name_in_several_folders_are_told_apart(tmp_path):
     """Each is found by the end of its path; before a run's end only YAML says its seed."""
     folders = [configured(tmp_path / parent / "pick/ver", 0) for parent in ("l", "p")]

@@ -171,6 +171,21 @@ def test_a_film_may_have_a_colon_in_its_name(tmp_path, monkeypatch):
         assert Path(name).stat().st_size > 100
 
 
+@pytest.mark.parametrize(("count", "fps"), [(1, 60), (2, 60), (3, 50), (2, 30), (40, 60)])
+def test_a_film_of_a_moment_makes_a_gif_too(tmp_path, count, fps):
+    with film_for(tmp_path / "x.gif") as film, VideoWriter(film, 64, 48, fps=fps) as writer:
+        for n in range(count):
+            writer.add(frame(5 * n))
+    assert size_of((tmp_path / "x.gif").read_bytes())[0] > 0
+
+
+def test_a_folder_that_cannot_be_made_for_videos_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    env = rearrange.RecordVideo(Counting(), tmp_path / "file")
+    with pytest.raises(UserError, match="file"):
+        env.reset()
+
+
 def test_record_video_needs_pictures(tmp_path):
     env = Counting()
     env.render_mode = None

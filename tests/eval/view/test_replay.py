@@ -5,6 +5,7 @@ import json
 import pytest
 from evaluated import FAILURE, SUCCESS, real_record, write_evaluation
 
+from rearrange.cli import main
 from rearrange.configs.viewing import ViewCfg
 from rearrange.errors import UserError
 from rearrange.eval.view.messages import Said
@@ -74,10 +75,12 @@ def test_what_went_otherwise_is_said(folder, record):
     assert f"after {record.steps + 7} steps" in session.look().state["message"]
 
 
-def test_what_the_run_says_itself_and_what_is_none_are_one_line(folder, tmp_path):
+def test_what_the_run_says_itself_and_what_is_none_are_one_line(folder, tmp_path, capsys):
     for more in ({"split": "train"}, {"agent": "oracle"}, {"seed": 3}, {"looks": "none"}):
         with pytest.raises(UserError, match=f"{next(iter(more))} does not go with run="):
             show(folder, **more)
+    assert main(["view", f"run={folder}", "task=place"]) == 2
+    assert "task does not go with run=" in capsys.readouterr().err
     with pytest.raises(UserError, match="episodes does not go with run=.* without a file"):
         show(folder, episodes=str(tmp_path / "any.json.gz"))
     content = json.loads((folder / "settings.json").read_text())

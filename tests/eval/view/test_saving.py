@@ -8,7 +8,7 @@ from rearrange.eval.demonstrations.replay import replay
 from rearrange.eval.view.messages import Said
 from rearrange.eval.view.saving import keep
 
-pytest.importorskip("h5py")
+h5py = pytest.importorskip("h5py")
 
 
 def said(**more):
@@ -98,3 +98,29 @@ def test_demonstrations_of_another_task_go_elsewhere(session, page, folder):
     assert "holds demonstrations of task=pick, got navigate" in session.look().state["message"]
     session.hear(said(ask="task", value="pick"))
     assert [played.difference for played in replay(folder)] == [None]
+
+
+@pytest.mark.parametrize(("form", "task"), [("hdf5", "navigate"), ("lerobot", "pick")])
+def test_a_data_set_that_was_cut_off_takes_no_others(session, page, folder, form, task):
+    """Its summary comes last."""
+    drive(session, page)
+    session.hear(said(pressed=("k",)))
+    (folder / "summary.json").unlink()
+    session.hear(said(ask="task", value=task))
+    session.stage.cfg.output, session.stage.cfg.format = str(folder), form
+    drive(session, page)
+    before = {path.name: path.read_bytes() for path in (folder / "pieces").iterdir()}
+    session.hear(said(pressed=("k",)))
+    assert "holds demonstrations of" in session.look().state["message"]
+    assert {path.name: path.read_bytes() for path in (folder / "pieces").iterdir()} == before
+    session.hear(said(ask="task", value="pick"))
+
+
+def test_what_is_kept_has_the_sensors_that_collect_records(session, page, folder):
+    session.hear(said(ask="task", value="open_drawer"))
+    session.stage.cfg.output, session.stage.cfg.format = str(folder), "hdf5"
+    drive(session, page)
+    session.hear(said(pressed=("k",)))
+    session.hear(said(ask="task", value="pick"))
+    with h5py.File(folder / "demonstrations.hdf5") as file:
+        assert {"marker_rel_pos", "marker_js", "head_depth"} <= {*file["episode_0/observations"]}
