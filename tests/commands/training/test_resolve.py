@@ -124,6 +124,9 @@ def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(sk
         assert stages, preset
         before = None
         for stage in stages:
+            if stage.method == "average":  # of networks that are alike
+                assert set(stage.average) < {other.name for other in stages}
+                continue
             arguments = [
                 skill,
                 f"stage={stage.name}",
