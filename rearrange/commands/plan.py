@@ -71,8 +71,6 @@ def find_plan(cfg: PlanCfg) -> EpisodePlan:
     episode, problem, plan, names = plan_of_episode(cfg.task.name, cfg.split, cfg.seed, cfg.index)
     if output is not None:
         atomic_write_text(output, problem)
-    steps, described = (
-        home_steps(plan, names, task_skills(episode.task)),
-        Descriptions(names_of(episode)),
-    )
+    steps = home_steps(plan, names, task_skills(episode.task))
+    described = Descriptions(names_of(episode))
     return EpisodePlan(plan, steps, [described.step(step) for step in steps], problem)
