@@ -48,7 +48,7 @@ from rearrange.system.files import UNFINISHED, remove_unfinished
 from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.machine import commit, machine, num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder, write_error
-from rearrange.tasks.episodes.files import MAX_EPISODES, read_episodes, write_episodes
+from rearrange.tasks.episodes.files import check_num_episodes, read_episodes, write_episodes
 
 PIECES = "pieces"
 _MAKING = f"{UNFINISHED}-data"  # where a data set grows
@@ -127,9 +127,7 @@ def collect(
     Raises UserError if a package is missing, and if the folder is in use or holds something else.
     """
     check_packages(cfg.format)
-    if cfg.num_episodes > MAX_EPISODES:
-        line = f"num_episodes must be at most {MAX_EPISODES}, got {cfg.num_episodes}"
-        raise UserError(f"{line}: make several data sets, each with its own seed")
+    check_num_episodes(cfg.num_episodes)
     check_folder(folder)
     with lock_folder(folder, "output") as lock:
         settings = settings_of(runner, versions()) | {"format": cfg.format}

@@ -88,8 +88,8 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
         raise UserError("what was driven did not come again bit for bit: it is not kept")
     about = {name: made_with.get(name, form) for name in SAME}
     with lock_folder(folder, "output"):
-        sensors = sorted(demonstration.observations)
-        _check_ours(folder, about | {"sensors": sensors})
+        alike = about | {"sensors": sorted(demonstration.observations)}
+        _check_ours(folder, alike)
         pieces = prepare_folder(folder / PIECES)
         remove_unfinished(pieces)
         specs = _specs(pieces)
@@ -98,8 +98,7 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
         specs += [driven.episode] * is_new
         write_episodes(_spec(pieces, place), [driven.episode])
         FORMATS[form].write_piece(demonstration, _piece(pieces, place, form))
-        note = about | {
-            "sensors": sensors,
+        note = alike | {
             "steps": len(demonstration),
             "success": bool(demonstration.success[-1]),
             "agent": demonstration.facts["agent"],

@@ -35,8 +35,6 @@ class Call(NamedTuple):
     """Whether the plan needs something held, as it may for a skill of your own."""
     takes: bool = False
     """Whether its effect is that the entity is held, as of a skill of your own that picks up."""
-    puts: bool = False
-    """Whether its effect is that the entity lies at a goal."""
 
     @property
     def is_carrying(self) -> bool:
@@ -51,7 +49,7 @@ class Call(NamedTuple):
     @property
     def is_placing(self) -> bool:
         """Whether it is to end with its target at a goal."""
-        return self.skill == "place" or self.puts
+        return self.skill == "place" or bool(self.goal)
 
     @property
     def is_at_goal(self) -> bool:
@@ -91,7 +89,7 @@ def call_of(
     goals = [entities.get(fact[2], "") for fact in step.add_effects if fact[0] == "object_at"]
     goal = next((name.removeprefix(_GOAL) for name in goals if name.startswith(_GOAL)), "")
     takes = any(fact[0] == "holding" for fact in step.add_effects)
-    return Call(skill, names[0], line, goal, _needs_hold(step, rest, skills), takes, bool(goal))
+    return Call(skill, names[0], line, goal, _needs_hold(step, rest, skills), takes)
 
 
 def _needs_hold(

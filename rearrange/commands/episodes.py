@@ -17,14 +17,12 @@ def run(cfg: EpisodesCfg) -> int:
 
 
 def _generate(cfg: EpisodesCfg) -> int:
-    from rearrange.tasks.episodes.files import MAX_EPISODES, write_episodes
+    from rearrange.tasks.episodes.files import check_num_episodes, write_episodes
     from rearrange.tasks.episodes.generate import generate_episode
     from rearrange.tasks.rules.definition import TASKS
 
     check_split(cfg.split, cfg.homes)
-    if cfg.num_episodes > MAX_EPISODES:
-        line = f"num_episodes must be at most {MAX_EPISODES}, got {cfg.num_episodes}"
-        raise UserError(f"{line}: make several files, each with its own seed")
+    check_num_episodes(cfg.num_episodes)
     assert cfg.output is not None  # the settings see to it, for each of the two
     path = user_path(cfg.output)
     if not path.name.endswith(".json.gz"):

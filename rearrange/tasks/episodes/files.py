@@ -42,16 +42,24 @@ COMMITTED_TASKS = (  # as many as fit into 3 MB together
 _FOLDER = Path(__file__).parent / "data"
 
 
+def check_num_episodes(count: int) -> None:
+    """Raises UserError for more episodes than are read back from a file."""
+    if count > MAX_EPISODES:
+        raise UserError(
+            f"num_episodes must be at most {MAX_EPISODES}, got {count}: make several files, each "
+            "with its own seed"
+        )
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 
 def write_episodes(path: str | os.PathLike[str], episodes: Sequence[EpisodeSpec]) -> None:
     """Writes episodes as gzip JSON.
 
-    Raises UserError if the file cannot be written; then `path` is unchanged.
+    Raises UserError if they are too many or the file cannot be written; `path` is unchanged then.
     """
-    if len(episodes) > MAX_EPISODES:
-        raise UserError(f"{path} must hold at most {MAX_EPISODES} episodes, got {len(episodes)}")
+    check_num_episodes(len(episodes))
     content = {"episodes": [episode_to_json(spec) for spec in episodes]}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     packed = io.BytesIO()
