@@ -25,6 +25,7 @@ from rearrange.sim.home.objects import KINDS, ObjectKind
 from rearrange.sim.home.standing import has_stands, is_cut_off
 from rearrange.sim.homes.layout import layout_spots
 from rearrange.sim.robot import fetch
+from rearrange.sim.robot.piercing import arm_pierces
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation
 
@@ -266,10 +267,10 @@ def find_start(
 
 
 def touches_nothing(sim: Simulation, held: int | None) -> bool:
-    """Whether the robot, with object `held` put into its gripper, is free of contact."""
+    """Whether the robot, with object `held` put into its gripper, is clear of everything."""
     if held is not None:
         sim.snap_object(held)
-    return not sim.has_robot_contact()
+    return not (sim.has_robot_contact() or arm_pierces(sim.model, sim.data))
 
 
 def is_settled(sim: Simulation) -> bool:

@@ -15,6 +15,7 @@ from rearrange.sim.home.house import floor_plan
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.robot import fetch
+from rearrange.sim.robot.piercing import arm_pierces
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.draft import DRAWER_OPEN, FRIDGE_OPEN
 from rearrange.tasks.episodes.generate import generate_episode
@@ -247,6 +248,7 @@ def test_the_robot_starts_on_free_floor_clear_of_everything(episodes, sim):
         if spec.start_holding:
             sim.snap_object(spec.targets[spec.target_index].object)
         assert not sim.has_robot_contact(), (spec.task, spec.index)
+        assert not arm_pierces(sim.model, sim.data), (spec.task, spec.index)
         sim.step(np.zeros(7), None, (0.0, 0.0))
         assert sim.force_instant == 0.0, (spec.task, spec.index)
 
