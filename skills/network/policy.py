@@ -21,7 +21,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rearrange.skills.network.distributions import DiagonalGaussian, Distribution, action_head
+from rearrange.skills.network.actions.distributions import DiagonalGaussian, Distribution
+from rearrange.skills.network.actions.heads import action_head
+from rearrange.skills.network.actions.mixture import Components
 from rearrange.skills.network.embedding import Embedding, layer
 from rearrange.skills.network.normalizer import only_own
 from rearrange.skills.network.packed_lstm import shifted
@@ -107,8 +109,9 @@ class SkillPolicy(nn.Module):
         self.trunks = nn.ModuleList(trunks)
         self.actor = action_head(
             trunks[0].size, action_spec, cfg.initial_log_std, cfg.initial_means, cfg.switches,
-            cfg.num_blocks,
+            cfg.num_blocks, cfg.num_components,
         )  # fmt: skip
+        self.num_components = cfg.num_components
         self.critic = nn.Linear(trunks[-1].size, 1)
         nn.init.orthogonal_(self.critic.weight)
         nn.init.zeros_(self.critic.bias)
@@ -159,6 +162,13 @@ class SkillPolicy(nn.Module):
         distribution, value = self._evaluate(minibatch)
         assert isinstance(distribution, DiagonalGaussian)
         return distribution.mean, value
+
+    def components(self, minibatch: Minibatch) -> tuple[Components, Tensor]:
+        """The components that Gaussian policies with several choose from, and values [B], with
+        gradients."""
+        distribution, value = self._evaluate(minibatch)
+        assert isinstance(distribution, DiagonalGaussian) and distribution.components is not None
+        return distribution.components, value
 
     def observe(self, observation: dict[str, Tensor], gather: Gather = only_own) -> None:
         """Merge the ranks' vectors {name: [S, ...]} of a rollout into the running statistics."""

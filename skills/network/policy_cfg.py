@@ -55,6 +55,8 @@ class PolicyCfg:
     """Means at the start, one per dimension of the action, inside (-1, 1). Empty: 0."""
     switches: list[int] = field(default_factory=list)
     """Dimensions of a Box action of which only the sign matters: binary distributions."""
+    num_components: int = 1
+    """Means of a Box action that the actor chooses from, see `actions/mixture.py`. 1: the mean."""
     normalize_observations: bool = False
     """Normalise vector observations by their running mean and standard deviation."""
     precision: str = "float32"
@@ -81,7 +83,7 @@ class PolicyCfg:
             most = MAX_LAYERS if name == "lstm_layers" else MAX_SIZE
             if not 0 <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must lie in [0, {most}], got {getattr(self, name)}")
-        for name in ("num_blocks", "block_size"):
+        for name in ("num_blocks", "block_size", "num_components"):
             if not 1 <= getattr(self, name) <= MAX_SIZE:
                 raise ValueError(f"{name} must lie in [1, {MAX_SIZE}], got {getattr(self, name)}")
         if self.nearest_cells and not self.scan_size:
@@ -136,8 +138,8 @@ PRESETS = {
 
 
 def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
-    """The settings as stored in files: network, switches, changes and blocks only if they differ
-    from the defaults."""
+    """The settings as stored in files: network, switches, changes, components and blocks only if
+    they differ from the defaults."""
     values = asdict(cfg)
     if cfg.network == STANDARD:
         del values["network"]
@@ -145,6 +147,8 @@ def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
         del values["switches"]
     if not cfg.vector_changes:
         del values["vector_changes"]
+    if cfg.num_components == 1:
+        del values["num_components"]
     if cfg.num_blocks == 1:
         del values["num_blocks"], values["block_size"]
     return values

@@ -7,7 +7,8 @@
 
 Images cost time to compute, so what can be learned without them is learned first. Several policies
 on shared layers (`rearrange.ver.sapg`) all begin as the trained one: the columns of their
-distinguishing vector, which come last, are zeros too.
+distinguishing vector, which come last, are zeros too. A policy with several means to choose from
+begins by choosing the one that is known.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from rearrange.skills.network.base_frame import BASE_FRAME_SIZE
 from rearrange.skills.network.embedding import Embedding
 
 VECTOR_LAYER = "embedding.vector_layer.0.weight"
+FIRST, OTHERS, CHOICE = "actor.linear", "actor.mixture.others", "actor.mixture.choice"
+KNOWN_LOGIT = 2.0  # of the component that has learned
 BLOCK_VECTORS, LOG_STD = "embedding.block_vectors", "actor.log_std"
 
 
@@ -36,6 +39,7 @@ def with_new_inputs(
     """
     known = _with_vectors(known, own, embedding)
     known = _with_blocks(known, own, embedding)
+    known = _with_components(known, own)
     senses = {
         "embedding.encoder.": embedding.picture_size,
         "embedding.scan_layer.": embedding.scan_size,
@@ -96,4 +100,17 @@ def _with_blocks(
             weights[name] = given.repeat(len(wanted), 1)
         elif given.ndim == 2 and given.shape[1] < wanted.shape[1] == embedding.size:
             weights[name] = torch.cat([given, given.new_zeros(len(given), num_new)], dim=1)
+    return weights
+
+
+def _with_components(known: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Other components around the one that is known, which is chosen at first."""
+    if CHOICE + ".weight" not in own or CHOICE + ".weight" in known or FIRST + ".bias" not in known:
+        return known
+    chosen = own[CHOICE + ".bias"].clone()
+    chosen[0] = KNOWN_LOGIT
+    weights = known | {CHOICE + ".weight": own[CHOICE + ".weight"], CHOICE + ".bias": chosen}
+    for part in ("weight", "bias"):
+        one, others = known[f"{FIRST}.{part}"], own[f"{OTHERS}.{part}"]
+        weights[f"{OTHERS}.{part}"] = others + torch.cat([one] * (len(others) // len(one)))
     return weights

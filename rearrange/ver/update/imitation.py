@@ -13,6 +13,7 @@ deviations are not trained: they are for exploration afterwards.
 
 With huber_delta = d, |mean_ba - label_ba| - d / 2 stands for the halved square beyond d, and the
 square by 2 d within.
+A policy that chooses from several means learns which explain a label, `_choice_loss`.
 R_b are the returns of policy and teacher mixed: only an initial estimate for the critic.
 B: steps of a minibatch, A: action dimensions.
 """
@@ -21,19 +22,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rearrange.skills.network.actions.mixture import Components
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
 from rearrange.ver.update.algorithm import ALGORITHMS, LearnerCfg, Sequences
 from rearrange.ver.update.learner import Learner, Pass
 from rearrange.ver.update.rollout_memory import RolloutMemory
+
+ERROR_SCALE = 0.1  # of a label's error summed over dimensions: with less, components share it
+CHOICE_COEF = 0.2  # weight of the choice's cross entropy
 
 
 @dataclass(kw_only=True)
@@ -66,11 +71,19 @@ class Imitable(Policy, Protocol):
         ...
 
 
+class Choosing(Imitable, Protocol):
+    """Of a policy that chooses from several means."""
+
+    def components(self, minibatch: Minibatch) -> tuple[Components, Tensor]:
+        """Means [B, C, A] with logits [B, C], and values [B], with gradients."""
+        ...
+
+
 class Imitation(Learner):
     """Learns from the teacher's labels.
 
     Args:
-        policy: one with a method `means`.
+        policy: one with a method `means`; or, to learn several means, with `components`.
         imitation: settings.
         label, weight: names of the observations with labels and their weights, [A].
         Others: as in `Algorithm`.
@@ -91,6 +104,8 @@ class Imitation(Learner):
     ) -> None:
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
         self._imitable = policy
+        has_several = getattr(policy, "num_components", 1) > 1
+        self._choosing = cast("Choosing", policy) if has_several else None
         self._imitation, self._label, self._weight = imitation, label, weight
         self._rollouts = self.memory = RolloutMemory(imitation.memory_rollouts)
 
@@ -111,14 +126,17 @@ class Imitation(Learner):
     def _loss(self, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor], Evaluation]:
         label = minibatch.observation[self._label]
         weight = minibatch.observation[self._weight]
-        mean, value = self._imitable.means(minibatch)
+        if self._choosing is not None:
+            components, value = self._choosing.components(minibatch)
+            mean = components.likeliest()
+            action_loss = self._choice_loss(components, label, weight)
+        else:
+            mean, value = self._imitable.means(minibatch)
+            action_loss = self._errors(mean, label, weight).mean()
         error = weight * (mean - label).square()
         log_prob = -0.5 * error.sum(
             -1
         )  # log-likelihood of the label for standard deviation 1, without the constant
-        action_loss = -log_prob.mean()
-        if self._imitation.huber_delta > 0.0:
-            action_loss = self._huber_loss(mean, label, weight)
         value_loss = 0.5 * (value - minibatch.returns).square().mean()
         with torch.no_grad():
             is_sure = weight > 0.0
@@ -133,15 +151,32 @@ class Imitation(Learner):
         loss = action_loss + self._imitation.value_coef * value_loss
         return loss, stats, Evaluation(log_prob, torch.zeros_like(value), value)
 
-    def _huber_loss(self, mean: Tensor, label: Tensor, weight: Tensor) -> Tensor:
-        """Weighted errors of [B, A], summed over A, mean over B.
+    def _errors(self, mean: Tensor, label: Tensor, weight: Tensor) -> Tensor:
+        """Weighted errors of [..., A], summed over A.
 
         If similar observations have two kinds of labels, the squared error is least in between: a
         robot that should go on or go back stands still. The absolute error picks the majority.
         """
         delta = self._imitation.huber_delta
-        error = functional.huber_loss(mean, label, reduction="none", delta=delta) / delta
-        return (weight * error).sum(-1).mean()
+        if delta > 0.0:
+            error = functional.huber_loss(mean, label, reduction="none", delta=delta) / delta
+        else:
+            error = 0.5 * (mean - label).square()
+        return (weight * error).sum(-1)
+
+    def _choice_loss(self, components: Components, label: Tensor, weight: Tensor) -> Tensor:
+        """Each component learns the labels that are its own, the choice whose they are.
+
+        A label is that component's that explains it best: shares as in expectation maximisation,
+        with the errors' scale fixed.
+        """
+        shape = components.means.shape
+        label, weight = (part.unsqueeze(1).expand(shape) for part in (label, weight))
+        errors = self._errors(components.means, label, weight)  # [B, C]
+        log_choice = components.logits.log_softmax(-1)
+        share = (log_choice - errors / ERROR_SCALE).softmax(-1).detach()
+        surprise = -(share * log_choice).sum(-1)
+        return ((share * errors).sum(-1) + CHOICE_COEF * surprise).mean()
 
 
 ALGORITHMS.add("imitation", Imitation)

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from rearrange.commands.training.resolve import load_training
 from rearrange.commands.training.training_env import training_env_of
-from rearrange.skills.network.distributions import action_head
+from rearrange.skills.network.actions.heads import action_head
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.tasks.actions import STOP, action_slots

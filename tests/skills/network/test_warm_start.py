@@ -124,6 +124,25 @@ def test_each_of_several_policies_acts_at_first_as_the_one_that_has_learned(afte
         torch.testing.assert_close(other.log_prob, one.log_prob)  # as wide, too
 
 
+def test_what_has_several_means_acts_at_first_as_what_had_one():
+    torch.manual_seed(0)
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    cfg = PolicyCfg(vector_size=8, lstm_hidden=13, hidden_sizes=[16])
+    old = build_policy(observation_spec(spaces.Dict(GOAL)), action, cfg)
+    several = replace(cfg, num_components=3)
+    grown = build_policy(observation_spec(spaces.Dict(GOAL)), action, several)
+    grown.load_state_dict(with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding))
+    seen, state = {"goal": torch.rand(4, 5)}, torch.rand(4, old.state_size)
+    rest = torch.rand(4, 3), torch.zeros(4, dtype=torch.bool), state
+    one = old.act(seen, *rest, deterministic=True)
+    other = grown.act(seen, *rest, deterministic=True)
+    torch.testing.assert_close(other.action, one.action)
+    torch.testing.assert_close(other.value, one.value)
+    others = grown.actor.mixture.others.weight.reshape(2, 3, 13) - old.actor.linear.weight
+    assert (others.norm(dim=-1) > 0.1).all()  # apart, or all would learn the same
+    assert (others[0] - others[1]).norm() > 0.1
+
+
 def test_changes_are_ignored_at_first():
     torch.manual_seed(0)
     action = action_spec(spaces.Box(-1.0, 1.0, (3,)))

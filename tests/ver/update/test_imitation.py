@@ -47,9 +47,15 @@ def rollout(policy, rng, side=0, label_of=lambda place: place @ TEACHER.T):
     return storage
 
 
-def make(seed=0, **settings):
+def make(seed=0, num_components=1, **settings):
     torch.manual_seed(seed)
-    cfg = PolicyCfg(vector_size=0, prev_action_size=0, hidden_sizes=[32], lstm_layers=0)
+    cfg = PolicyCfg(
+        vector_size=0,
+        prev_action_size=0,
+        hidden_sizes=[32],
+        lstm_layers=0,
+        num_components=num_components,
+    )
     policy = build_policy(SEEN, ACTION, cfg)
     ppo = PPOCfg(num_epochs=4, num_minibatches=2, learning_rate=3e-3)
     learner = Imitation(
@@ -128,12 +134,55 @@ def test_labels_of_two_kinds_are_averaged_by_squares_and_decided_by_huber():
     assert learned[0.05] == pytest.approx(0.8, abs=0.1)  # their median
 
 
+def act_at(policy, place):
+    """Most likely actions [n, A] at places [n, 2]."""
+    n = len(place)
+    seen = {"place": torch.as_tensor(place, dtype=torch.float32)}
+    first = torch.zeros(n, dtype=torch.bool)
+    with torch.no_grad():
+        step = policy.act(seen, torch.zeros(n, A), first, torch.zeros(n, 0), deterministic=True)
+    return step.action.numpy()
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_with_several_means_one_kind_of_label_is_followed_and_not_the_mean(delta):
+    """As above: go on in two steps of three, go back in the third."""
+    rng = np.random.default_rng(3)
+    policy, learner = make(num_components=2, huber_delta=delta)
+    for _ in range(150):
+        learner.learn(
+            rollout(policy, rng, label_of=lambda place: np.repeat(
+                rng.choice([0.8, -0.8], (len(place), 1), p=[2 / 3, 1 / 3]), A, axis=1
+            ))
+        )  # fmt: skip
+    assert act_at(policy, np.zeros((1, 2)))[0, :2] == pytest.approx(0.8, abs=0.1)
+
+
+def test_with_several_means_hardly_any_action_lies_between_two_opposite_ones():
+    """Go on to the right of a line, back to the left of it: one smooth function stops at it."""
+    rng = np.random.default_rng(4)
+    undecided = {}
+    places = np.stack([np.linspace(-0.3, 0.3, 601), np.zeros(601)], axis=1)
+    for number in (1, 2):
+        policy, learner = make(num_components=number, huber_delta=0.15)
+        for _ in range(150):
+            learner.learn(
+                rollout(policy, rng, label_of=lambda place: np.repeat(
+                    0.8 * np.sign(place[:, :1]), A, axis=1
+                ))
+            )  # fmt: skip
+        actions = act_at(policy, places)[:, 0]
+        undecided[number] = (np.abs(actions) < 0.5).mean()
+        assert actions[0] < -0.6 and actions[-1] > 0.6
+    assert undecided[2] < 0.2 * undecided[1], undecided
+
+
 @pytest.mark.parametrize("error", [0.03, 0.2, -1.4])
 def test_huber_loss_goes_with_the_size_of_large_errors_and_with_the_square_of_small(error):
     _, learner = make(huber_delta=0.1)
-    loss = learner._huber_loss(
+    loss = learner._errors(
         torch.full((4, A), error), torch.zeros(4, A), torch.tensor([1.0, 2.0, 0.0])
-    )
+    ).mean()
     per_slot = abs(error) - 0.05 if abs(error) > 0.1 else 5.0 * error**2
     assert float(loss) == pytest.approx(3.0 * per_slot, rel=1e-5)
 

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from rearrange.skills.network.distributions import (
+from rearrange.skills.network.actions.distributions import (
     MAX_LOG_STD,
     SHARPNESS,
     Categoricals,
     DiagonalGaussian,
-    GaussianHead,
     SwitchedGaussian,
     Switches,
-    action_head,
 )
+from rearrange.skills.network.actions.heads import GaussianHead, action_head
 from rearrange.ver.workers.spaces import ActionSpec
 
 

@@ -1,4 +1,4 @@
-"""The policy's action distributions, and the layers that parametrise them.
+"""The policy's action distributions; `heads.py` has the layers that parametrise them.
 
     box:       independent Gaussians, mean in [-1, 1] by tanh, log-std a separate parameter;
                switches, dimensions of which only the sign matters, are binary
@@ -12,23 +12,27 @@ them to the limits.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rearrange.ver.workers.spaces import ActionSpec
+from rearrange.skills.network.actions.mixture import Components
 
 MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0  # M3 (Gu et al. 2023), released configuration
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 SHARPNESS = 16.0  # a mean of 0.5 leaves the other side 3 in 10,000
-ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are near the middle
 
 
 class DiagonalGaussian:
-    """Independent Gaussians of mean [B, A] and log-std [A] or [B, A]."""
+    """Independent Gaussians of mean [B, A] and log-std [A] or [B, A].
+
+    Attributes:
+        components: of which the mean is the likeliest one's, if there are several.
+    """
+
+    components: Components | None = None
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         self.mean, self.log_std = mean, log_std
@@ -143,108 +147,3 @@ class Categoricals:
 
 
 Distribution = DiagonalGaussian | Categoricals
-
-
-class GaussianHead(nn.Module):
-    """Features [B, H] -> DiagonalGaussian over the box `spec`.
-
-    `initial_means`, one per dimension, are the means at the start; empty: 0. Only the sign of the
-    dimensions `switches` matters. Several policies on the same layers have a log-std each.
-    """
-
-    bounded: Tensor  # [A] bool
-    switches_mask: Tensor  # these three as `Switches`
-    switches_own: Tensor
-    switches_others: Tensor
-
-    def __init__(
-        self,
-        features: int,
-        spec: ActionSpec,
-        initial_log_std: float,
-        initial_means: Sequence[float] = (),
-        switches: Sequence[int] = (),
-        num_blocks: int = 1,
-    ) -> None:
-        super().__init__()
-        if not set(switches) <= set(range(spec.size)):
-            raise ValueError(
-                f"switches must be among the action's dimensions, 0 to {spec.size - 1}, got "
-                f"{list(switches)}"
-            )
-        self.has_switches = bool(switches)
-        for name, part in Switches.of(switches, spec.size)._asdict().items():
-            self.register_buffer(f"switches_{name}", part, persistent=False)
-        self.linear = _actor_layer(features, spec.size)
-        shape = (spec.size,) if num_blocks == 1 else (num_blocks, spec.size)
-        self.log_std = nn.Parameter(torch.full(shape, float(initial_log_std)))
-        # [-1, 1] is the whole range of a bounded dimension; an unbounded one has no such range.
-        is_bounded = np.isfinite(spec.low) & np.isfinite(spec.high)
-        self.is_bounded = bool(is_bounded.all())
-        bounded = torch.tensor(is_bounded.tolist(), dtype=torch.bool)
-        self.register_buffer("bounded", bounded, persistent=False)
-        if initial_means:
-            means = torch.tensor(initial_means, dtype=torch.float32)
-            if means.shape != (spec.size,):
-                raise ValueError(
-                    f"initial_means must be {spec.size} numbers, one for each dimension of the "
-                    f"action, got {len(means)}"
-                )
-            with torch.no_grad():
-                self.linear.bias.copy_(torch.where(bounded, means.atanh(), means))
-
-    def project(self) -> None:
-        """Clamp the log-std parameter to its range, so that clamping never hides its gradient."""
-        with torch.no_grad():
-            self.log_std.clamp_(MIN_LOG_STD, MAX_LOG_STD)
-
-    def forward(self, features: Tensor, block: Tensor | None = None) -> DiagonalGaussian:
-        mean = self.linear(features)
-        squashed = mean.tanh()
-        mean = squashed if self.is_bounded else torch.where(self.bounded, squashed, mean)
-        log_std = self.log_std if block is None else self.log_std[block]
-        log_std = log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
-        if self.has_switches:
-            switches = Switches(self.switches_mask, self.switches_own, self.switches_others)
-            return SwitchedGaussian(mean, log_std, switches)
-        return DiagonalGaussian(mean, log_std)
-
-
-class CategoricalHead(nn.Module):
-    """Features [B, H] -> Categoricals over the discrete `spec`."""
-
-    def __init__(self, features: int, spec: ActionSpec) -> None:
-        super().__init__()
-        self.num_choices = tuple(spec.num_choices)
-        self.linear = _actor_layer(features, sum(self.num_choices))
-
-    def project(self) -> None:
-        """Does nothing."""
-
-    def forward(self, features: Tensor, block: Tensor | None = None) -> Categoricals:
-        return Categoricals(self.linear(features), self.num_choices)
-
-
-def action_head(
-    features: int,
-    spec: ActionSpec,
-    initial_log_std: float,
-    initial_means: Sequence[float] = (),
-    switches: Sequence[int] = (),
-    num_blocks: int = 1,
-) -> GaussianHead | CategoricalHead:
-    """The layer for the kind of action; all arguments but the first two are for Gaussians."""
-    if spec.kind == "box":
-        return GaussianHead(features, spec, initial_log_std, initial_means, switches, num_blocks)
-    if switches:
-        raise ValueError(
-            f"switches are for Box actions, got {list(switches)} for a {spec.kind} one"
-        )
-    return CategoricalHead(features, spec)
-
-
-def _actor_layer(features: int, outputs: int) -> nn.Linear:
-    layer = nn.Linear(features, outputs)
-    nn.init.orthogonal_(layer.weight, ACTOR_GAIN)
-    nn.init.zeros_(layer.bias)
-    return layer
