@@ -18,11 +18,13 @@ def arm_pierces(model: mujoco.MjModel, data: mujoco.MjData) -> bool:
     Args:
         data: with the positions of geoms computed.
     """
-    is_arm = (model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE) & (model.geom_contype & ROBOT > 0)
+    is_arm = model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE
+    is_arm &= model.geom_contype & ROBOT > 0
     is_box = (model.geom_type == mujoco.mjtGeom.mjGEOM_BOX) & (model.geom_contype & HOUSE > 0)
-    axes = data.geom_xmat[is_arm].reshape(-1, 3, 3)[:, :, 2] * model.geom_size[is_arm, 1:2]  # [C, 3]
+    directions = data.geom_xmat[is_arm].reshape(-1, 3, 3)[:, :, 2]
+    axes = directions * model.geom_size[is_arm, 1:2]  # [C, 3], half of each
     turns = data.geom_xmat[is_box].reshape(-1, 3, 3)  # [B, 3, 3], box to world
-    # In each box's frame: the middle of the axis and half of it, [C, B, 3].
+    # In each box's frame, [C, B, 3].
     off = data.geom_xpos[is_arm][:, None] - data.geom_xpos[is_box][None]
     middle = np.einsum("cbi,bij->cbj", off, turns)
     half = np.einsum("ci,bij->cbj", axes, turns)

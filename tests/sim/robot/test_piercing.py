@@ -14,8 +14,9 @@ def world(pos, angles, wall=WALL) -> tuple[mujoco.MjModel, mujoco.MjData]:
     """A wall of 4 cm and a capsule of the arm, [3] m and [3] degrees."""
     model = mujoco.MjModel.from_xml_string(
         f"""<mujoco><worldbody>{wall}<body pos="{" ".join(map(str, pos))}"
-        euler="{" ".join(map(str, angles))}"><freejoint/><geom name="arm" type="capsule" size="0.06 0.1"
-        contype="{ROBOT}" conaffinity="{HOUSE}"/></body></worldbody></mujoco>"""
+        euler="{" ".join(map(str, angles))}"><freejoint/>
+        <geom name="arm" type="capsule" size="0.06 0.1" contype="{ROBOT}" conaffinity="{HOUSE}"/>
+        </body></worldbody></mujoco>"""
     )
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)

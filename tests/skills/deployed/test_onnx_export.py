@@ -1,6 +1,7 @@
 """A policy as an ONNX model acts as it does in PyTorch, step after step with its memory."""
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -23,12 +24,13 @@ NUM_ENVS, NUM_STEPS = 3, 12
 TOLERANCE = 1e-5  # float32 sums in another order
 
 
-def other_skill(env_id, preset):
+def other_skill(env_id, preset, **changes):
     """A policy with fresh weights for an environment that is none of ours."""
     spaces = read_spaces(env_id, {})
     spaces = observation_spec(spaces[0]), action_spec(spaces[1])
-    weights = build_policy(*spaces, PRESETS[preset]).state_dict()
-    return SkillFile(env_id, {}, PRESETS[preset], *spaces, weights, {"steps": 1})
+    cfg = replace(PRESETS[preset], **changes)
+    weights = build_policy(*spaces, cfg).state_dict()
+    return SkillFile(env_id, {}, cfg, *spaces, weights, {"steps": 1})
 
 
 def exported(skill, tmp_path):
@@ -43,11 +45,18 @@ def exported(skill, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "make", ["pick", ("CartPole-v1", "mlp"), ("Pendulum-v1", "mlp_lstm")], ids=str
+    "make",
+    ["pick", ("CartPole-v1", "mlp"), ("Pendulum-v1", "mlp_lstm"), ("Pendulum-v1", "mlp", 3)],
+    ids=str,
 )
 def test_the_model_acts_as_the_policy_does(make, make_skill, tmp_path):
     torch.manual_seed(0)
-    given = make_skill(make) if isinstance(make, str) else other_skill(*make)
+    if isinstance(make, str):
+        given = make_skill(make)
+    else:
+        given = other_skill(*make[:2], num_components=[*make, 1][2])
+        if "actor.mixture.choice.weight" in given.weights:
+            torch.nn.init.normal_(given.weights["actor.mixture.choice.weight"])
     for weights in given.weights.values():  # fresh actors act nearly alike whatever they see
         weights.mul_(3.0)
     skill, session = exported(given, tmp_path)

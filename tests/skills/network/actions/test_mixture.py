@@ -30,6 +30,7 @@ def test_the_likeliest_component_gives_the_whole_action():
 @pytest.mark.parametrize("switches", [(), (0,)])
 def test_the_distribution_is_that_of_the_chosen_component(switches):
     actor, features = head(3, switches), torch.randn(40, 5)
+    assert actor.mixture is not None
     torch.nn.init.normal_(actor.mixture.choice.weight)
     distribution = actor(features)
     means, logits = distribution.components
