@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 from rearrange.skills.network.actions.distributions import DiagonalGaussian, Distribution
 from rearrange.skills.network.actions.heads import action_head
-from rearrange.skills.network.actions.mixture import Components
 from rearrange.skills.network.embedding import Embedding, layer
 from rearrange.skills.network.normalizer import only_own
 from rearrange.skills.network.packed_lstm import shifted
@@ -31,7 +30,7 @@ from rearrange.skills.network.policy_cfg import STANDARD, PolicyCfg
 from rearrange.skills.network.precision import dtype_of
 from rearrange.skills.network.recurrent import Memory
 from rearrange.system.registry import Registry
-from rearrange.ver.rollout.types import Evaluation, Gather, Minibatch, PolicyStep
+from rearrange.ver.rollout.types import Components, Evaluation, Gather, Minibatch, PolicyStep
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
 MAX_PARAMETERS = 500_000_000  # 2 GB, or 8 with gradients and moments

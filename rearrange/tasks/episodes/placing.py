@@ -25,9 +25,9 @@ from rearrange.sim.home.objects import KINDS, ObjectKind
 from rearrange.sim.home.standing import has_stands, is_cut_off
 from rearrange.sim.homes.layout import layout_spots
 from rearrange.sim.robot import fetch
-from rearrange.sim.robot.piercing import arm_pierces
 from rearrange.sim.scene import ObjectPlacement, Scene
 from rearrange.sim.simulation import Simulation
+from rearrange.tasks.episodes.piercing import arm_pierces
 
 GAP = 0.025  # m between objects
 # In the fridge the hand comes in from the door, above what stands there. Something much taller

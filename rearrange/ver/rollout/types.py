@@ -74,6 +74,18 @@ class Minibatch:
     policy_weight: Tensor | None = None  # [B] of the policy's term alone; None: 1 each
 
 
+class Components(NamedTuple):
+    """What a policy chooses its action from: means [B, C, A] and logits [B, C]."""
+
+    means: Tensor
+    logits: Tensor
+
+    def likeliest(self) -> Tensor:
+        """The mean of the likeliest component, [B, A]."""
+        best = self.logits.argmax(-1)[:, None, None].expand(-1, 1, self.means.shape[-1])
+        return self.means.gather(1, best).squeeze(1)
+
+
 class Policy(Protocol):
     """The interface of a policy, a torch Module."""
 

@@ -29,10 +29,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rearrange.skills.network.actions.mixture import Components
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
-from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
+from rearrange.ver.rollout.types import Components, Evaluation, Minibatch, Policy
 from rearrange.ver.update.algorithm import ALGORITHMS, LearnerCfg, Sequences
 from rearrange.ver.update.learner import Learner, Pass
 from rearrange.ver.update.rollout_memory import RolloutMemory

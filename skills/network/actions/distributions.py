@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rearrange.skills.network.actions.mixture import Components
+from rearrange.ver.rollout.types import Components
 
 MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0  # M3 (Gu et al. 2023), released configuration
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)

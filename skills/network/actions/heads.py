@@ -16,7 +16,8 @@ from rearrange.skills.network.actions.distributions import (
     SwitchedGaussian,
     Switches,
 )
-from rearrange.skills.network.actions.mixture import Components, Mixture
+from rearrange.skills.network.actions.mixture import Mixture
+from rearrange.ver.rollout.types import Components
 from rearrange.ver.workers.spaces import ActionSpec
 
 ACTOR_GAIN = 0.01  # habitat-baselines: the first actions are near the middle

@@ -14,24 +14,12 @@ B: steps   C: components   A: action dimensions
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
+from rearrange.ver.rollout.types import Components
+
 APART = 0.3  # gain of the others' weights: were they alike at first, all would learn the same
-
-
-class Components(NamedTuple):
-    """Means [B, C, A] and logits [B, C]."""
-
-    means: Tensor
-    logits: Tensor
-
-    def likeliest(self) -> Tensor:
-        """The mean of the likeliest component, [B, A]."""
-        best = self.logits.argmax(-1)[:, None, None].expand(-1, 1, self.means.shape[-1])
-        return self.means.gather(1, best).squeeze(1)
 
 
 class Mixture(nn.Module):

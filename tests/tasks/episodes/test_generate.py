@@ -15,10 +15,10 @@ from rearrange.sim.home.house import floor_plan
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import layout_ids, make_layout
 from rearrange.sim.robot import fetch
-from rearrange.sim.robot.piercing import arm_pierces
 from rearrange.sim.simulation import Simulation
 from rearrange.tasks.episodes.draft import DRAWER_OPEN, FRIDGE_OPEN
 from rearrange.tasks.episodes.generate import generate_episode
+from rearrange.tasks.episodes.piercing import arm_pierces
 from rearrange.tasks.episodes.placing import PRESSED
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import HOME_TASKS

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rearrange.skills.network.actions.heads import GaussianHead, action_head
-from rearrange.skills.network.actions.mixture import Components
+from rearrange.ver.rollout.types import Components
 from rearrange.ver.workers.spaces import ActionSpec
 
 HALF_OPEN = ActionSpec(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rearrange.sim.model import HOUSE, ROBOT
-from rearrange.sim.robot.piercing import arm_pierces
+from rearrange.tasks.episodes.piercing import arm_pierces
 
 WALL = f'<geom name="wall" type="box" size="0.32 0.02 0.89" contype="{HOUSE}" conaffinity="0"/>'
 
