@@ -19,7 +19,7 @@ MAX_BYTES = 6_000_000
 EPISODES = {
     "close_drawer": (12, 6, 10, 11),
     "close_fridge": (5, 4, 0, 8),
-    "navigate": (5, 12, 1, 3),
+    "navigate": (15, 3, 11, 6),
     "open_drawer": (10, 1, 4, 7),
     "open_fridge": (0, 1, 2, 4),
     "pick": (22, 28, 7, 30),
