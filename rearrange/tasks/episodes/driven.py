@@ -18,8 +18,7 @@ import numpy as np
 from rearrange.sim.home.furniture import ARTICULATED_JOINTS
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.tasks.episodes.piercing import arm_pierces
-from rearrange.tasks.episodes.placing import Pose
+from rearrange.tasks.episodes.placing import Pose, touches_nothing
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
@@ -96,7 +95,7 @@ def _find_way(
             continue
         first = (float(spots[-1, 0]), float(spots[-1, 1]), course + rng.normal(0.0, YAW))
         _put(sim, episode, first)
-        if not (sim.has_robot_contact() or arm_pierces(sim.model, sim.data)):
+        if touches_nothing(sim, None):  # what is held is in the hand already
             return first, (x, y)
     return None
 

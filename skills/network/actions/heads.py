@@ -79,8 +79,7 @@ class GaussianHead(nn.Module):
             self.log_std.clamp_(MIN_LOG_STD, MAX_LOG_STD)
 
     def forward(self, features: Tensor, block: Tensor | None = None) -> DiagonalGaussian:
-        mean = self.linear(features)
-        components = None
+        mean, components = self.linear(features), None
         if self.mixture is None:
             mean = self._squashed(mean)
         else:
@@ -89,10 +88,11 @@ class GaussianHead(nn.Module):
             mean = components.likeliest()
         log_std = self.log_std if block is None else self.log_std[block]
         log_std = log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
-        gaussian = DiagonalGaussian(mean, log_std)
         if self.has_switches:
             switches = Switches(self.switches_mask, self.switches_own, self.switches_others)
             gaussian = SwitchedGaussian(mean, log_std, switches)
+        else:
+            gaussian = DiagonalGaussian(mean, log_std)
         gaussian.components = components
         return gaussian
 

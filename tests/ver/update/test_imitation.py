@@ -114,24 +114,14 @@ def test_what_an_earlier_rollout_taught_is_kept_by_the_memory():
     assert left[40] < 0.7 * left[1]
 
 
-def test_labels_of_two_kinds_are_averaged_by_squares_and_decided_by_huber():
-    rng = np.random.default_rng(3)
-    learned = {}
-    for delta in (0.0, 0.05):
-        policy, learner = make(huber_delta=delta)
-        for _ in range(150):  # go on in two steps of three, go back in the third, wherever it is
-            learner.learn(
-                rollout(policy, rng, label_of=lambda place: np.repeat(
-                    rng.choice([0.8, -0.8], (len(place), 1), p=[2 / 3, 1 / 3]), A, axis=1
-                ))
-            )  # fmt: skip
-        seen = {"place": torch.zeros(1, 2)}
-        first = torch.zeros(1, dtype=torch.bool)
-        with torch.no_grad():
-            step = policy.act(seen, torch.zeros(1, A), first, torch.zeros(1, 0), deterministic=True)
-        learned[delta] = step.action[0, :2].numpy()
-    assert learned[0.0] == pytest.approx(0.8 / 3, abs=0.15)  # the mean of the labels
-    assert learned[0.05] == pytest.approx(0.8, abs=0.1)  # their median
+def taught(rng, label_of, **settings):
+    """A policy after 150 rollouts with the same labels [S, 1] of places [S, 2] in every slot."""
+    policy, learner = make(**settings)
+    for _ in range(150):
+        learner.learn(
+            rollout(policy, rng, label_of=lambda place: np.repeat(label_of(place), A, axis=1))
+        )
+    return policy
 
 
 def act_at(policy, place):
@@ -144,18 +134,27 @@ def act_at(policy, place):
     return step.action.numpy()
 
 
+def of_two_kinds(rng, **settings):
+    """What a policy does that is told to go on in two steps of three, to go back in the third,
+    wherever it is."""
+
+    def label_of(place):
+        return rng.choice([0.8, -0.8], (len(place), 1), p=[2 / 3, 1 / 3])
+
+    return act_at(taught(rng, label_of, **settings), np.zeros((1, 2)))[0, :2]
+
+
+def test_labels_of_two_kinds_are_averaged_by_squares_and_decided_by_huber():
+    rng = np.random.default_rng(3)
+    learned = {delta: of_two_kinds(rng, huber_delta=delta) for delta in (0.0, 0.05)}
+    assert learned[0.0] == pytest.approx(0.8 / 3, abs=0.15)  # the mean of the labels
+    assert learned[0.05] == pytest.approx(0.8, abs=0.1)  # their median
+
+
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_with_several_means_one_kind_of_label_is_followed_and_not_the_mean(delta):
-    """As above: go on in two steps of three, go back in the third."""
-    rng = np.random.default_rng(3)
-    policy, learner = make(num_components=2, huber_delta=delta)
-    for _ in range(150):
-        learner.learn(
-            rollout(policy, rng, label_of=lambda place: np.repeat(
-                rng.choice([0.8, -0.8], (len(place), 1), p=[2 / 3, 1 / 3]), A, axis=1
-            ))
-        )  # fmt: skip
-    assert act_at(policy, np.zeros((1, 2)))[0, :2] == pytest.approx(0.8, abs=0.1)
+    learned = of_two_kinds(np.random.default_rng(3), num_components=2, huber_delta=delta)
+    assert learned == pytest.approx(0.8, abs=0.1)
 
 
 def test_with_several_means_hardly_any_action_lies_between_two_opposite_ones():
@@ -164,13 +163,9 @@ def test_with_several_means_hardly_any_action_lies_between_two_opposite_ones():
     undecided = {}
     places = np.stack([np.linspace(-0.3, 0.3, 601), np.zeros(601)], axis=1)
     for number in (1, 2):
-        policy, learner = make(num_components=number, huber_delta=0.15)
-        for _ in range(150):
-            learner.learn(
-                rollout(policy, rng, label_of=lambda place: np.repeat(
-                    0.8 * np.sign(place[:, :1]), A, axis=1
-                ))
-            )  # fmt: skip
+        policy = taught(
+            rng, lambda place: 0.8 * np.sign(place[:, :1]), num_components=number, huber_delta=0.15
+        )
         actions = act_at(policy, places)[:, 0]
         undecided[number] = (np.abs(actions) < 0.5).mean()
         assert actions[0] < -0.6 and actions[-1] > 0.6
