@@ -13,10 +13,19 @@ Everything here is [B, C, h, w] in channels-last memory, computed in the input's
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+SLOW_DILATED = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
+"""Whether this CPU has no fast kernel for the gradient of a dilated convolution's weights.
+
+Of 256 maps of 16x16x16 with dilation 2 it takes 30 ms on one core with AVX2; on 1,024 interleaved
+maps of 8x8x16, the same numbers, 11.
+"""
 
 
 class Conv(nn.Conv2d):
@@ -26,6 +35,21 @@ class Conv(nn.Conv2d):
         x = input
         bias = None if self.bias is None else self.bias.to(x.dtype)
         return F.conv2d(x, self.weight.to(x.dtype), bias, self.stride, self.padding, self.dilation)
+
+
+class DilatedConv(Conv):
+    """A dilated 3x3 convolution without bias that keeps the map's size."""
+
+    def __init__(self, channels: int, wider: int, dilation: int) -> None:
+        super().__init__(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        dilation = self.dilation[0]
+        is_whole = input.shape[2] % dilation == input.shape[3] % dilation == 0
+        is_learning = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        if SLOW_DILATED and is_whole and is_learning and input.device.type == "cpu":
+            return _Dilated.apply(input, self.weight.to(input.dtype), dilation)
+        return super().forward(input)
 
 
 class Norm(nn.GroupNorm):
@@ -64,8 +88,10 @@ def conv3(channels: int, wider: int, height: int, width: int, dilation: int) -> 
     """A 3x3 convolution without bias that keeps the size of a map of height x width."""
     if is_matrix(height, width, dilation):
         conv: Conv | MatrixConv = MatrixConv(channels, wider)
+    elif dilation > 1:
+        conv = DilatedConv(channels, wider, dilation)
     else:
-        conv = Conv(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
+        conv = Conv(channels, wider, 3, padding=1, bias=False)
     draw_normal(conv.weight, math.sqrt(2.0 / (9 * wider)))  # He et al. 2015, fan out
     return conv
 
@@ -92,6 +118,46 @@ def interleaved(x: Tensor, dilation: int) -> Tensor:
 def deinterleaved(x: Tensor, dilation: int) -> Tensor:
     """The inverse of `interleaved`."""
     return _reordered(x, (dilation, dilation, 2, 2), (0, 3, 1, 4, 2, 5))
+
+
+class _Dilated(torch.autograd.Function):
+    """A dilated convolution whose weights' gradient is that of an ordinary one.
+
+    Every d-th row and column of a map is a map of its own, which the kernel does not mix with the
+    others.
+    """
+
+    @staticmethod
+    def forward(ctx, x, weight, dilation) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.dilation = dilation
+        return F.conv2d(x, weight, None, 1, dilation, dilation)
+
+    @staticmethod
+    @once_differentiable  # the decorator's stub makes arguments positional:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        (grad,) = grad_outputs
+        x, weight = ctx.saved_tensors
+        d, gradients = ctx.dilation, torch.ops.aten.convolution_backward
+        d_x = d_weight = None
+        if ctx.needs_input_grad[0]:
+            how = (None, [1, 1], [d, d], [d, d], False, [0, 0], 1)
+            d_x = gradients(grad, x, weight, *how, [True, False, False])[0]
+        if ctx.needs_input_grad[1]:
+            how = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+            parts = _parts(grad, d), _parts(x, d)
+            d_weight = gradients(*parts, weight, *how, [False, True, False])[1]
+        return d_x, d_weight, None
+
+
+def _parts(x: Tensor, dilation: int) -> Tensor:
+    """[B, C, h, w] -> [B d d, C, h / d, w / d]: positions (y d + p, x d + q) of each p and q."""
+    batch, channels, h, w = x.shape
+    sides = h // dilation, dilation, w // dilation, dilation
+    rows = x.permute(0, 2, 3, 1).reshape(batch, *sides, channels).permute(0, 2, 4, 1, 3, 5)
+    return rows.reshape(-1, sides[0], sides[2], channels).permute(0, 3, 1, 2)
 
 
 def _matrix(kernel: Tensor) -> Tensor:

@@ -6,8 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from rearrange.skills.network.pictures import convolutions
 from rearrange.skills.network.pictures.convolutions import (
     Conv,
+    DilatedConv,
     MatrixConv,
     conv3,
     deinterleaved,
@@ -38,3 +40,23 @@ def test_interleaving_puts_every_second_position_together_and_back():
 def test_other_maps_take_an_ordinary_convolution():
     for height, width, dilation in ((4, 4, 1), (2, 4, 1), (8, 8, 2), (1, 1, 1)):
         assert isinstance(conv3(3, 3, height, width, dilation), Conv)
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+@pytest.mark.parametrize(("height", "width", "dilation"), [(8, 8, 2), (6, 12, 3), (9, 8, 2)])
+def test_dilated_convolutions_gradients_are_those_of_torch(
+    monkeypatch, is_slow, height, width, dilation
+):
+    monkeypatch.setattr(convolutions, "SLOW_DILATED", is_slow)
+    torch.manual_seed(0)
+    conv = conv3(5, 7, height, width, dilation).double()
+    assert isinstance(conv, DilatedConv)
+    x = torch.randn(4, 5, height, width, dtype=torch.double, requires_grad=True)
+    grad = torch.randn(4, 7, height, width, dtype=torch.double)
+    expected = F.conv2d(x, conv.weight, padding=dilation, dilation=dilation)
+    torch.testing.assert_close(conv(x), expected)
+    got = torch.autograd.grad(conv(x), (x, conv.weight), grad)
+    torch.testing.assert_close(got, torch.autograd.grad(expected, (x, conv.weight), grad))
+    # The first layer's input has no gradient.
+    (alone,) = torch.autograd.grad(conv(x.detach()), (conv.weight,), grad)
+    torch.testing.assert_close(alone, got[1])
