@@ -121,7 +121,7 @@ class RearrangeEnv(gymnasium.Env):
         observation_delay = whole("observation_delay", observation_delay, 0, 1)
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
-        if not isinstance(ranges, bool) and ranges != CAMERA_ONLY:
+        if not isinstance(ranges, bool) and ranges not in (CAMERA_ONLY, "seen"):
             raise UserError(f"ranges must be false, true or {CAMERA_ONLY!r}, got {ranges!r}")
         self.split, self.observation_delay = split, observation_delay
         self.task.set_scales(success_scale, force_scale)
@@ -143,7 +143,7 @@ class RearrangeEnv(gymnasium.Env):
         self.sim = Simulation(self._motor_lead)
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self.actions.space
-        self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
+        self._ranges = RangeSensors(self.sim.model, ranges is True, ranges == "seen") if ranges else None
         self._visuals = VisualsCache()
         self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._visuals)
         self.observation_space = observation_space(
@@ -204,6 +204,8 @@ class RearrangeEnv(gymnasium.Env):
             episode = self._episode(self.seed if seed is None else seed, index)
         self.task.check_episode(episode)  # a task of one's own may draw what is none of its own
         sim = self.sim
+        if self._ranges is not None:
+            self._ranges.forget()
         sim.reset(episode.scene)  # refuses what only it knows: joints, kinds of objects
         super().reset(seed=seed)  # from here on nothing that was given is wrong
         if seed is not None:

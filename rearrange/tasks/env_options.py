@@ -42,7 +42,7 @@ _READERS: dict[str, Callable[[Node], Any]] = {
     "camera_size": lambda node: node.integer(1, MAX_CAMERA_SIZE),
     "depth": Node.boolean,
     "ranges": lambda node: (
-        node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
+        node.text((CAMERA_ONLY, "seen")) if isinstance(node.value, str) else node.boolean()
     ),
     "rgb": lambda node: node.text((PLAIN,)) if isinstance(node.value, str) else node.boolean(),
     "panoptic": Node.boolean,

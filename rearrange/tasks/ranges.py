@@ -42,22 +42,36 @@ SECTOR_RAD = math.radians(fetch.LASER_FOV_DEG) / SECTORS
 class RangeSensors:
     """Reads `coarse_depth` and, unless it is left out, `base_scan`."""
 
-    def __init__(self, model, has_laser: bool = True) -> None:
+    def __init__(self, model, has_laser: bool = True, remembers: bool = False) -> None:
+        from rearrange.tasks.seen import SeenScan
         self._camera = DepthCamera(model, "head", CELLS * CELL, MAX_RANGE)
+        self._seen = SeenScan() if remembers else None
         self._laser = LaserScanner(model) if has_laser else None
 
     def spaces(self) -> dict[str, Box]:
         sizes = {COARSE_DEPTH: CELLS * CELLS}
         if self._laser is not None:
             sizes[BASE_SCAN] = SECTORS * SECTOR_RAYS
+        if self._seen is not None:
+            sizes["seen_scan"] = 192
         return {name: Box(-1.0, 1.0, (size,), np.float32) for name, size in sizes.items()}
+
+    def forget(self) -> None:
+        if self._seen is not None:
+            self._seen.forget()
 
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
         """Both current readings, in new arrays or in those of `out`."""
-        nearest = MAX_RANGE * _nearest_of_cells(self._camera.render(sim.data), CELL).ravel()
+        picture = self._camera.render(sim.data)
+        nearest = MAX_RANGE * _nearest_of_cells(picture, CELL).ravel()
         found = {COARSE_DEPTH: nearness(nearest)}
+        if self._seen is not None:
+            side = 2.0 * math.tan(math.radians(fetch.HEAD_CAMERA_FOV_DEG) / 2.0) / (CELLS * CELL)
+            found["seen_scan"] = self._seen.read(
+                sim.data, self._camera.camera, sim.base_pose, MAX_RANGE * picture, side
+            )
         if self._laser is not None:
             found[BASE_SCAN] = nearness(self._laser.scan(sim))
         if out is None:
