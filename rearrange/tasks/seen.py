@@ -2,60 +2,77 @@
 
     depth picture --> points in the world --> nearest of each direction, seen now or before
                                                 |
-                      nearness around the base <-+-> points, kept until they are nearer no more
+                     distances around the base <+--> the points, until nearer ones are seen
 
-    seen_scan  192  two turns of 96 directions, from behind by the right to behind by the left:
-                    what stands low, in the way of the base, and what stands high, in the way of
-                    the arm
+    192 directions in two turns of 96, from behind by the right to behind by the left: what stands
+    low, in the way of the base, then what stands high, in the way of the arm
 
 The camera sees 90 degrees ahead. What the robot turns into, or backs into, it has mostly driven
-past. Nearness as `ranges` has it, of the distance from the base's centre; what has not been seen
-counts as far away.
+past. `skills/network/seen.py` makes the same numbers of pictures and HAB's other sensors.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
-from rearrange.tasks.ranges import nearness
+from rearrange.sim.robot import fetch
+
+if TYPE_CHECKING:
+    from rearrange.sim.simulation import Simulation
 
 SEEN_SCAN = "seen_scan"
-BINS = 96  # directions
-LOW, HIGH, TOP = 0.05, 0.40, 1.40  # m, where the two bands begin and the higher one ends
+BINS = 96  # directions of a turn
+LOW, HIGH, TOP = 0.05, 0.40, 1.40  # m above the floor, where the turns' heights begin and end
 FARTHEST = 6.0  # m: what is farther is taken in later
-ARM = (1.05, 0.45)  # m ahead and aside where what stands high may be the arm, or what it holds
+ARM = (1.05, 0.45)  # m ahead and aside: what stands high there may be the arm, or what it holds
 UNSEEN = 10.0  # m
 
 
 class SeenScan:
-    """The memory of one home's camera. Call `forget` when an episode begins."""
+    """The memory of one home's camera."""
+
+    size = 2 * BINS
 
     def __init__(self) -> None:
-        self._points = np.empty((2, BINS, 2))  # world, m
-        self._others = np.empty_like(self._points)
-        self._nearest = np.empty((2, BINS))
+        self._points = np.empty((2, BINS, 2))  # m, world; nan: none
+        self._before = np.empty_like(self._points)
+        self._nearest = np.empty((2, BINS))  # m
         self.forget()
 
     def forget(self) -> None:
+        """Call when an episode begins."""
         self._points.fill(np.nan)
 
-    def read(self, data, camera: int, base: tuple[float, float, float], depth, pixel: float):
-        """[192] float32, of a picture [H, W, 1] of depths in m."""
+    def state(self) -> np.ndarray:
+        """A copy of the points, [2, 96, 2] m, world."""
+        return self._points.copy()
+
+    def restore(self, points: np.ndarray) -> None:
+        """Goes on from what `state` returned."""
+        self._points[:] = points
+
+    def add(self, sim: Simulation, camera: int, depth: np.ndarray) -> None:
+        """Takes in a picture of that camera, square, [H, H, 1] m along its axis."""
+        self._points, self._before = self._before, self._points
+        pixel = 2.0 * math.tan(math.radians(fetch.HEAD_CAMERA_FOV_DEG) / 2.0) / len(depth)
         _remember(
-            self._points, self._others, self._nearest, depth, pixel, data.cam_xpos[camera],
-            data.cam_xmat[camera], *base,
+            self._before, self._points, self._nearest, depth, pixel, sim.data.cam_xpos[camera],
+            sim.data.cam_xmat[camera], *sim.base_pose,
         )  # fmt: skip
-        self._points, self._others = self._others, self._points
-        return nearness(_joined(self._nearest).ravel())
+
+    def distances(self) -> np.ndarray:
+        """From the base's centre, as the last `add` found them, [192] m."""
+        return _joined(self._nearest).ravel()
 
 
 @njit(cache=True, nogil=True)
-def _remember(points, after, nearest, depth, pixel, eye, axes, x0, y0, yaw):
+def _remember(before, points, nearest, depth, pixel, eye, axes, x0, y0, yaw):
     nearest[:] = UNSEEN
-    after[:] = np.nan
+    points[:] = np.nan
     cos, sin = math.cos(yaw), math.sin(yaw)
     height, width = depth.shape[0], depth.shape[1]
     for iy in range(height):
@@ -65,24 +82,24 @@ def _remember(points, after, nearest, depth, pixel, eye, axes, x0, y0, yaw):
             if d > FARTHEST:
                 continue
             right = (ix + 0.5 - width / 2) * pixel
-            x = eye[0] + d * (right * axes[0] + up * axes[1] - axes[2])
-            y = eye[1] + d * (right * axes[3] + up * axes[4] - axes[5])
             z = eye[2] + d * (right * axes[6] + up * axes[7] - axes[8])
             if z < LOW or z > TOP:
                 continue
-            band = 0 if z < HIGH else 1
+            x = eye[0] + d * (right * axes[0] + up * axes[1] - axes[2])
+            y = eye[1] + d * (right * axes[3] + up * axes[4] - axes[5])
             ahead = cos * (x - x0) + sin * (y - y0)
             aside = cos * (y - y0) - sin * (x - x0)
-            if band == 1 and ahead < ARM[0] and abs(aside) < ARM[1]:
+            turn = 0 if z < HIGH else 1
+            if turn == 1 and ahead < ARM[0] and abs(aside) < ARM[1]:
                 continue
-            _take(after[band], nearest[band], x, y, ahead, aside)
-    for band in range(2):
+            _take(points[turn], nearest[turn], x, y, ahead, aside)
+    for turn in range(2):
         for i in range(BINS):
-            x, y = points[band, i]
+            x, y = before[turn, i]
             if not math.isnan(x):
                 ahead = cos * (x - x0) + sin * (y - y0)
                 aside = cos * (y - y0) - sin * (x - x0)
-                _take(after[band], nearest[band], x, y, ahead, aside)
+                _take(points[turn], nearest[turn], x, y, ahead, aside)
 
 
 @njit(cache=True, nogil=True)
@@ -96,12 +113,14 @@ def _take(points, nearest, x, y, ahead, aside):
 
 @njit(cache=True, nogil=True)
 def _joined(nearest):
-    """Holes, of directions whose point has come to lie in the next one's, closed."""
+    """The nearest of each direction and the two beside it.
+
+    A point of one direction may come to lie in the next one's, where it hides the next one's own
+    and leaves what is behind it.
+    """
     out = nearest.copy()
-    for band in range(2):
+    for turn in range(2):
         for i in range(BINS):
-            if nearest[band, i] == UNSEEN:
-                left, right = nearest[band, i - 1], nearest[band, (i + 1) % BINS]
-                if left != UNSEEN and right != UNSEEN:
-                    out[band, i] = max(left, right)
+            beside = min(nearest[turn, i - 1], nearest[turn, (i + 1) % BINS])
+            out[turn, i] = min(nearest[turn, i], beside)
     return out
