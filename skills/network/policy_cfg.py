@@ -89,9 +89,9 @@ class PolicyCfg:
         for name in ("num_blocks", "block_size", "num_components"):
             if not 1 <= getattr(self, name) <= MAX_SIZE:
                 raise ValueError(f"{name} must lie in [1, {MAX_SIZE}], got {getattr(self, name)}")
-        for name in ("nearest_cells", "seen_scan"):
-            if getattr(self, name) and not self.scan_size:
-                raise ValueError(f"{name} goes in as a scan and needs a scan_size above 0, got 0")
+        if (self.nearest_cells or self.seen_scan) and not self.scan_size:
+            scans = "nearest_cells and seen_scan go in as scans"
+            raise ValueError(f"{scans} and need a scan_size above 0, got 0")
         if self.lstm_layers and not 1 <= self.lstm_hidden <= MAX_SIZE:
             raise ValueError(f"lstm_hidden must lie in [1, {MAX_SIZE}], got {self.lstm_hidden}")
         if not all(1 <= size <= MAX_SIZE for size in self.hidden_sizes):

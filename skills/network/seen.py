@@ -143,12 +143,12 @@ def _nearest(points: Tensor, band: Tensor) -> Tensor:
         band: [M] or [n, M], 0 or 1.
     """
     x, y = points.unbind(-1)
-    distance = torch.hypot(x, y)
+    distance = points.square().sum(-1).sqrt()  # ONNX has no hypot
     share = torch.atan2(y, x) / (2.0 * math.pi) + 0.5
     direction = (share * BINS).long().remainder(BINS)
     nowhere = torch.full_like(direction, DIRECTIONS)
     index = torch.where(distance > 0.0, band * BINS + direction, nowhere)
-    nearest = distance.new_full((len(points), DIRECTIONS + 1), torch.inf)
+    nearest = distance.new_full((points.shape[0], DIRECTIONS + 1), torch.inf)
     nearest = nearest.scatter_reduce(1, index, distance, "amin")
     index = torch.where(distance <= nearest.gather(1, index), index, nowhere)
     own = torch.arange(points.shape[1], device=points.device).expand_as(index)
@@ -159,7 +159,7 @@ def _nearest(points: Tensor, band: Tensor) -> Tensor:
 
 def _nearness(points: Tensor) -> Tensor:
     """(1 - d) / (1 + d) of the nearest of each direction and the two beside it, [B, P]."""
-    distance = torch.hypot(*points.unbind(-1)).unflatten(1, (2, BINS))
+    distance = points.square().sum(-1).sqrt().unflatten(1, (2, BINS))
     distance = torch.where(distance > 0.0, distance, UNSEEN)
     beside = torch.minimum(distance.roll(1, -1), distance.roll(-1, -1))
     distance = torch.minimum(distance, beside).flatten(1)
