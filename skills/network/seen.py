@@ -22,12 +22,15 @@ import torch
 from torch import Tensor, nn
 
 from rearrange.sim.robot import fetch
+from rearrange.skills.network.base_frame import hand_frame_vectors, in_base_frame
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.tasks.ranges import MAX_RANGE
 from rearrange.tasks.seen import ARM, BINS, FARTHEST, HIGH, LOW, TOP, UNSEEN
 
-TARGET = "goal_to_agent_gps_compass"
 PICTURE = "head_depth"
+COMPASS = "goal_to_agent_gps_compass"
+IN_HAND = ("obj_goal_sensor", "obj_start_sensor")  # things that stand still
+REST = "relative_resting_position"  # tells where the hand is
 ROWS, COLUMNS = 32, 32  # of pixels used
 DIRECTIONS = 2 * BINS
 OPEN = 1e-4  # m2: a target less than a centimetre ahead or behind tells nothing of the way driven
@@ -43,10 +46,15 @@ class SeenScan(nn.Module):
 
     def __init__(self, shapes: dict[str, tuple[int, ...]], num_actions: int) -> None:
         super().__init__()
-        if TARGET not in shapes or len(shapes.get(PICTURE, ())) != 3 or num_actions != ACTION_SIZE:
+        in_hand = hand_frame_vectors(shapes) if REST in shapes else []
+        targets = [name for name in IN_HAND if name in in_hand]
+        self.in_hand = None if COMPASS in shapes or not targets else targets[0]
+        has_target = COMPASS in shapes or bool(targets)
+        if not has_target or len(shapes.get(PICTURE, ())) != 3 or num_actions != ACTION_SIZE:
             raise ValueError(
-                f"seen_scan needs {TARGET}, {PICTURE} and the {ACTION_SIZE} numbers of the full "
-                f"action, got {', '.join(sorted(shapes))} and {num_actions}"
+                f"seen_scan needs {PICTURE}, {COMPASS} or {' or '.join(IN_HAND)}, and the "
+                f"{ACTION_SIZE} numbers of the full action, got {', '.join(sorted(shapes))} and "
+                f"{num_actions} numbers"
             )
         height, width = shapes[PICTURE][:2]
         self.steps = max(1, height // ROWS), max(1, width // COLUMNS)
@@ -80,8 +88,12 @@ class SeenScan(nn.Module):
 
     def _where(self, observation: dict[str, Tensor]) -> Tensor:
         """The target in the base's frame, [B, 2] m."""
-        distance, right = observation[TARGET].float().unbind(-1)
-        return torch.stack([distance * right.cos(), -distance * right.sin()], dim=-1)
+        if self.in_hand is None:
+            distance, right = observation[COMPASS].float().unbind(-1)
+            return torch.stack([distance * right.cos(), -distance * right.sin()], dim=-1)
+        from_hand = in_base_frame(observation, [self.in_hand])[:, :2]
+        hand_to_rest = observation[REST][:, :2].float()
+        return from_hand - hand_to_rest + from_hand.new_tensor(fetch.EE_REST_B[:2])
 
     def _after(self, state: Tensor, target: Tensor, command: Tensor, fresh: Tensor) -> Tensor:
         """The points after a step, [n, P, 2]."""

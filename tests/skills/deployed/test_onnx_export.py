@@ -13,7 +13,7 @@ from rearrange.skills.deployed.skill_files import SkillFile, read_skill, write_s
 from rearrange.skills.network.pictures.nearest import nearest_cells
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
-from rearrange.skills.network.seen import PICTURE, TARGET, SeenScan
+from rearrange.skills.network.seen import COMPASS, PICTURE, SeenScan
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -102,10 +102,10 @@ def test_what_was_seen_is_exported_too(tmp_path):
     class Scan(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.seen = SeenScan({PICTURE: (32, 32, 1), TARGET: (2,)}, 11)
+            self.seen = SeenScan({PICTURE: (32, 32, 1), COMPASS: (2,)}, 11)
 
         def forward(self, picture, target, previous, state):
-            return self.seen.step({PICTURE: picture, TARGET: target}, previous, state)
+            return self.seen.step({PICTURE: picture, COMPASS: target}, previous, state)
 
     scan, rng = Scan(), np.random.default_rng(0)
     size = torch.export.Dim("batch", min=1, max=64)

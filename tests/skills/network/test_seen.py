@@ -18,16 +18,18 @@ def tensors(observation) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("index", [0, 2])
-def test_it_sees_what_the_sensor_sees(index):
-    env = make_env("navigate", "train", ranges="seen", observation_delay=0)
+@pytest.mark.parametrize("task", ["navigate", "pick", "place"])
+def test_it_sees_what_the_sensor_sees(task, index):
+    env = make_env(task, "train", ranges="seen", observation_delay=0)
     observation, _ = env.reset(options={"index": index})
     seen = SeenScan({name: value.shape for name, value in observation.items()}, 11)
-    state, action, rng = torch.zeros(1, seen.state_size), np.zeros(11, np.float32), None
+    state, action = torch.zeros(1, seen.state_size), np.zeros(11, np.float32)
     rng = np.random.default_rng(index)
     for step in range(90):
         got, state = seen.step(tensors(observation), torch.from_numpy(action)[None], state)
         if step % 10 == 0:  # goes on for a while in one way
-            action = np.zeros(11, np.float32)
+            action = rng.uniform(-0.3, 0.3, 11).astype(np.float32)
+            action[7], action[10] = 1.0 if task == "place" else -1.0, -1.0  # holds on, goes on
             action[8:10] = rng.uniform(-1.0, 1.0, 2)
         observation, _, terminated, *_ = env.step(action)
         if terminated:
@@ -46,5 +48,5 @@ def test_sensors_that_it_needs_are_named():
     action = ActionSpec(kind="box", size=11, num_choices=(), low=-ones, high=ones)
     spec = {"head_depth": ArraySpec((64, 64, 1), np.dtype(np.float32))}
     cfg = PRESETS["small"].__class__(seen_scan=True)
-    with pytest.raises(ValueError, match="seen_scan needs goal_to_agent_gps_compass, head_depth"):
+    with pytest.raises(ValueError, match="seen_scan needs head_depth, goal_to_agent_gps_compass or obj_goal_sensor"):
         build_policy(spec, action, cfg)
