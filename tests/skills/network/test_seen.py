@@ -48,5 +48,6 @@ def test_sensors_that_it_needs_are_named():
     action = ActionSpec(kind="box", size=11, num_choices=(), low=-ones, high=ones)
     spec = {"head_depth": ArraySpec((64, 64, 1), np.dtype(np.float32))}
     cfg = PRESETS["small"].__class__(seen_scan=True)
-    with pytest.raises(ValueError, match="seen_scan needs head_depth, goal_to_agent_gps_compass or obj_goal_sensor"):
+    needed = "seen_scan needs head_depth, goal_to_agent_gps_compass or obj_goal_sensor"
+    with pytest.raises(ValueError, match=needed):
         build_policy(spec, action, cfg)
