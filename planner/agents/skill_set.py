@@ -18,6 +18,7 @@ from rearrange.errors import UserError
 from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_view import IMAGE, SIGHTS
+from rearrange.sim.robot.seen import SEEN_SCAN
 from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.trained_skills import FIXED_BASE, find_skill_path, skill_path
 from rearrange.tasks.actions import action_slots
@@ -26,7 +27,6 @@ from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
 from rearrange.tasks.rules.task import HANDLE_SENSORS
-from rearrange.tasks.seen import SEEN_SCAN
 
 if TYPE_CHECKING:
     from rearrange.skills.deployed.learned import LearnedPolicy

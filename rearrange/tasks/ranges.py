@@ -4,7 +4,8 @@
                        row by row from the top left
     base_scan      48  Fetch's laser scanner: 220 degrees at 0.29 m above the floor, from the right
                        to the left; nothing further than 10 m
-    seen_scan     192  what the camera has seen around the base in this episode, see `seen`
+    seen_scan     192  what the camera has seen around the base in this episode, see
+                       `sim/robot/seen.py`
 
 Both as nearness, (1 - d) / (1 + d) for a distance d in m: 1 at the sensor, 0 at 1 m, -0.82 at 10 m
 and beyond, so that obstacles at arm's length can be told apart. For the camera it is the depth
@@ -27,8 +28,8 @@ from rearrange.sim.model import GROUP_ROBOT
 from rearrange.sim.robot import fetch
 from rearrange.sim.robot.depth import DepthCamera, fill_view, padded
 from rearrange.sim.robot.depth_kernel import VIEW_SIZE, WORK_SIZE, rasterise
+from rearrange.sim.robot.seen import SEEN_SCAN, SeenScan
 from rearrange.sim.simulation import Simulation
-from rearrange.tasks.seen import SEEN_SCAN, SeenScan
 
 COARSE_DEPTH, BASE_SCAN = "coarse_depth", "base_scan"
 RANGES = (COARSE_DEPTH, BASE_SCAN)
@@ -82,7 +83,7 @@ class RangeSensors:
         nearest = MAX_RANGE * _nearest_of_cells(picture, CELL).ravel()
         found = {COARSE_DEPTH: nearness(nearest)}
         if self._seen is not None:
-            self._seen.add(sim, self._camera.camera, MAX_RANGE * picture)
+            self._seen.add(sim.data, sim.base_pose, self._camera.camera, MAX_RANGE * picture)
             found[SEEN_SCAN] = nearness(self._seen.distances())
         if self._laser is not None:
             found[BASE_SCAN] = nearness(self._laser.scan(sim))

@@ -6,9 +6,9 @@
     target before and now, previous action: how the base has moved
 
 The camera sees 90 degrees ahead; the robot turns and backs into what it has driven past. The
-numbers are those of `tasks/seen.py`, made of HAB's sensors: a base on wheels moves along a line or
-an arc, so how it has moved follows from where its target was and is. Where that leaves it open, the
-target being right beside it, it has moved as it was told.
+numbers are those of `sim/robot/seen.py`, made of HAB's sensors: a base on wheels moves along a line
+or an arc, so how it has moved follows from where its target was and is. Where that leaves it open,
+the target being right beside it, it has moved as it was told.
 
 B: steps   E: environments   Q: sequences   N: pixels used   P: directions of both bands
 """
@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from rearrange.sim.robot import fetch
+from rearrange.sim.robot.seen import ARM, BINS, FARTHEST, HIGH, LOW, TOP, UNSEEN
 from rearrange.skills.network.base_frame import hand_frame_vectors, in_base_frame
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.tasks.ranges import MAX_RANGE
-from rearrange.tasks.seen import ARM, BINS, FARTHEST, HIGH, LOW, TOP, UNSEEN
 
 PICTURE = "head_depth"
 COMPASS = "goal_to_agent_gps_compass"

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from rearrange.sim.robot.seen import SEEN_SCAN, UNSEEN
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
 from rearrange.skills.network.seen import SeenScan
 from rearrange.tasks.ranges import distance_of
 from rearrange.tasks.registry import make_env
-from rearrange.tasks.seen import SEEN_SCAN, UNSEEN
 from rearrange.ver.workers.spaces import ActionSpec, ArraySpec
 
 

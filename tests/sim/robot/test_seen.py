@@ -7,9 +7,9 @@ import mujoco
 import numpy as np
 import pytest
 
+from rearrange.sim.robot.seen import BINS, HIGH, LOW, SEEN_SCAN, UNSEEN
 from rearrange.tasks.ranges import distance_of
 from rearrange.tasks.registry import make_env
-from rearrange.tasks.seen import BINS, HIGH, LOW, SEEN_SCAN, UNSEEN
 
 TURN = np.array([0.0] * 7 + [-1.0, 0.0, 1.0, -1.0], np.float32)  # arm, grip, base, stop
 ROBOT = np.array([1, 1, 1, 0, 0, 0], np.uint8)  # groups that rays hit: all but it

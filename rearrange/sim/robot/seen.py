@@ -14,15 +14,12 @@ past. `skills/network/seen.py` makes the same numbers of pictures and HAB's othe
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+import mujoco
 import numpy as np
 from numba import njit
 
 from rearrange.sim.robot import fetch
-
-if TYPE_CHECKING:
-    from rearrange.sim.simulation import Simulation
 
 SEEN_SCAN = "seen_scan"
 BINS = 96  # directions of a turn
@@ -55,13 +52,19 @@ class SeenScan:
         """Goes on from what `state` returned."""
         self._points[:] = points
 
-    def add(self, sim: Simulation, camera: int, depth: np.ndarray) -> None:
-        """Takes in a picture of that camera, square, [H, H, 1] m along its axis."""
+    def add(
+        self, data: mujoco.MjData, base: tuple[float, float, float], camera: int, depth: np.ndarray
+    ) -> None:
+        """Takes in a picture of that camera, square, [H, H, 1] m along its axis.
+
+        Args:
+            base: x, y, yaw: m, rad, world.
+        """
         self._points, self._before = self._before, self._points
         pixel = 2.0 * math.tan(math.radians(fetch.HEAD_CAMERA_FOV_DEG) / 2.0) / len(depth)
         _remember(
-            self._before, self._points, self._nearest, depth, pixel, sim.data.cam_xpos[camera],
-            sim.data.cam_xmat[camera], *sim.base_pose,
+            self._before, self._points, self._nearest, depth, pixel, data.cam_xpos[camera],
+            data.cam_xmat[camera], *base,
         )  # fmt: skip
 
     def distances(self) -> np.ndarray:
