@@ -70,7 +70,8 @@ def test_they_come_only_where_asked_for_and_lie_in_their_spaces(env):
 
 
 def test_another_kind_of_ranges_is_one_clear_line():
-    with pytest.raises(UserError, match="ranges must be false, true or 'camera', got 'laser'"):
+    line = "ranges must be false, true, 'camera' or 'seen', got 'laser'"
+    with pytest.raises(UserError, match=line):
         make_env("pick", "train", ranges="laser")
 
 

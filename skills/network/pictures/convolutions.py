@@ -13,7 +13,8 @@ Everything here is [B, C, h, w] in channels-last memory, computed in the input's
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -41,14 +42,17 @@ class DilatedConv(Conv):
     """A dilated 3x3 convolution without bias that keeps the map's size."""
 
     def __init__(self, channels: int, wider: int, dilation: int) -> None:
-        super().__init__(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]: untyped
+            channels, wider, 3, padding=dilation, dilation=dilation, bias=False
+        )
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         dilation = self.dilation[0]
         is_whole = input.shape[2] % dilation == input.shape[3] % dilation == 0
         is_learning = torch.is_grad_enabled() and not torch.compiler.is_compiling()
         if SLOW_DILATED and is_whole and is_learning and input.device.type == "cpu":
-            return _Dilated.apply(input, self.weight.to(input.dtype), dilation)
+            apply = cast("Callable[..., Tensor]", _Dilated.apply)  # pyright: ignore[reportUnknownMemberType]: untyped
+            return apply(input, self.weight.to(input.dtype), dilation)
         return super().forward(input)
 
 
@@ -128,7 +132,7 @@ class _Dilated(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x, weight, dilation) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, dilation: int) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.dilation = dilation
         return F.conv2d(x, weight, None, 1, dilation, dilation)
