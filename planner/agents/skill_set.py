@@ -18,11 +18,10 @@ from rearrange.errors import UserError
 from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_view import IMAGE, SIGHTS
-from rearrange.sim.robot.seen import SEEN_SCAN
 from rearrange.skills.definition import SKILLS
 from rearrange.skills.deployed.trained_skills import FIXED_BASE, find_skill_path, skill_path
 from rearrange.tasks.actions import action_slots
-from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH, REMEMBERED
+from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
@@ -126,7 +125,7 @@ def load_skill_set(task: str, agent: str, cfg: ChainCfg) -> SkillSet:
             chosen.env_options[name] = next(iter(values.values()))
     chosen.env_options["depth"] = bool(seeing)
     sensed = {name for policy in chosen.policies.values() for name in policy.observation}
-    chosen.env_options["ranges"] = _ranges_of(sensed)
+    chosen.env_options["ranges"] = BASE_SCAN in sensed or (COARSE_DEPTH in sensed and CAMERA_ONLY)
     chosen.env_options["handle_sensors"] = not sensed.isdisjoint(HANDLE_SENSORS)
     return chosen
 
@@ -149,17 +148,3 @@ def _load(skill: str, path: Path, variant: Variant, is_sampling: bool) -> Learne
     if unknown := sorted(set(policy.observation) - known):
         raise UserError(f"{path} was trained with sensors that {skill} lacks: {', '.join(unknown)}")
     return policy
-
-
-def _ranges_of(sensed: set[str]) -> bool | str:
-    """The option `ranges` of an environment with all these sensors.
-
-    Raises UserError if there is none.
-    """
-    if BASE_SCAN in sensed and SEEN_SCAN in sensed:
-        raise UserError(f"skills that are chained must not have both {BASE_SCAN} and {SEEN_SCAN}")
-    if BASE_SCAN in sensed:
-        return True
-    if SEEN_SCAN in sensed:
-        return REMEMBERED
-    return CAMERA_ONLY if COARSE_DEPTH in sensed else False

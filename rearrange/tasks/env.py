@@ -32,7 +32,7 @@ from rearrange.tasks.episodes.driven import drive_up
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
 from rearrange.tasks.observations import Sensors, observation_space
-from rearrange.tasks.ranges import NAMED, RangeSensors
+from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
@@ -44,7 +44,7 @@ _NOT_GIVEN = ("self", "__class__")
 _STATE = (  # what an episode changes, beside the world
     "seed", "episode", "is_success", "_next_index", "_num_steps", "_current",
 )  # fmt: skip
-_IN_STATES = {*_STATE, "task", "np_random", "seen", "world", "options"}
+_IN_STATES = {*_STATE, "task", "np_random", "world", "options"}
 
 
 class RearrangeEnv(gymnasium.Env):
@@ -57,8 +57,7 @@ class RearrangeEnv(gymnasium.Env):
             unique stream, so that the environments of a vector differ.
         camera_size: pixels per side of `head_depth` and of each picture below.
         depth: False: no image, and a step costs a fraction.
-        ranges: True: adds `coarse_depth` and `base_scan`, see `ranges`; "camera": the former only;
-            "seen": the former and `seen_scan`.
+        ranges: True: adds `coarse_depth` and `base_scan`, see `ranges`; "camera": the former only.
         rgb: True: adds `head_rgb` and `arm_rgb`, see `cameras`; "plain": cheaper, simpler shapes.
         panoptic: adds `head_panoptic` and `arm_panoptic`, ids of the things in those images.
         handle_sensors: adds `marker_rel_pos` and `marker_js`, positions and joints of handles.
@@ -122,9 +121,8 @@ class RearrangeEnv(gymnasium.Env):
         observation_delay = whole("observation_delay", observation_delay, 0, 1)
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
-        if not isinstance(ranges, bool) and ranges not in NAMED:
-            known = " or ".join(map(repr, NAMED))
-            raise UserError(f"ranges must be false, true, {known}, got {ranges!r}")
+        if not isinstance(ranges, bool) and ranges != CAMERA_ONLY:
+            raise UserError(f"ranges must be false, true or {CAMERA_ONLY!r}, got {ranges!r}")
         self.split, self.observation_delay = split, observation_delay
         self.task.set_scales(success_scale, force_scale)
         if seed is None:
@@ -145,7 +143,7 @@ class RearrangeEnv(gymnasium.Env):
         self.sim = Simulation(self._motor_lead)
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self.actions.space
-        self._ranges = RangeSensors(self.sim.model, ranges) if ranges else None
+        self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
         self._visuals = VisualsCache()
         self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._visuals)
         self.observation_space = observation_space(
@@ -208,8 +206,6 @@ class RearrangeEnv(gymnasium.Env):
         sim = self.sim
         sim.reset(episode.scene)  # refuses what only it knows: joints, kinds of objects
         super().reset(seed=seed)  # from here on nothing that was given is wrong
-        if self._ranges is not None:
-            self._ranges.forget()
         if seed is not None:
             self.seed, self._next_index = seed, first
         if "episode" not in given:
@@ -317,8 +313,7 @@ class RearrangeEnv(gymnasium.Env):
         """
         state = {name: getattr(self, name) for name in _STATE}
         state["options"] = of_states(self.init_kwargs)
-        seen = None if self._ranges is None else self._ranges.state()
-        state |= {"task": vars(self.task), "np_random": self.np_random, "seen": seen}
+        state |= {"task": vars(self.task), "np_random": self.np_random}
         return copy.deepcopy(state) | {"world": WorldState.of(self.sim)}
 
     def set_state(self, state: dict[str, Any], *, looks_anew: bool = False) -> None:
@@ -339,9 +334,7 @@ class RearrangeEnv(gymnasium.Env):
         state = {name: value for name, value in state.items() if name not in ("world", "options")}
         state = copy.deepcopy(state)
         vars(self.task).update(state.pop("task"))
-        self.np_random, seen = state.pop("np_random"), state.pop("seen")
-        if self._ranges is not None:
-            self._ranges.restore(seen)
+        self.np_random = state.pop("np_random")
         vars(self).update(state)
         assert self.episode is not None  # there is no state before the first reset
         self._max_steps = self._limit_in(homes_of(self.episode.scene.layout_id))

@@ -15,7 +15,7 @@ from rearrange.system.checked_json import Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
 from rearrange.tasks.cameras import MAX_RENDER, MIN_RENDER, PLAIN, RENDER_CAMERAS
 from rearrange.tasks.episodes.generate import STARTS
-from rearrange.tasks.ranges import NAMED
+from rearrange.tasks.ranges import CAMERA_ONLY
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.tasks.rules.rulebook import make_task
@@ -41,7 +41,9 @@ _READERS: dict[str, Callable[[Node], Any]] = {
     "seed": lambda node: node.integer(0, MAX_WHOLE),
     "camera_size": lambda node: node.integer(1, MAX_CAMERA_SIZE),
     "depth": Node.boolean,
-    "ranges": lambda node: node.text(NAMED) if isinstance(node.value, str) else node.boolean(),
+    "ranges": lambda node: (
+        node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
+    ),
     "rgb": lambda node: node.text((PLAIN,)) if isinstance(node.value, str) else node.boolean(),
     "panoptic": Node.boolean,
     "handle_sensors": Node.boolean,

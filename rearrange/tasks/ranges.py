@@ -4,8 +4,6 @@
                        row by row from the top left
     base_scan      48  Fetch's laser scanner: 220 degrees at 0.29 m above the floor, from the right
                        to the left; nothing further than 10 m
-    seen_scan     192  what the camera has seen around the base in this episode, see
-                       `sim/robot/seen.py`
 
 Both as nearness, (1 - d) / (1 + d) for a distance d in m: 1 at the sensor, 0 at 1 m, -0.82 at 10 m
 and beyond, so that obstacles at arm's length can be told apart. For the camera it is the depth
@@ -28,14 +26,11 @@ from rearrange.sim.model import GROUP_ROBOT
 from rearrange.sim.robot import fetch
 from rearrange.sim.robot.depth import DepthCamera, fill_view, padded
 from rearrange.sim.robot.depth_kernel import VIEW_SIZE, WORK_SIZE, rasterise
-from rearrange.sim.robot.seen import SEEN_SCAN, SeenScan
 from rearrange.sim.simulation import Simulation
 
 COARSE_DEPTH, BASE_SCAN = "coarse_depth", "base_scan"
 RANGES = (COARSE_DEPTH, BASE_SCAN)
 CAMERA_ONLY = "camera"  # `ranges=camera`: the head camera, without the laser scanner
-REMEMBERED = "seen"  # `ranges=seen`: also what it has seen
-NAMED = (CAMERA_ONLY, REMEMBERED)
 CELLS = 16  # a side
 CELL = 4  # pixels a side of a cell
 MAX_RANGE = 10.0  # m
@@ -45,46 +40,24 @@ SECTOR_RAD = math.radians(fetch.LASER_FOV_DEG) / SECTORS
 
 
 class RangeSensors:
-    """Reads `coarse_depth` and, as `kind` says, `base_scan` (True) or `seen_scan`."""
+    """Reads `coarse_depth` and, unless it is left out, `base_scan`."""
 
-    def __init__(self, model, kind: bool | str = True) -> None:
+    def __init__(self, model, has_laser: bool = True) -> None:
         self._camera = DepthCamera(model, "head", CELLS * CELL, MAX_RANGE)
-        self._seen = SeenScan() if kind == REMEMBERED else None
-        self._laser = LaserScanner(model) if kind is True else None
+        self._laser = LaserScanner(model) if has_laser else None
 
     def spaces(self) -> dict[str, Box]:
         sizes = {COARSE_DEPTH: CELLS * CELLS}
         if self._laser is not None:
             sizes[BASE_SCAN] = SECTORS * SECTOR_RAYS
-        if self._seen is not None:
-            sizes[SEEN_SCAN] = self._seen.size
         return {name: Box(-1.0, 1.0, (size,), np.float32) for name, size in sizes.items()}
-
-    def forget(self) -> None:
-        """Call when an episode begins."""
-        if self._seen is not None:
-            self._seen.forget()
-
-    def state(self) -> np.ndarray | None:
-        """What has been seen, if that is remembered: a copy, for `restore`."""
-        return None if self._seen is None else self._seen.state()
-
-    def restore(self, state: np.ndarray | None) -> None:
-        """Goes on from what `state` returned; None: from nothing."""
-        self.forget()
-        if self._seen is not None and state is not None:
-            self._seen.restore(state)
 
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
-        """The current readings, in new arrays or in those of `out`."""
-        picture = self._camera.render(sim.data)
-        nearest = MAX_RANGE * _nearest_of_cells(picture, CELL).ravel()
+        """Both current readings, in new arrays or in those of `out`."""
+        nearest = MAX_RANGE * _nearest_of_cells(self._camera.render(sim.data), CELL).ravel()
         found = {COARSE_DEPTH: nearness(nearest)}
-        if self._seen is not None:
-            self._seen.add(sim.data, sim.base_pose, self._camera.camera, MAX_RANGE * picture)
-            found[SEEN_SCAN] = nearness(self._seen.distances())
         if self._laser is not None:
             found[BASE_SCAN] = nearness(self._laser.scan(sim))
         if out is None:

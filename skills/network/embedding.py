@@ -22,7 +22,6 @@ from rearrange.skills.network.pictures.encoder import DepthEncoder
 from rearrange.skills.network.pictures.nearest import nearest_cells
 from rearrange.skills.network.policy_cfg import ACTIVATIONS, PolicyCfg
 from rearrange.skills.network.precision import dtype_of
-from rearrange.skills.network.seen import DIRECTIONS, SeenScan
 from rearrange.ver.sapg.blocks import BLOCK, LEADER
 from rearrange.ver.workers.spaces import ActionSpec, ObservationSpec
 
@@ -69,11 +68,9 @@ class Embedding(nn.Module):
                     f"nearest_cells must be at most the picture's {min(height, width)} pixels a "
                     f"side, got {self.num_cells}"
                 )
-        self.seen = SeenScan(shapes, action_spec.size) if cfg.seen_scan else None
-        if self.scans or self.num_cells or self.seen is not None:
+        if self.scans or self.num_cells:
             length = sum(math.prod(shapes[name]) for name in self.scans)
             length += self.num_cells**2 * sum(shapes[name][2] for name in self.pictures)
-            length += 0 if self.seen is None else DIRECTIONS
             first = layer(length, SCAN_WIDTH * cfg.scan_size, cfg.activation)
             last = layer(SCAN_WIDTH * cfg.scan_size, cfg.scan_size, cfg.activation)
             self.scan_layer = nn.Sequential(first, last)
@@ -118,20 +115,19 @@ class Embedding(nn.Module):
 
     def forward(
         self, observation: dict[str, Tensor], prev_action: Tensor, is_first: Tensor,
-        vectors: Tensor | None = None, before: Tensor | None = None, seen: Tensor | None = None,
+        vectors: Tensor | None = None, before: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """The embedding of B steps, [B, `size`].
 
         Args:
             vectors: what `joined` returns, if it is known already, [B, V].
             before: that of the step before each, [B, V]; only for `vector_changes`.
-            seen: what `self.seen` returns, [B, P]; only for `seen_scan`.
         """
         parts = []
         if self.encoder is not None:
             parts.append(self.encoder(self._stacked(observation)))
         if self.scan_layer is not None:
-            parts.append(self.scan_layer(self._scanned(observation, seen)))
+            parts.append(self.scan_layer(self._scanned(observation)))
         if self.vectors:
             joined = self.joined(observation) if vectors is None else vectors
             x = joined if self.normalizer is None else self.normalizer(joined)
@@ -159,15 +155,11 @@ class Embedding(nn.Module):
             return joined
         return torch.cat([joined, in_base_frame(observation, self.in_hand_frame)], dim=-1)
 
-    def _scanned(self, observation: dict[str, Tensor], seen: Tensor | None) -> Tensor:
-        """All scans, the pictures' cells and what was seen, concatenated, [B, length] float32."""
+    def _scanned(self, observation: dict[str, Tensor]) -> Tensor:
+        """All scans and the pictures' cells, concatenated, [B, length] float32."""
         parts = [_joined(observation, self.scans)] if self.scans else []
         if self.num_cells:
             parts += [nearest_cells(observation[name], self.num_cells) for name in self.pictures]
-        if self.seen is not None:
-            if seen is None:
-                raise ValueError("seen_scan needs what has been seen")
-            parts.append(seen)
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def _stacked(self, observation: dict[str, Tensor]) -> Tensor:

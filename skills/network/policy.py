@@ -114,13 +114,8 @@ class SkillPolicy(nn.Module):
         self.critic = nn.Linear(trunks[-1].size, 1)
         nn.init.orthogonal_(self.critic.weight)
         nn.init.zeros_(self.critic.bias)
-        # The trunks' own, the vectors of the step before if changes are seen, what was seen.
-        seen = self.embedding.seen
-        self.state_sizes = [
-            *(trunk.state_size for trunk in trunks),
-            self.embedding.change_size,
-            0 if seen is None else seen.state_size,
-        ]
+        # The trunks' own, and the vectors of the step before if changes are seen.
+        self.state_sizes = [*(trunk.state_size for trunk in trunks), self.embedding.change_size]
         self.state_size = sum(self.state_sizes)
         if cfg.compile and self.embedding.encoder is not None:
             self.embedding.encoder.compile(dynamic=True)
@@ -191,16 +186,12 @@ class SkillPolicy(nn.Module):
         # Only the first step of a sequence, one of the first Q rows, can be an episode's first.
         is_fresh = minibatch.is_first[:num_sequences]
         start = torch.where(is_fresh.unsqueeze(-1), 0.0, minibatch.start_state)
-        *starts, before, seen = start.split(self.state_sizes, dim=-1)
-        vectors, sizes = self._vectors(minibatch.observation), minibatch.batch_sizes.tolist()
+        *starts, before = start.split(self.state_sizes, dim=-1)
+        vectors = self._vectors(minibatch.observation)
         if vectors is not None:
-            before = shifted(before, vectors, sizes)
-        if self.embedding.seen is not None:
-            seen = self.embedding.seen.sequences(
-                minibatch.observation, minibatch.prev_action, sizes, seen
-            )
+            before = shifted(before, vectors, minibatch.batch_sizes.tolist())
         x = self.embedding(
-            minibatch.observation, minibatch.prev_action, minibatch.is_first, vectors, before, seen
+            minibatch.observation, minibatch.prev_action, minibatch.is_first, vectors, before
         )
         features = [
             trunk.sequences(x, minibatch.batch_sizes, part)
@@ -222,19 +213,15 @@ class SkillPolicy(nn.Module):
         """Features of actor and critic (one tensor if they share), [E, H] each, and the state."""
         state = torch.where(is_first.unsqueeze(-1), 0.0, state)
         features, states = [], []
-        *parts, before, around = state.split(self.state_sizes, dim=-1)
-        vectors, seen = self._vectors(observation), None
-        if self.embedding.seen is not None:
-            seen, around = self.embedding.seen.step(observation, prev_action, around)
-        x = self.embedding(observation, prev_action, is_first, vectors, before, seen)
+        *parts, before = state.split(self.state_sizes, dim=-1)
+        vectors = self._vectors(observation)
+        x = self.embedding(observation, prev_action, is_first, vectors, before)
         for trunk, part in zip(self._trunks(), parts, strict=True):
             out, after = trunk.step(x, part)
             features.append(out)
             states.append(after)
         if vectors is not None:
             states.append(vectors)
-        if seen is not None:
-            states.append(around)
         return features, torch.cat(states, dim=-1) if len(states) > 1 else states[0]
 
 

@@ -33,9 +33,6 @@ class PolicyCfg:
     nearest_cells: int = 0
     """Cells per side of a picture whose nearest surface is used as a scan, beside the encoder's
     features, see `nearest.py`. 0: none."""
-    seen_scan: bool = False
-    """Also use what the head camera has seen around the robot in the episode as a scan, see
-    `seen.py`."""
     base_frame_vectors: bool = False
     """Also give vectors of the hand's frame in the base's frame, see `base_frame.py`."""
     vector_changes: bool = False
@@ -89,9 +86,8 @@ class PolicyCfg:
         for name in ("num_blocks", "block_size", "num_components"):
             if not 1 <= getattr(self, name) <= MAX_SIZE:
                 raise ValueError(f"{name} must lie in [1, {MAX_SIZE}], got {getattr(self, name)}")
-        if (self.nearest_cells or self.seen_scan) and not self.scan_size:
-            scans = "nearest_cells and seen_scan go in as scans"
-            raise ValueError(f"{scans} and need a scan_size above 0, got 0")
+        if self.nearest_cells and not self.scan_size:
+            raise ValueError("nearest_cells go in as a scan and need a scan_size above 0, got 0")
         if self.lstm_layers and not 1 <= self.lstm_hidden <= MAX_SIZE:
             raise ValueError(f"lstm_hidden must lie in [1, {MAX_SIZE}], got {self.lstm_hidden}")
         if not all(1 <= size <= MAX_SIZE for size in self.hidden_sizes):
@@ -149,9 +145,8 @@ def policy_json(cfg: PolicyCfg) -> dict[str, Any]:
         del values["network"]
     if not cfg.switches:
         del values["switches"]
-    for name in ("vector_changes", "seen_scan"):
-        if not values[name]:
-            del values[name]
+    if not cfg.vector_changes:
+        del values["vector_changes"]
     if cfg.num_components == 1:
         del values["num_components"]
     if cfg.num_blocks == 1:

@@ -3,7 +3,6 @@
     columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
                                                        zeros      zeros   as they were
     columns of the layer that takes the vectors:     [ as they were | in base frame or changes ]
-    columns of the layer that takes the scans:       [ as they were | seen in the episode ]
                                                                       zeros
 
 Images cost time to compute, so what can be learned without them is learned first. Several policies
@@ -19,9 +18,8 @@ from torch import Tensor
 
 from rearrange.skills.network.base_frame import BASE_FRAME_SIZE
 from rearrange.skills.network.embedding import Embedding
-from rearrange.skills.network.seen import DIRECTIONS
 
-VECTOR_LAYER, SCAN_LAYER = "embedding.vector_layer.0.weight", "embedding.scan_layer.0.0.weight"
+VECTOR_LAYER = "embedding.vector_layer.0.weight"
 FIRST, OTHERS, CHOICE = "actor.linear", "actor.mixture.others", "actor.mixture.choice"
 KNOWN_LOGIT = 2.0  # of the component that has learned
 BLOCK_VECTORS, LOG_STD = "embedding.block_vectors", "actor.log_std"
@@ -39,7 +37,6 @@ def with_new_inputs(
 
     Returns `known` itself if nothing is missing, or if it is not a policy with fewer inputs.
     """
-    known = _with_scan(known, own)
     known = _with_vectors(known, own, embedding)
     known = _with_blocks(known, own, embedding)
     known = _with_components(known, own)
@@ -71,14 +68,6 @@ def with_new_inputs(
                 at += size
             weights[name][:, at:] = given[:, taken:]
     return weights
-
-
-def _with_scan(known: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Zeros for what the camera has seen, the last of the scans."""
-    given, wanted = known.get(SCAN_LAYER), own.get(SCAN_LAYER)
-    if given is None or wanted is None or wanted.shape[1] - given.shape[1] != DIRECTIONS:
-        return known
-    return known | {SCAN_LAYER: torch.cat([given, given.new_zeros(len(given), DIRECTIONS)], dim=1)}
 
 
 def _with_vectors(

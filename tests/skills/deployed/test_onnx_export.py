@@ -13,7 +13,6 @@ from rearrange.skills.deployed.skill_files import SkillFile, read_skill, write_s
 from rearrange.skills.network.pictures.nearest import nearest_cells
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PRESETS
-from rearrange.skills.network.seen import COMPASS, PICTURE, SeenScan
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
@@ -94,45 +93,6 @@ def test_the_model_acts_as_the_policy_does(make, make_skill, tmp_path):
         before = {"previous_action": outputs[1], "state": outputs[-1]}
         chosen.append(outputs[1])
     assert np.ptp(chosen, axis=0).max() > 0.01  # it does look at what it is given
-
-
-def test_what_was_seen_is_exported_too(tmp_path):
-    import onnxruntime
-
-    class Scan(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.seen = SeenScan({PICTURE: (32, 32, 1), COMPASS: (2,)}, 11)
-
-        def forward(self, picture, target, previous, state):
-            return self.seen.step({PICTURE: picture, COMPASS: target}, previous, state)
-
-    scan, rng = Scan(), np.random.default_rng(0)
-    size = torch.export.Dim("batch", min=1, max=64)
-
-    def drawn(*shape, least=0.0, most=1.0):
-        return torch.from_numpy(rng.uniform(least, most, shape).astype(np.float32))
-
-    state = torch.zeros(2, SeenScan.state_size)
-    inputs = drawn(2, 32, 32, 1), drawn(2, 2), drawn(2, 11), state
-    path = tmp_path / "scan.onnx"
-    torch.onnx.export(
-        scan, inputs, path, dynamo=True, verbose=False, opset_version=18,
-        dynamic_shapes=tuple({0: size} for _ in inputs),
-    )  # fmt: skip
-    session = onnxruntime.InferenceSession(path)
-    names = [entry.name for entry in session.get_inputs()]
-    state = torch.zeros(3, SeenScan.state_size)
-    for _ in range(6):
-        distance, angle = drawn(3, least=1.0, most=4.0), drawn(3, least=-3.0, most=3.0)
-        target = torch.stack([distance, angle], dim=-1)
-        inputs = drawn(3, 32, 32, 1, most=0.5), target, drawn(3, 11, least=-1.0), state
-        expected, state = scan(*inputs)
-        given = {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
-        found = session.run(None, given)
-        off = np.abs(found[0] - expected.numpy()) > TOLERANCE
-        assert off.mean() < 0.01  # a point on the border of two directions may lie in either
-    assert (expected > -0.8).float().mean() > 0.2  # it does hold something
 
 
 def close(found, expected):

@@ -43,11 +43,6 @@ def pick_spec(size: int = 64) -> dict[str, ArraySpec]:
     }
 
 
-NAVIGATE = {
-    "goal_to_agent_gps_compass": ArraySpec((2,), FLOAT),
-    "head_depth": ArraySpec((64, 64, 1), FLOAT),
-    "joint": ArraySpec((7,), FLOAT),
-}
 VECTOR = {"observation": ArraySpec((17,), FLOAT)}
 
 
@@ -124,9 +119,6 @@ CASES = {
     ),
     "changes without memory": (VECTOR, BOX, replace(PRESETS["mlp"], vector_changes=True)),
     "a choice": (pick_spec(32), BOX, replace(TINY, num_components=3)),
-    "seen before": (NAVIGATE, BOX, replace(TINY, seen_scan=True, nearest_cells=4)),
-    "seen before, from the hand": (pick_spec(), BOX, replace(TINY, seen_scan=True)),
-    "seen before, without memory": (NAVIGATE, BOX, replace(TINY, seen_scan=True, lstm_layers=0)),
     "pictures of bytes": ({"observation": ArraySpec((40, 32, 3), BYTE)}, DISCRETE, TINY),
     "two cameras": ({**pick_spec(64), "arm_rgb": ArraySpec((48, 48, 3), BYTE)}, BOX, TINY),
 }
