@@ -115,8 +115,9 @@ def is_matrix(height: int, width: int, dilation: int) -> bool:
 
 
 def interleaved(x: Tensor, dilation: int) -> Tensor:
-    """Positions (y p, x q) of [B, C, 2d, 2d] in the order (p, q, y, x): d x d maps of 2x2."""
-    return _reordered(x, (2, dilation, 2, dilation), (0, 2, 4, 1, 3, 5))
+    """Positions (y p, x q) of [B, C, h, w] in the order (p, q, y, x): d x d maps of h/d by w/d."""
+    height, width = x.shape[2] // dilation, x.shape[3] // dilation
+    return _reordered(x, (height, dilation, width, dilation), (0, 2, 4, 1, 3, 5))
 
 
 def deinterleaved(x: Tensor, dilation: int) -> Tensor:
@@ -144,24 +145,30 @@ class _Dilated(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         (grad,) = grad_outputs
         x, weight = ctx.saved_tensors
-        d, gradients = ctx.dilation, torch.ops.aten.convolution_backward
-        d_x = d_weight = None
+        d, d_x, d_weight = ctx.dilation, None, None
         if ctx.needs_input_grad[0]:
-            how = (None, [1, 1], [d, d], [d, d], False, [0, 0], 1)
-            d_x = gradients(grad, x, weight, *how, [True, False, False])[0]
+            d_x = _gradients(grad, x, weight, d, [True, False, False])[0]
         if ctx.needs_input_grad[1]:
-            how = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
             parts = _parts(grad, d), _parts(x, d)
-            d_weight = gradients(*parts, weight, *how, [False, True, False])[1]
+            d_weight = _gradients(*parts, weight, 1, [False, True, False])[1]
         return d_x, d_weight, None
 
 
+def _gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, dilation: int, wanted: list[bool]
+) -> list[Tensor | None]:
+    """The library's own, for input, weights and bias, of a 3x3 convolution that keeps the size."""
+    sides = [dilation, dilation]
+    return torch.ops.aten.convolution_backward(
+        grad, x, weight, None, [1, 1], sides, sides, False, [0, 0], 1, wanted
+    )
+
+
 def _parts(x: Tensor, dilation: int) -> Tensor:
-    """[B, C, h, w] -> [B d d, C, h / d, w / d]: positions (y d + p, x d + q) of each p and q."""
-    batch, channels, h, w = x.shape
-    sides = h // dilation, dilation, w // dilation, dilation
-    rows = x.permute(0, 2, 3, 1).reshape(batch, *sides, channels).permute(0, 2, 4, 1, 3, 5)
-    return rows.reshape(-1, sides[0], sides[2], channels).permute(0, 3, 1, 2)
+    """The maps of `interleaved`, each by itself: [B, C, h, w] -> [B d d, C, h / d, w / d]."""
+    channels, h, w = x.shape[1:]
+    rows = interleaved(x, dilation).permute(0, 2, 3, 1)
+    return rows.reshape(-1, h // dilation, w // dilation, channels).permute(0, 3, 1, 2)
 
 
 def _matrix(kernel: Tensor) -> Tensor:
