@@ -328,14 +328,17 @@ def joint_step(q, wanted, limits, preferred, weights, gain, damping):
 
 @njit(cache=True, nogil=True)
 def pose_step(q, move, turn, turn_weight, limit, preferred, gain, damping):
-    """As `joint_step` without base: the ee moves by `move` [3] m, turns by `turn` [3] rad."""
+    """As `joint_step` without base: the ee moves by `move` [3] m, turns by `turn` [3] rad.
+
+    `turn_weight` [3], m per rad, is that of the turn about each axis; 0 leaves it free.
+    """
     _, _, jacobian = jacobian_of(q)
     task, wanted = np.empty((6, NUM_JOINTS)), np.empty(6)
     for r in range(3):
-        wanted[r], wanted[3 + r] = move[r], turn_weight * turn[r]
+        wanted[r], wanted[3 + r] = move[r], turn_weight[r] * turn[r]
         for j in range(NUM_JOINTS):
             task[r, j] = jacobian[r, j]
-            task[3 + r, j] = turn_weight * jacobian[3 + r, j]
+            task[3 + r, j] = turn_weight[r] * jacobian[3 + r, j]
     low, high = np.empty(NUM_JOINTS), np.empty(NUM_JOINTS)
     pull, step = np.empty(NUM_JOINTS), np.empty(NUM_JOINTS)
     for j in range(NUM_JOINTS):

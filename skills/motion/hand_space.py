@@ -21,7 +21,7 @@ from rearrange.skills.motion.motion import ARM_REST
 CONTROL_HZ = 30.0
 HAND_SPEED = 0.25  # m/s; faster, the joints' limits would bend the path
 HAND_TURN = 0.8  # rad/s
-TURN_WEIGHT = 0.06  # m per rad: the path matters far more than the hand's orientation
+TURN_WEIGHT = np.full(3, 0.06)  # m per rad: the path matters far more than the hand's orientation
 POSTURE_GAIN = 0.01  # of the way to rest, a control step, in the one direction that is free
 DAMPING = 0.03
 LENIENCE = 4.0  # beyond this excess of a joint's speed the hand slows down: a bent path is worse

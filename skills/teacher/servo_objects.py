@@ -10,9 +10,10 @@ from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.objects import PITCHES, pick_hands
 from rearrange.skills.oracle.place import place_hands
 from rearrange.skills.skill import GRIP, STOP
-from rearrange.skills.teacher.servo import BACK, GAIN, Servo
+from rearrange.skills.teacher.servo import BACK, GAIN, HAND_SPEED, Servo
 from rearrange.skills.teacher.shelf import Shelf
 from rearrange.skills.teacher.steering import CLEARED
+from rearrange.skills.teacher.upright import Upright
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
@@ -84,17 +85,23 @@ class PickServo(Servo):
 
 
 class PlaceServo(Servo):
-    """Over the goal with what is held, down, let go, up, rest."""
+    """Over the goal with what is held, upright, down until it stands, let go, up, rest.
+
+    What is let go while it still comes down goes on falling and turning, and topples if it is tall.
+    """
 
     HOVER = 0.10  # m above the goal
-    RELEASE, CLOSE = 0.01, 0.035  # m above the goal: aimed at, and above that let go
+    LOWEST, LOWEST_IN_SHELF = -0.005, 0.01  # m above the goal: aimed at
+    CLOSE, SLOW = 0.045, 0.002  # m above the goal and m a control step, below which it lets go
+    LEAN, UPRIGHT = 0.3, 0.15  # m above the goal, below which it is set upright, and it is wholly
 
     def __init__(
         self, robot: Robot, index: int, goal: np.ndarray, shelf: Shelf | None = None
     ) -> None:
         super().__init__(robot)
         self._index, self._target = index, np.asarray(goal, dtype=float)
-        self._shelf = shelf
+        self._shelf, self._upright = shelf, Upright(robot, index)
+        self._last = self.sim.object_pos_w(index)  # [3] m, where it was a control step ago
         if shelf is None:
             self.choose(
                 self._target,
@@ -103,27 +110,35 @@ class PlaceServo(Servo):
             )  # fmt: skip
 
     def act(self) -> np.ndarray:
-        sim, goal = self.sim, self._target
+        sim, goal, last = self.sim, self._target, self._last
+        self._last = sim.object_pos_w(self._index)
         if (action := self.free_itself(self._shelf)) is not None:
             return action
         if not sim.is_holding:
             return self._carry_home()
-        held = sim.object_pos_w(self._index) + self.hand_w - sim.ee_pos_w
+        held = self._last + self.hand_w - sim.ee_pos_w
         off = held - goal
-        is_over = off[2] < self.RELEASE + self.CLOSE and np.hypot(off[0], off[1]) < 0.07
-        aim = goal + (0.0, 0.0, self.RELEASE)
+        is_over = off[2] < self.CLOSE and np.hypot(off[0], off[1]) < 0.07
         if self._shelf is not None:
+            aim = goal + (0.0, 0.0, self.LOWEST_IN_SHELF)
             action = self.into(aim, HOVER_IN_SHELF, self._shelf, held)
             return self._let_go() if is_over else action
         base, is_near = self.stance(goal)
         if not is_near:
             return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
-        if is_over:
+        if is_over and float(np.linalg.norm(self._last - last)) < self.SLOW:
             return self._let_go()
-        action = self.move(
-            self.over(aim, self.HOVER, held), preferred=self.pointing_down(), posture_gain=0.05
+        return self.with_base(self._lower(held), base)
+
+    def _lower(self, held: np.ndarray) -> np.ndarray:
+        """Moves what is held, now at `held` [3] m, world, to the goal, and sets it upright."""
+        step = self.over(self._target + (0.0, 0.0, self.LOWEST), self.HOVER, held)
+        step *= min(1.0, HAND_SPEED / max(float(np.linalg.norm(step)), 1e-9))
+        share = (self.LEAN - float(held[2] - self._target[2])) / self.UPRIGHT
+        dq = self._upright.arm_step(
+            step, held - self.hand_w, self.pointing_down(), float(np.clip(share, 0.0, 1.0))
         )
-        return self.with_base(action, base)
+        return self.robot.action(self.sim.arm_target + dq)
 
     def _let_go(self) -> np.ndarray:
         action = self.robot.action(self.sim.arm_target)
