@@ -18,7 +18,7 @@ from rearrange.skills.motion.robot import Robot, world_to_base_axes
 TURN_GAIN = 0.15
 TURN_SPEED = 0.04  # rad a control step, at most
 # m per rad: the way matters more. About the vertical it turns freely.
-TURN_WEIGHT = np.array([0.05, 0.05, 0.0])
+TURN_WEIGHT = np.array([0.1, 0.1, 0.0])
 POSTURE_GAIN, DAMPING = 0.05, 0.03
 
 
