@@ -27,7 +27,7 @@ from rearrange.skills.motion.robot import Robot, world_to_base_axes
 from rearrange.skills.oracle.still_fridge import JOINT as FRIDGE_DOOR
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.skills.teacher.shelf import Shelf
-from rearrange.skills.teacher.steering import BACK, Steering
+from rearrange.skills.teacher.steering import BACK, Steering, shortened
 
 HAND_SPEED = 0.011  # m per control step; faster, the joints' limits would make it a zigzag
 DAMPING = 0.04
@@ -92,8 +92,7 @@ class Servo(Steering):
         weights: np.ndarray | None = None, posture_gain: float = 0.02,
     ) -> np.ndarray:  # fmt: skip
         """Moves the hand by [3] m, world, with the arm, and the base if allowed."""
-        length = float(np.linalg.norm(step_w))
-        step_w = step_w * min(1.0, HAND_SPEED / max(length, 1e-9))
+        step_w = shortened(step_w, HAND_SPEED)
         dq, base = whole_body_step(
             self.sim.arm_qpos, world_to_base_axes(self.sim.base_pose[2]) @ step_w, base_allowed,
             q_preferred=self.rest_posture if preferred is None else preferred, weights=weights,

@@ -12,6 +12,7 @@ from rearrange.skills.oracle import doors
 from rearrange.skills.oracle import still_fridge as fridge
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import BACK, MIRROR, Servo
+from rearrange.skills.teacher.steering import shortened
 
 FAR = 1.15  # m from the handle; from farther the base drives to a place before it
 
@@ -208,7 +209,7 @@ class CloseFridgeServo(Servo):
         else:
             wanted = (width + self.GAP, over + 0.1)
         error = (wanted[0] - r) * along + (wanted[1] - d) * out
-        error *= min(1.0, fridge.FAST / max(float(np.linalg.norm(error)), 1e-6))
+        error = shortened(error, fridge.FAST)
         return fridge.lead_hand(self.sim, fridge.LEAD_GAIN * error)
 
     def _push(self, value: float) -> tuple[float, float]:

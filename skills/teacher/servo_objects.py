@@ -12,7 +12,7 @@ from rearrange.skills.oracle.place import place_hands
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import BACK, GAIN, HAND_SPEED, Servo
 from rearrange.skills.teacher.shelf import Shelf
-from rearrange.skills.teacher.steering import CLEARED
+from rearrange.skills.teacher.steering import CLEARED, shortened
 from rearrange.skills.teacher.upright import Upright
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
@@ -133,11 +133,11 @@ class PlaceServo(Servo):
     def _lower(self, held: np.ndarray) -> np.ndarray:
         """Moves what is held, now at `held` [3] m, world, to the goal, and sets it upright."""
         step = self.over(self._target + (0.0, 0.0, self.LOWEST), self.HOVER, held)
-        step *= min(1.0, HAND_SPEED / max(float(np.linalg.norm(step)), 1e-9))
         share = (self.LEAN - float(held[2] - self._target[2])) / self.UPRIGHT
         dq = self._upright.arm_step(
-            step, held - self.hand_w, self.pointing_down(), float(np.clip(share, 0.0, 1.0))
-        )
+            shortened(step, HAND_SPEED), held - self.hand_w, self.pointing_down(),
+            float(np.clip(share, 0.0, 1.0)),
+        )  # fmt: skip
         return self.robot.action(self.sim.arm_target + dq)
 
     def _let_go(self) -> np.ndarray:

@@ -230,6 +230,11 @@ class Steering:
         return away, wrapped(float(np.arctan2(point[1] - y, point[0] - x)) - yaw)
 
 
+def shortened(vector: np.ndarray, longest: float) -> np.ndarray:
+    """A vector in the same direction, no longer than that."""
+    return vector * min(1.0, longest / max(float(np.linalg.norm(vector)), 1e-9))
+
+
 def turn_for(error: float) -> float:
     """Share of the base's turning speed for an error in heading, rad."""
     return float(np.clip(3.0 * error / fetch.MAX_BASE_TURN, -1.0, 1.0))

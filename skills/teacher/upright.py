@@ -14,8 +14,9 @@ import numpy as np
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.arm_kernel import pose_step
 from rearrange.skills.motion.robot import Robot, world_to_base_axes
+from rearrange.skills.teacher.steering import shortened
 
-TURN_GAIN = 0.15
+TURN_GAIN = 0.15  # of the angle a control step
 TURN_SPEED = 0.04  # rad a control step, at most
 # m per rad: the way matters more. About the vertical it turns freely.
 TURN_WEIGHT = np.array([0.1, 0.1, 0.0])
@@ -40,7 +41,7 @@ class Upright:
         return turn * (np.arctan2(sine, up[2]) / max(sine, 1e-9))
 
     def arm_step(
-        self, step_w: np.ndarray, pivot_w: np.ndarray, preferred: np.ndarray, share: float = 1.0
+        self, step_w: np.ndarray, pivot_w: np.ndarray, preferred: np.ndarray, share: float
     ) -> np.ndarray:
         """Motion of the arm [7] rad that moves the object by [3] m, world, and sets it upright.
 
@@ -50,8 +51,7 @@ class Upright:
             share: how far it matters that the object is upright, 0 to 1. High up it cannot be.
         """
         sim = self._robot.sim
-        turn = share * TURN_GAIN * self.askew
-        turn *= min(1.0, TURN_SPEED / max(float(np.linalg.norm(turn)), 1e-9))
+        turn = shortened(share * TURN_GAIN * self.askew, TURN_SPEED)
         to_base = world_to_base_axes(sim.base_pose[2])
         return pose_step(
             sim.arm_qpos, to_base @ (step_w - np.cross(turn, pivot_w)), to_base @ turn,
