@@ -339,7 +339,7 @@ class Trainer:
 
     def _make_pool(self) -> Pool:
         cfg = self.cfg
-        numbers = np.zeros(cfg.num_envs, np.int64)
+        numbers = np.full(cfg.num_envs, cfg.first_episode, np.int64)
         if self.records.resumed is not None:
             is_exact = self._is_here and self.records.inexact is None
             numbers = next_episodes(self.records.resumed, cfg.num_envs, self.ranks, is_exact)

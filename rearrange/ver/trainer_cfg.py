@@ -48,6 +48,7 @@ MODES = {
 }
 
 ALONE_MODES = ("async", "batched")  # of one process: the other modes may have ranks
+MOST_EPISODES = 2**40  # leaves room for those of a training, up to the 2^53 that checkpoints hold
 MAX_ROLLOUT = 2**26  # steps; 8 GB for every 32 numbers of an observation
 
 
@@ -65,6 +66,9 @@ class TrainerCfg:
     """Steps of a rollout for each environment, on average (T)."""
     seed: int = 0
     """Seed of weights, actions, minibatches and, with their indices, environments."""
+    first_episode: int = 0
+    """Number of each environment's first episode; with the seed it determines the episode. Stages
+    of a skill begin a million apart: no stage has an earlier one's episodes."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     num_threads: int = 0
@@ -136,10 +140,15 @@ class TrainerCfg:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in (
-            "seed", "num_threads", "start_horizon", "checkpoint_interval_s", "keep_milestones",
+            "seed", "first_episode", "num_threads", "start_horizon", "checkpoint_interval_s",
+            "keep_milestones",
         ):  # fmt: skip
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.first_episode > MOST_EPISODES:
+            raise ValueError(
+                f"first_episode must be at most {MOST_EPISODES}, got {self.first_episode}"
+            )
         most = {"max_importance_weight": 1e9, "reward_scale": 1e9, "ranks_timeout_s": 1e6}
         for name, high in most.items():
             if not 0 < getattr(self, name) <= high:

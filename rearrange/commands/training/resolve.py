@@ -30,6 +30,7 @@ from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
 CHAIN = "imitation_ver"  # the method that is several trainings
+EPISODES_APART = 1_000_000  # from the first episode of one stage to that of the next, see `TrainerCfg`
 RECIPE_NETWORKS = ("auto", "small")  # presets that recipes are for; others learn as the paper says
 
 
@@ -158,6 +159,7 @@ def stage_layer(stage: Stage, stages: list[Stage], given: ParsedOverrides) -> La
         folder = stages_folder(values.get("preset", "laptop"), values.get("seed", 0))
         run_dir = folder / given.choices["skill"].rpartition(":")[2] / stage.name
     layer = dict(recipe_layer(stage)) | {"method": stage.method, "run_dir": str(run_dir)}
+    layer["first_episode"] = EPISODES_APART * stages.index(stage)
     if (first := begins_with(stages, stage)) is not None:
         earlier = next(other for other in stages if other.name == first)
         folder = user_path(run_dir).parent / first
@@ -181,8 +183,9 @@ def chain(given: ParsedOverrides) -> list[AnyRunCfg]:
         values = {"method": "ver", "warm_start": str(run_dir / "imitation")}
         parts.append(("blind", values, last.blind_steps))
     stages = []
-    for name, values, num_steps in parts:
-        values = values | own | {"run_dir": str(run_dir / name)}
+    for place, (name, values, num_steps) in enumerate(parts):
+        first = last.first_episode - EPISODES_APART * (len(parts) - place)
+        values = values | own | {"run_dir": str(run_dir / name), "first_episode": first}
         if num_steps:
             values["total_steps"] = num_steps
         stages.append(resolved(given.changed(values, without=("total_steps",))))
@@ -194,7 +197,8 @@ def _last_of_chain(given: ParsedOverrides) -> ParsedOverrides:
     """What the last training of method=imitation_ver begins with stands whatever was given."""
     draft = merged(given)
     run_dir = run_folder(draft, TrainingEnv("", {}, draft.skill.name))
+    first = draft.first_episode + EPISODES_APART * (1 + draft.camera_stage)
     if draft.camera_stage:
-        return given.changed({"warm_start": str(run_dir / "blind")})
+        return given.changed({"warm_start": str(run_dir / "blind"), "first_episode": first})
     own = {"warm_start": str(run_dir / "imitation"), "env_kwargs.depth": False}
-    return given.changed(own)
+    return given.changed(own | {"first_episode": first})
