@@ -30,7 +30,7 @@ from rearrange.tasks.gym_factory import read_spaces
 from rearrange.ver.workers.spaces import action_spec, observation_spec
 
 CHAIN = "imitation_ver"  # the method that is several trainings
-EPISODES_APART = 1_000_000  # from the first episode of one stage to that of the next, see `TrainerCfg`
+EPISODES_APART = 1_000_000  # from a stage's first episode to that of the next, see `TrainerCfg`
 RECIPE_NETWORKS = ("auto", "small")  # presets that recipes are for; others learn as the paper says
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_stage_may_use_the_old_name_of_a_setting():
 def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(skill):
     for preset, stages in recipes_of(skill).stages.items():
         assert stages, preset
-        before = None
+        before, firsts = None, []
         for stage in stages:
             if stage.method == "average":  # of networks that are alike
                 assert set(stage.average) < {other.name for other in stages}
@@ -137,9 +138,12 @@ def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(sk
             cfg = load_training("train-skill", arguments)
             assert cfg.total_steps == stage.total_steps or stage.total_steps is None
             assert cfg.warm_start == (f"OUT/{before}" if before else None)
+            firsts.append(cfg.first_episode)
             training_env = training_env_of(cfg)
             assert training_env.env_id == SKILL_TASKS[skill]
             before = stage.name
+        # none takes a million episodes in one environment: no stage has those of another
+        assert firsts[0] == 0 and all(b - a >= 1e6 for a, b in pairwise(firsts))
         # the last one's environment is as it comes, but for handles at laptops: HAB's own sensors
         seen, _ = read_spaces(training_env.env_id, training_env.kwargs)
         kwargs = {"camera_size": training_env.kwargs["camera_size"]}
@@ -168,6 +172,15 @@ def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
     cfg = load_training("train-skill", [*arguments, *given])
     assert (cfg.total_steps, cfg.ppo.num_epochs, cfg.warm_start) == (9, 1, "A")
     assert cfg.env_kwargs["starts"] == "task" and cfg.entropy.target == -12.4
+
+
+def test_imitation_and_the_ver_after_it_have_episodes_of_their_own():
+    for camera_stage in (False, True):
+        arguments = ["pick", "method=imitation_ver", f"camera_stage={camera_stage}", "run_dir=OUT"]
+        for first in (0, 7):
+            given = read("train-skill", [*arguments, f"first_episode={first}"])
+            expected = [first + 1_000_000 * i for i in range(2 + camera_stage)]
+            assert [stage.first_episode for stage in chain(given)] == expected
 
 
 def test_overrides_do_not_stay_for_the_next_settings():
