@@ -9,6 +9,7 @@ line before it, but not without a word.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import json
@@ -23,9 +24,12 @@ import rearrange
 from rearrange.errors import UserError
 from rearrange.eval.runner import EpisodeRecord, EpisodeRunnerCfg, weights_of_skills
 from rearrange.planner.home.descriptions import Names
+from rearrange.planner.home.domain import DOMAINS
+from rearrange.planner.home.problems import DOMAIN_PATH
 from rearrange.system.checked_json import is_object, quoted, strict_json
 from rearrange.system.files import file_digest, read_whole_file
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, write_error
+from rearrange.tasks.rules.definition import TASKS
 
 SETTINGS_FILE, EPISODES_FILE = "settings.json", "episodes.jsonl"
 _SHOWN = 5  # damaged lines that are named
@@ -59,6 +63,7 @@ def settings_of(runner: EpisodeRunnerCfg, versions: dict[str, str]) -> dict[str,
         "versions": versions,
         "code": code_digest(),
         **own_modules((runner.task, runner.agent)),
+        **own_domain(runner.task),
         **({"home_file": runner.home_file} if runner.home_file else {}),
         **runner.elsewhere(),
     }
@@ -269,8 +274,8 @@ def _difference(old: Any, new: Any) -> str | None:
         return "the program has changed since"
     if name.startswith("modules."):
         return f"{name.removeprefix('modules.')} has changed since"
-    if name == "home_file":
-        return "the home's file has changed since"
+    if name in ("home_file", "domain_file"):
+        return f"the {name.partition('_')[0]}'s file has changed since"
     if name == "episodes" or name.startswith("trained_skills."):
         return f"another {name}"
     return f"{name} {quoted(before)}, now {quoted(now)}"
@@ -289,7 +294,8 @@ def code_digest() -> str:
 def own_modules(words: Iterable[str | None]) -> dict[str, dict[str, str]]:
     """{"modules": {name: SHA-256}} of the user's code that `package.module:Name` words name.
 
-    Of a package all its files count, as one may use the other; {} if no word names a module.
+    Of a package all its files count, as one may use the other, of a single file those beside it
+    that it imports; {} if no word names a module.
     """
     found: dict[str, str] = {}
     for word in words:
@@ -301,8 +307,35 @@ def own_modules(words: Iterable[str | None]) -> dict[str, dict[str, str]]:
         folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
         files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
         if not folders and spec.origin is not None and Path(spec.origin).is_file():
-            files = [Path(spec.origin)]
+            files = sorted(_with_imported(Path(spec.origin), set()))
         for path in files:
             whole.update(f"{path.name}\n".encode() + path.read_bytes())
         found[name] = whole.hexdigest()
     return {"modules": found} if found else {}
+
+
+def _with_imported(path: Path, seen: set[Path]) -> set[Path]:
+    """A module's file and those beside it, packages too, that it imports, directly or not."""
+    if path in seen:
+        return seen
+    seen.add(path)
+    names: set[str] = set()
+    with suppress(SyntaxError):  # of one that is never imported
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    for name in names:
+        beside, package = path.with_name(f"{name}.py"), path.with_name(name)
+        for other in [beside] if beside.is_file() else package.rglob("*.py"):
+            _with_imported(other, seen)
+    return seen
+
+
+def own_domain(task: str) -> dict[str, str]:
+    """{"domain_file": SHA-256} of the PDDL file of a task whose domain is not ours; else {}."""
+    domain = TASKS.find(task).domain if ":" in task or task in TASKS else None
+    if domain is None or (pddl := DOMAINS[domain].pddl) == DOMAIN_PATH:
+        return {}
+    return {"domain_file": file_digest(pddl)}

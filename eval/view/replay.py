@@ -9,7 +9,9 @@ changed since, the page says so.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from rearrange.configs.schema import AgentSettings, TaskCfg
@@ -75,6 +77,8 @@ def read_evaluation(cfg: ViewCfg) -> Evaluation:
             f"{folder} was evaluated in {backend}, the page shows MuJoCo: `rearrange record "
             f"backend={backend} index=INDEX` films such an episode"
         )
+    for what in ("task", "agent"):
+        _check_typed(cfg, folder, what, settings[what])
     task = TASKS.find(settings["task"])
     if settings.get("episodes") is not None:
         _check_episodes(cfg, settings["episodes"])
@@ -123,10 +127,25 @@ def _check_left_out(cfg: ViewCfg) -> None:
     unset = ViewCfg()
     names = [field.name for field in fields(AgentSettings) if field.name not in OWN]
     for name in (*names, "split", "seed", "index"):
-        if getattr(cfg, name) != getattr(unset, name):
+        if name != "agent" and getattr(cfg, name) != getattr(unset, name):
             raise UserError(f"{name} does not go with run=, which says all of it")
-    if cfg.given is not None and "task" in cfg.given.choices:
-        raise UserError("task does not go with run=, which says all of it")
+
+
+def _check_typed(cfg: ViewCfg, folder: Path, what: str, word: str) -> None:
+    """A module is imported only if the user names it, never because a file does."""
+    given = None
+    if cfg.given is not None:
+        given = (cfg.given.choices | cfg.given.values).get(what)
+    elif getattr(cfg, what) != getattr(ViewCfg(), what):
+        given = cfg.agent if what == "agent" else cfg.task.name
+    module = word.rpartition(":")[0]
+    if given is not None and (given != word or not module):
+        raise UserError(f"{what} does not go with run=, which says all of it")
+    if given is None and module and module not in sys.modules:
+        raise UserError(
+            f"{folder} was evaluated with {what} {word}, whose module is imported only if you name "
+            f"it: add {what}={word}"
+        )
 
 
 def _check_episodes(cfg: ViewCfg, expected: str) -> None:

@@ -176,7 +176,7 @@ class ChainProgram:
             if noticed is not None:
                 self._num_failures += 1
                 return self.failures[-1]
-        if call.skill == "navigate":
+        if call.is_driving:
             self._robot_at = call.entity
         self._past.append(f"+ {call.line}")
         del self._plan[0]

@@ -96,9 +96,11 @@ def handle_state(step: GroundAction) -> str | None:
 
 def has_worked(source: FactSource, episode: EpisodeSpec, step: GroundAction, call: Call) -> bool:
     """Whether a step that has ended achieved its planned effect."""
-    if call.skill == "navigate":
-        return source.is_at(call.entity)
-    return step.add_effects <= problem(source, episode, None).init
+    driven = {fact for fact in step.add_effects if fact[0] == "robot_at"}
+    if driven and not source.is_at(call.entity):
+        return False
+    others = step.add_effects - driven
+    return not others or others <= problem(source, episode, None).init
 
 
 def problem(source: FactSource, episode: EpisodeSpec, at: str | None) -> Problem:

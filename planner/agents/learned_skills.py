@@ -117,7 +117,7 @@ class LearnedSkills:
         return call.skill not in self._skills.oracle
 
     def _view(self, call: Call) -> View | None:
-        if call.skill == "navigate" and call.entity in MARKERS:
+        if call.is_driving and call.entity in MARKERS:
             return self._way_to_handle(MARKERS[call.entity])
         if call.entity in MARKERS:
             if call.entity not in HOME_MARKERS:

@@ -5,6 +5,7 @@
     the hand closes in Pick          the target is held, and in no container
     the hand opens in Place          the target lies at the goal, if the hand was near it
     the hand opens anywhere else     the target lies below, on the floor
+    what pushes to a goal has ended  the target lies there
     a skill that opens or shuts      the drawer or door is open, or shut
     ... is cut off, or another ends  it is neither, if the hand has moved with the handle; also as
                                      the robot then backs off with the handle in its hand
@@ -100,7 +101,9 @@ class Memory(Beliefs):
         handle = call.entity
         if (call.is_picking or call.is_placing) and failure is not None:
             self._doubt(self._container(call))
-        if handle not in fur.MARKERS or call.skill == "navigate":
+        if failure is None and call.is_placing and not call.is_carrying:
+            self._has_come(call)
+        if handle not in fur.MARKERS or call.is_driving:
             return
         if handle in self._doubted:
             self._doubted.remove(handle)
@@ -161,7 +164,7 @@ class Memory(Beliefs):
     def _handle(self) -> str | None:
         """The handle that the running skill moves; a skill of your own may grip what is none."""
         call = self._call
-        if call is None or call.skill == "navigate" or call.is_picking or call.is_placing:
+        if call is None or call.is_driving or call.is_picking or call.is_placing:
             return None
         return call.entity if call.entity in fur.MARKERS else None
 
@@ -177,6 +180,12 @@ class Memory(Beliefs):
             self.facts.containers[held] = self._container_at(goal)
         height = self._goals[goal][2] if is_placing and away < BESIDE else FLOOR
         self._let_go[place] = np.array([*hand[:2], height])
+
+    def _has_come(self, call: Call) -> None:
+        """What holds nothing, such as a skill that pushes, says that its target is at a goal."""
+        self.facts.placed[call.target] = goal_name(call.destination)
+        self.facts.containers[call.target] = self._container_at(call.destination)
+        self._let_go[self._places[call.target]] = self._goals[call.destination].copy()
 
     def _pulled(self, joint: str) -> np.ndarray:
         way = self._ways.get(fur.MARKER_OF_JOINT.get(joint, ""), [])

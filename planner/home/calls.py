@@ -35,11 +35,20 @@ class Call(NamedTuple):
     """Whether the plan needs something held, as it may for a skill of your own."""
     takes: bool = False
     """Whether its effect is that the entity is held, as of a skill of your own that picks up."""
+    drives: bool = False
+    """Whether its effect is that the robot is at the entity, as of a Navigate of your own."""
+
+    @property
+    def is_driving(self) -> bool:
+        """Whether it is to end with the robot at its entity."""
+        return self.skill == "navigate" or self.drives
 
     @property
     def is_carrying(self) -> bool:
-        """Whether the plan expects something in the hand when the skill begins."""
-        return self.is_placing or self.entity.startswith(_GOAL) or self.needs_hold
+        """Whether the plan expects something in the hand when the skill begins. What pushes its
+        target to a goal carries nothing."""
+        is_way_to_goal = self.skill == "navigate" and self.is_at_goal
+        return self.skill == "place" or is_way_to_goal or self.needs_hold
 
     @property
     def is_picking(self) -> bool:
@@ -88,18 +97,17 @@ def call_of(
     line = f"{shown}({', '.join(names)})"
     goals = [entities.get(fact[2], "") for fact in step.add_effects if fact[0] == "object_at"]
     goal = next((name.removeprefix(_GOAL) for name in goals if name.startswith(_GOAL)), "")
-    takes = any(fact[0] == "holding" for fact in step.add_effects)
-    return Call(skill, names[0], line, goal, _needs_hold(step, rest, skills), takes)
+    effects = {fact[0] for fact in step.add_effects}
+    takes, drives = "holding" in effects, "robot_at" in effects
+    return Call(skill, names[0], line, goal, _needs_hold(step, rest), takes, drives)
 
 
-def _needs_hold(
-    step: GroundAction, rest: Sequence[GroundAction], skills: Sequence[str]
-) -> bool:  # fmt: skip
+def _needs_hold(step: GroundAction, rest: Sequence[GroundAction]) -> bool:
     """Whether a step needs something held, or is the way to one that does."""
     for later in (step, *rest):
         if any(fact[0] == "holding" for fact in later.preconditions_pos):
             return True
-        if skill_of(later, skills).name != "navigate":
+        if not any(fact[0] == "robot_at" for fact in later.add_effects):
             return False
     return False
 

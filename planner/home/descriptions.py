@@ -21,8 +21,8 @@ from rearrange.skills.definition import SKILLS, Phrases
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.episode import EpisodeSpec, Target
 
-STEP = re.compile(r"(\w+)\(([^()]*)\)")
-FAILED_STEP = re.compile(r"(\w+\([^()]*\)): (.*)", re.DOTALL)
+STEP = re.compile(r"([^\s():]+)\(([^()]*)\)")  # names of your own may have hyphens
+FAILED_STEP = re.compile(r"([^\s():]+\([^()]*\)): (.*)", re.DOTALL)
 STAGE = re.compile(r"stage_(\d+)(_5)?")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 FURNITURE = {"refrigerator": "fridge", "tvstand": "TV stand", "kitchen counter": "counter"}

@@ -68,7 +68,8 @@ class TrainerCfg:
     """Seed of weights, actions, minibatches and, with their indices, environments."""
     first_episode: int = 0
     """Number of each environment's first episode; with the seed it determines the episode. Stages
-    of a skill begin a million apart: no stage has an earlier one's episodes."""
+    of a skill begin a million apart: no stage has an earlier one's episodes. A resumed training
+    goes on behind its own episodes, whatever is given."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     num_threads: int = 0
@@ -115,7 +116,8 @@ class TrainerCfg:
     """Time between checkpoints (s); one more is written at the end."""
     keep_checkpoints: int = 3
     """Number of newest checkpoints to keep. The best is kept too: that with the highest
-    episode/success in the metrics or, where there is none, episode/return."""
+    episode/success in the metrics or, where there is none, episode/return. Imitation has none
+    unless guide.watch_every is 1 or 2, as the teacher drives in most episodes: validation.every."""
     keep_milestones: int = 10
     """Further checkpoints to keep, spread evenly over total_steps; 0: none."""
     resume: str = "no"

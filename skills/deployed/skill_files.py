@@ -14,7 +14,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -79,19 +79,34 @@ def find_skill(path: Path) -> SkillFile:
     return skill
 
 
-def find_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
-    """Environment id and weights of the file that `find_skill` finds, for any environment.
-    Nothing is created or imported.
+class FoundWeights(NamedTuple):
+    """Weights and what they are for."""
+
+    env_id: str
+    weights: dict[str, Tensor]
+    activation: str | None
+    """Of the network's layers, which shapes do not tell; None: the file does not say."""
+
+    def checksum(self) -> str:
+        """SHA-256 of the weights in half precision, as a skill file has them."""
+        return _checksum({name: _in_half(tensor) for name, tensor in self.weights.items()})
+
+
+def find_weights(path: Path) -> FoundWeights:
+    """The weights of the file that `find_skill` finds, for any environment. Nothing is created or
+    imported.
 
     Raises UserError if there is none or it is damaged.
     """
     if not is_of_run(path):
         skill = read_skill(path)
-        return skill.env_id, skill.weights
+        return FoundWeights(skill.env_id, skill.weights, skill.policy_cfg.activation)
     checkpoint, identity = _checkpoint_of(path)
     weights = below_prefix("policy", checkpoint.tensors)
     check_numbers(weights, identity.where)
-    return identity["env"].text(), weights
+    policy = identity.value.get("policy")
+    activation = policy.get("activation") if isinstance(policy, dict) else None
+    return FoundWeights(identity["env"].text(), weights, activation)
 
 
 def is_of_run(path: Path) -> bool:
@@ -133,10 +148,7 @@ def skill_bytes(skill: SkillFile) -> bytes:
     """The content of a skill file. Raises UserError for weights beyond half precision."""
     from safetensors.torch import save
 
-    weights = {
-        name: (tensor.half() if tensor.dtype == torch.float32 else tensor).contiguous()
-        for name, tensor in skill.weights.items()
-    }
+    weights = {name: _in_half(tensor).contiguous() for name, tensor in skill.weights.items()}
     check_numbers(weights, f"{skill.source} in half precision: ")
     header = {"format": FORMAT} | header_json(skill) | {"origin": skill.origin}
     text = json.dumps(header, allow_nan=False)
@@ -191,6 +203,10 @@ def _skill(header: SkillHeader, weights: dict[str, Tensor], origin: dict[str, An
         header.env_id, header.env_kwargs, header.policy_cfg, header.observation, header.action,
         weights, origin,
     )  # fmt: skip
+
+
+def _in_half(tensor: Tensor) -> Tensor:
+    return tensor.half() if tensor.dtype == torch.float32 else tensor
 
 
 def _checksum(weights: dict[str, Tensor], text: str = "") -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +29,10 @@ from rearrange.eval.runner import (
 from rearrange.eval.workers import note_acting
 from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.agents.chain_cfg import ChainCfg
+from rearrange.planner.home.domain import DOMAINS
 from rearrange.skills.deployed.skill_files import write_skill
 from rearrange.system.folder_lock import lock_folder
+from rearrange.tasks.rules.definition import TASKS
 from tests.waits import wait_until
 
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
@@ -170,7 +173,9 @@ def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
 
 def test_the_users_own_code_counts_and_so_does_all_of_ours_that_acts(tmp_path, monkeypatch):
     """A module's file, or all files of its package: an edited agent acts otherwise."""
-    (tmp_path / "lone_agent.py").write_text("class Lone: pass")
+    (tmp_path / "lone_agent.py").write_text("import its_helper\nclass Lone: pass")
+    (tmp_path / "its_helper.py").write_text("def help():\n    import its_deeper_helper")
+    (tmp_path / "its_deeper_helper.py").write_text("STEPS = 1")
     (tmp_path / "my_lab").mkdir()
     for name in ("__init__", "agents", "planning"):
         (tmp_path / f"my_lab/{name}.py").write_text("class Own: pass")
@@ -182,6 +187,7 @@ def test_the_users_own_code_counts_and_so_does_all_of_ours_that_acts(tmp_path, m
 
     edited = (
         ("lone_agent:Lone", "lone_agent"),
+        ("lone_agent:Lone", "its_deeper_helper"),
         ("my_lab.agents:Own", "my_lab/planning"),
     )
     for number, (agent, file) in enumerate(edited):
@@ -191,13 +197,32 @@ def test_the_users_own_code_counts_and_so_does_all_of_ours_that_acts(tmp_path, m
         assert EpisodeStore(folder, of(agent), 1).records == {0: RECORD}
         with open(tmp_path / f"{file}.py", "a") as code:
             code.write("\nSTEPS = 2")
-        module = file.partition("/")[0]
+        module = agent.partition(":")[0].partition(".")[0]
         with pytest.raises(UserError, match=rf"results of other settings \({module} has changed"):
             EpisodeStore(folder, of(agent), 1)
     assert "modules" not in of("oracle")
     root = Path(rearrange.__path__[0])
     found = {path.relative_to(root).as_posix() for part in _DECIDING for path in root.glob(part)}
     assert {"registries.py", "eval/trained_env.py", "workloads/skill_chain.py"} <= found
+
+
+def test_a_planning_domain_of_ones_own_counts(tmp_path, monkeypatch):
+    for registry in (TASKS, DOMAINS):
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    pddl = tmp_path / "mine.pddl"
+    pddl.write_text("(define (domain mine))")
+    DOMAINS.add("mine", replace(DOMAINS[TASKS["tidy_house"].domain], pddl=pddl))
+    TASKS.add("own", replace(TASKS["tidy_house"], name="own", env_id="test/O-v0", domain="mine"))
+
+    def of(task):
+        return settings_of(EpisodeRunnerCfg(task=task, agent="oracle", split="val", seed=0), {})
+
+    EpisodeStore(tmp_path, of("own"), 1).add(RECORD)
+    assert EpisodeStore(tmp_path, of("own"), 1).records == {0: RECORD}
+    pddl.write_text("(define (domain mine) (:predicates))")
+    with pytest.raises(UserError, match="the domain's file has changed since"):
+        EpisodeStore(tmp_path, of("own"), 1)
+    assert "domain_file" not in of("tidy_house") | of("pick")
 
 
 def test_a_skill_that_changes_while_it_is_evaluated_ends_the_evaluation(make_skill, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fake_env import FakeEnv, MakeFake
+from fake_env import MakeFake
 
 from rearrange.errors import UserError
 from rearrange.skills.network.policy import build_policy
@@ -20,7 +20,6 @@ from rearrange.ver.sapg.sapg_learner import SAPG
 from rearrange.ver.trainer import Trainer
 from rearrange.ver.trainer_cfg import MODES, TrainerCfg
 from rearrange.ver.update.ppo import PPOCfg
-from rearrange.ver.workers.environment_worker import episode_seed
 
 E, T = 4, 16
 S = E * T
@@ -335,25 +334,6 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
             TrainerCfg(num_envs=E, num_steps=T, device="cpu", resume="auto"), tmp_path,
             identity={"env": "other"},
         )  # fmt: skip
-
-
-@pytest.mark.parametrize("mode", ["ver", "batched"])
-def test_a_training_begins_with_the_episode_it_is_told_to(tmp_path, mode):
-    first, seen = 5_000_000, []
-
-    class Listing(FakeEnv):
-        def reset(self, *, seed=None, options=None):
-            seen.append((self.index, seed))
-            return super().reset(seed=seed, options=options)
-
-    settings = {"mode": mode, "serial": mode == "ver", "first_episode": first}
-    trainer(tmp_path, 4, Listing, after=2, **settings).run()
-    trainer(tmp_path, 4, Listing, resume="auto", **settings).run()
-    seen = [one for one in dict.fromkeys(seen) if one[1] != 3]  # what tries the environment has
-    for env in range(E):
-        seeds = [seed for e, seed in seen if e == env]
-        assert len(seeds) > 2
-        assert seeds == [episode_seed(3, env, first + number) for number in range(len(seeds))]
 
 
 def test_serial_trainings_of_one_seed_are_equal(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 
 from rearrange.commands.overrides import last_override_per_key
 from rearrange.commands.training.recipes import recipes_of, weights_of
-from rearrange.commands.training.resolve import load_training
+from rearrange.commands.training.resolve import EPISODES_APART, load_training
 from rearrange.commands.training.training_env import check_run_folder, newest_metrics, stages_folder
 from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import TrainSkillsCfg
@@ -123,7 +123,7 @@ def _step(cfg: TrainSkillsCfg, named: str, stage: Stage, place: int) -> Step:
     if stage.method == "average":
         return Step(skill.name, task, stage, place, folder, None)
     overrides = [named, f"stage={stage.name}", f"preset={cfg.preset}", f"seed={cfg.seed}"]
-    overrides += [*_threads(cfg), *cfg.forwarded, f"run_dir={folder}", "resume=auto"]
+    overrides += [*_threads(cfg), *_apart(cfg.forwarded, place), f"run_dir={folder}", "resume=auto"]
     overrides = last_override_per_key(overrides)
     try:
         settings = load_training("train-skill", overrides)
@@ -132,6 +132,17 @@ def _step(cfg: TrainSkillsCfg, named: str, stage: Stage, place: int) -> Step:
     assert isinstance(settings, TrainSkillCfg)
     check_run_folder(folder, "auto")
     return Step(skill.name, task, stage, place, folder, settings, ("train-skill", *overrides))
+
+
+def _apart(forwarded: Sequence[str], place: int) -> list[str]:
+    """A given first episode is that of the first stage; later ones keep away from each other."""
+    found: list[str] = []
+    for override in forwarded:
+        key, _, value = override.partition("=")
+        if key == "first_episode" and value.isdecimal():  # else the stage's settings refuse it
+            override = f"{key}={int(value) + EPISODES_APART * (place - 1)}"
+        found.append(override)
+    return found
 
 
 def _threads(cfg: TrainSkillsCfg) -> list[str]:

@@ -17,10 +17,12 @@ from rearrange import __version__
 from rearrange.commands.skills.plan import Step, output_folder
 from rearrange.commands.skills.runner import Task
 from rearrange.commands.training.export import export
+from rearrange.commands.training.recipes import begins_with
+from rearrange.commands.training.training_env import beginning
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.errors import UserError
 from rearrange.eval.episode_store import EPISODES_FILE, SETTINGS_FILE, stored_settings
-from rearrange.skills.deployed.skill_files import read_skill
+from rearrange.skills.deployed.skill_files import find_weights, read_skill
 from rearrange.skills.deployed.trained_skills import weights_digest
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import commit, num_cores
@@ -37,7 +39,7 @@ def tasks(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> list[Task]:
     """All tasks of one skill, in order."""
     found: list[Task] = []
     for step in steps:
-        found += [_training(step, steps), _forgetting(step)]
+        found += [_beginning(step, steps), _training(step, steps), _forgetting(step)]
         if cfg.evaluate_stages and step is not steps[-1]:
             found += _evaluation(cfg, step, step.weights)
     file = skill_file(cfg, steps)
@@ -61,10 +63,12 @@ def write_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> None:
 
 
 def is_written(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> bool:
-    """Whether the file exists and comes from these stages."""
+    """Whether the file exists and comes from these stages, with the weights of the last."""
     with suppress(UserError):
-        origin = read_skill(skill_file(cfg, steps)).origin
-        return origin.get("stages") == origin_of(cfg, steps)["stages"]
+        path = skill_file(cfg, steps)
+        is_theirs = read_skill(path).origin.get("stages") == origin_of(cfg, steps)["stages"]
+        last = find_weights(steps[-1].weights).checksum()
+        return is_theirs and find_weights(path).checksum() == last
     return False
 
 
@@ -80,6 +84,7 @@ def origin_of(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> dict[str, Any]:
                 "method": method,
                 "steps": summary.get("total_steps"),
                 "wall_time_s": summary.get("wall_time_s"),
+                **({"average": list(step.stage.average)} if step.stage.average else {}),
             }
         )
     plan = _plan_of(cfg)
@@ -177,6 +182,29 @@ def _is_of(folder: Path, weights: Path) -> bool:
     if not (folder / SETTINGS_FILE).is_file():
         return True
     return weights_digest(weights) in stored_settings(folder).get("trained_skills", {}).values()
+
+
+def _beginning(step: Step, steps: Sequence[Step]) -> Task:
+    work = partial(check_beginning, step, steps)
+    return Task(f"{step.name} beginning", lambda: step.settings is None, work=work)
+
+
+def check_beginning(step: Step, steps: Sequence[Step]) -> None:
+    """Raises UserError if a stage that has begun did so with other weights than its recipe says
+    now: a stage before it was put in, taken out, or trained on."""
+    known = beginning(step.folder)
+    if known is None:
+        return  # not begun, or by a version that did not note it
+    name = begins_with([other.stage for other in steps], step.stage)
+    checksum = None
+    if name is not None:
+        weights = next(other.weights for other in steps if other.stage.name == name)
+        checksum = find_weights(weights).checksum()
+    if known.get("checksum") != checksum:
+        raise UserError(
+            f"{step.folder} began with other weights than those of {name or 'no stage'}, with "
+            "which the recipe lets it begin: remove the folder, or choose another output"
+        )
 
 
 def _training(step: Step, steps: Sequence[Step]) -> Task:

@@ -33,7 +33,8 @@ from rearrange.tasks.gym_factory import find_id
 from rearrange.tasks.rules.names import SKILL_TASKS, TASK_OF_ID
 
 MEGABYTE = 1_000_000
-# Most likely actions do not depend on these: stages of one skill may differ in them.
+# Stages of one skill may differ in these: what the network's outputs mean does not depend on them,
+# though with `switches` the policy is told +1 or -1 as its previous action. The first one's hold.
 _OF_TRAINING = ("precision", "compile", "initial_log_std", "initial_means", "switches")
 _OF_SKILL = (  # what a policy sees and moves, of `env_kwargs`
     "observation_delay", "motor_lead", "action_space", "camera_size", "ranges", "depth", "rgb",

@@ -59,7 +59,7 @@ def what_next(
 
 def _best(best: dict[str, Any] | None) -> str:
     if best is None:
-        return "none: too few episodes, or no validation"
+        return "none: too few episodes that rank policies, or no validation"
     return f"{best['metric']} {best['value']:.4g} in {best['checkpoint']}"
 
 

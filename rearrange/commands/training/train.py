@@ -30,6 +30,7 @@ from rearrange.commands.training.resolve import CHAIN, chain
 from rearrange.commands.training.training_env import (
     TrainingEnv,
     check_run_folder,
+    note_beginning,
     save_config,
     training_env_of,
 )
@@ -177,6 +178,7 @@ def _train_in(
     except ValueError as error:  # sizes that only meet here, such as a picture too small
         raise UserError(str(error)) from error
     ranks.on_first(lambda: save_config(settings, training_env, run_dir))
+    ranks.on_first(lambda: note_beginning(run_dir, settings.warm_start))
     if position.all_stages and position.number == 1 and ranks.is_first:
         with suppress(OSError):
             print(forecast(position.all_stages), file=sys.stderr, flush=True)
@@ -315,16 +317,21 @@ def first_policy(
         return policy
     source = user_path(settings.warm_start)
     try:
-        trained_in, weights = find_weights(source)
+        found = find_weights(source)
     except UserError:
         checkpoints = settings.folder / CHECKPOINTS_FOLDER
         if settings.resume == "auto" and load_newest(checkpoints) is not None:
             return policy  # its own checkpoint takes their place
         raise
-    is_elsewhere = training_env.is_elsewhere
+    is_elsewhere, trained_in = training_env.is_elsewhere, found.env_id
     if (trained_in if is_elsewhere else registered_id(trained_in)) != training_env.known_id:
         raise UserError(f"{source} was trained in {trained_in}, not in {training_env.env_id}")
-    weights = {name: tensor.float() for name, tensor in weights.items()}
+    if found.activation not in (None, settings.policy.activation):
+        raise UserError(
+            f"{source} has layers of {found.activation}: they mean nothing with policy.activation="
+            f"{settings.policy.activation}"
+        )
+    weights = {name: tensor.float() for name, tensor in found.weights.items()}
     own = policy.state_dict()
     if (embedding := getattr(policy, "embedding", None)) is not None:  # of our networks
         weights = with_new_inputs(weights, own, embedding)

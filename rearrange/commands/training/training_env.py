@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
+from rearrange.skills.deployed.skill_files import find_weights
 from rearrange.skills.network.policy import NETWORKS
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import user_path, write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
+from rearrange.system.outputs import atomic_write_json
 from rearrange.tasks.gym_factory import find_id
 from rearrange.ver.bridge import habitat
 from rearrange.ver.bridge.external_python import ExternalEnvs, find_python
 from rearrange.ver.run.metrics import CHECKPOINTS_FOLDER, METRICS_FILE, SUMMARY_FILE
 from rearrange.ver.workers.pool import PoolCfg
 
+BEGINNING_FILE = "warm_start.json"
 TAIL_BYTES = 65536  # of metrics.jsonl, whose lines have some 2 kB
 
 
@@ -127,6 +130,34 @@ def check_run_folder(run_dir: Path, resume: str) -> None:
             f"{run_dir} is not empty: resume=auto continues the run in it, another run_dir "
             "starts a new one"
         )
+
+
+def note_beginning(run_dir: Path, warm_start: str | None) -> None:
+    """Writes which weights a run begins with, unless it has begun."""
+    if _has_begun(run_dir):
+        return
+    checksum = find_weights(user_path(warm_start)).checksum() if warm_start is not None else None
+    try:
+        atomic_write_json(
+            run_dir / BEGINNING_FILE, {"warm_start": warm_start, "checksum": checksum}
+        )
+    except OSError as error:
+        raise UserError(f"cannot write into run_dir {run_dir}: {error.strerror}") from error
+
+
+def beginning(run_dir: Path) -> dict[str, Any] | None:
+    """What a run began with, as `note_beginning` wrote it; None if it has not begun, or did so
+    before this was noted."""
+    if not _has_begun(run_dir):
+        return None
+    with suppress(OSError, ValueError):
+        found = strict_json((run_dir / BEGINNING_FILE).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def _has_begun(run_dir: Path) -> bool:
+    return any((run_dir / CHECKPOINTS_FOLDER).glob("*.json"))
 
 
 def newest_metrics(run_dir: Path) -> dict[str, Any]:

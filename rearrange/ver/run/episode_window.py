@@ -91,12 +91,16 @@ class EpisodeWindow:
         return {"mean": mean, "std": math.sqrt(square), "episodes": sum(map(len, of_envs))}
 
     def score(self) -> tuple[str, float] | None:
-        """Name and value of the metric that ranks policies: success if it is known, else the
-        return; None while there are few episodes."""
+        """Name and value of the metric that ranks policies: success if any episode reports it,
+        else the return; None while few episodes have it.
+
+        Where only some report success, as in imitation those that the policy acts alone in, the
+        return of the others is a teacher's too.
+        """
         for name in ("success", "return"):
-            known = self.statistics(name)
-            if known is not None and known["episodes"] >= 0.5 * self.size:
-                return f"episode/{name}", known["mean"]
+            if (known := self.statistics(name)) is not None:
+                is_enough = known["episodes"] >= 0.5 * self.size
+                return (f"episode/{name}", known["mean"]) if is_enough else None
         return None
 
     def state(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _check_snapshot(node: Node) -> None:
     node["random"].items()
     numbers = node["episode_numbers"].list(MANY, 1)
     for number in numbers:
-        number.integer(0, MOST)
+        number.integer(-1, MOST)  # -1: its first episode had not begun
     if "failed_resets" in node.value:
         for seed, count in node["failed_resets"].items():
             if not (seed.isdecimal() and len(seed) < 20):

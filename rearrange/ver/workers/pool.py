@@ -221,6 +221,7 @@ class WorkerPool:
             else ForkLauncher(make_env, preload)
         )
         self.slots = self._launcher.allocate(layout)
+        self.slots.episode_number[:] = self._numbers - 1  # of those that have not answered yet
         self._answers, self._answers_write = multiprocessing.Pipe(duplex=False)
         os.set_blocking(self._answers.fileno(), False)
         self._poll = select.poll()

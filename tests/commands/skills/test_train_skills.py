@@ -19,6 +19,7 @@ from rearrange.commands.skills.report import curves, runs_of, write_report
 from rearrange.commands.skills.stage_outputs import (
     begin,
     evaluation_folder,
+    is_written,
     origin_of,
     skill_file,
     tasks,
@@ -89,7 +90,17 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     assert cli.main([*overrides, f"total_steps={total}", "seed=1"]) == 2
     assert "choose another output" in capsys.readouterr().err
 
-    steps = plan(load("train-skills", [*overrides[1:], f"total_steps={total}"]))["close_drawer"]
+    cfg = load("train-skills", [*overrides[1:], f"total_steps={total}"])
+    steps, file = plan(cfg)["close_drawer"], out / "close_drawer.safetensors"
+    assert is_written(cfg, steps)
+    skill = read_skill(file)
+    bias = {"critic.bias": skill.weights["critic.bias"] + 1.0}
+    write_skill(replace(skill, weights=skill.weights | bias), file)
+    assert not is_written(cfg, steps)  # the same stages, other weights
+    assert cli.main([*overrides, f"total_steps={total + 64}"]) == 1  # of all stages
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"close_drawer cells_ver beginning: {steps[1].folder} began with other")
+    assert steps_of(steps[1].folder / "metrics.jsonl")[-1] == total  # nothing is built on it
     mean = replace(steps[-1], stage=Stage(name="mean", method="average", average=["cells_ver"]))
     mean = replace(mean, folder=out / "close_drawer/mean", settings=None)
     write_mean(mean, [*steps, mean])
@@ -134,6 +145,12 @@ def test_each_stage_is_a_command_that_anyone_can_type(tmp_path):
     )  # fmt: skip
     assert after.settings.warm_start == str(before.folder)
     assert [step.place for step in steps] == list(range(1, len(steps) + 1))
+
+
+def test_a_given_first_episode_is_that_of_the_first_stage(tmp_path):
+    cfg = load("train-skills", ["skills=pick", f"output={tmp_path}", "first_episode=7"])
+    firsts = [step.settings.first_episode for step in plan(cfg)["pick"] if step.settings]
+    assert firsts == [7 + 1_000_000 * place for place in range(len(firsts))] and len(firsts) > 2
 
 
 def test_a_folder_is_of_one_preset_and_seed(tmp_path):

@@ -351,6 +351,16 @@ def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path, widths):
         assert (tensor == (-2.1 if is_width else taught[name])).all(), name
 
 
+def test_weights_of_layers_that_mean_something_else_are_refused(capsys, tmp_path):
+    cart = ["train", "env=CartPole-v1", "serial=true", "num_envs=2", "num_steps=32"]
+    works(capsys, *cart, "total_steps=64", f"run_dir={tmp_path / 'a'}")
+    other = [f"warm_start={tmp_path / 'a'}", f"run_dir={tmp_path / 'b'}", "policy.activation=gelu"]
+    was = load_training("train", cart[1:]).policy.activation
+    error = fails(capsys, *cart, "total_steps=64", *other)
+    assert f"layers of {was}: they mean nothing with policy.activation=gelu" in error
+    assert not list((tmp_path / "b").glob("checkpoints/*"))
+
+
 def test_what_a_training_began_with_may_go_once_it_has_a_checkpoint(capsys, tmp_path):
     cart = ["train", "env=CartPole-v1", "serial=true", "num_envs=2", "num_steps=32"]
     first, second = tmp_path / "a", [*cart, f"warm_start={tmp_path / 'a'}", "resume=auto"]

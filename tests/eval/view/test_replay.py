@@ -1,11 +1,13 @@
 """An evaluation is seen again: failures first, and as it was."""
 
 import json
+import sys
 
 import pytest
 from evaluated import FAILURE, SUCCESS, real_record, write_evaluation
 
 from rearrange.cli import main
+from rearrange.commands.settings import load
 from rearrange.configs.viewing import ViewCfg
 from rearrange.errors import UserError
 from rearrange.eval.view.messages import Said
@@ -90,3 +92,21 @@ def test_what_the_run_says_itself_and_what_is_none_are_one_line(folder, tmp_path
         show(folder)
     with pytest.raises(UserError, match="must be the output_dir of an evaluation"):
         show(tmp_path / "nothing")
+
+
+def test_a_module_that_a_folder_names_is_imported_only_if_it_is_typed(
+    folder, tmp_path, monkeypatch
+):
+    module = tmp_path / "theirs_to_replay.py"
+    module.write_text("raise RuntimeError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = json.loads((folder / "settings.json").read_text())
+    for what in ("task", "agent"):
+        name = f"theirs_to_replay:{what}"
+        changed = {"settings": content["settings"] | {what: name}, "acting": []}
+        (folder / "settings.json").write_text(json.dumps(changed))
+        with pytest.raises(UserError, match=f"only if you name it: add {what}={name}"):
+            show(folder)
+        assert "theirs_to_replay" not in sys.modules
+        with pytest.raises(UserError, match="RuntimeError: imported"):
+            read_evaluation(load("view", [f"run={folder}", f"{what}={name}"]))

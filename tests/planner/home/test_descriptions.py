@@ -134,4 +134,6 @@ def test_the_step_of_a_skill_s_own_task_is_known_from_its_episode():
 def test_a_plan_s_step_is_the_one_in_the_agent_s_status():
     episode = SimpleNamespace(task="tidy_house")
     assert running_step(episode, "pick(any_targets|0): reaching") == "pick(any_targets|0)"
+    own = "press-button(cab_push_point_5)"  # a skill of one's own
+    assert running_step(episode, f"{own}: pressing") == own
     assert running_step(episode, "done") == running_step(episode, "random actions") == ""

@@ -7,8 +7,9 @@ import pytest
 
 from rearrange.errors import UserError
 from rearrange.planner.agents.chain import ChainProgram
+from rearrange.planner.agents.fact_sources import PrivilegedFacts, SensedFacts, has_worked
 from rearrange.planner.agents.memory import Memory
-from rearrange.planner.agents.oracle_skills import OracleSkills
+from rearrange.planner.agents.oracle_skills import OracleSkills, own_episode
 from rearrange.planner.home.calls import call_of
 from rearrange.planner.home.domain import DOMAINS, PlannerDomain, task_domain, task_skills
 from rearrange.planner.home.facts import entities, plan_of_episode, read_facts
@@ -101,7 +102,8 @@ def test_what_a_skill_needs_in_the_hand_is_carried_to_it(own):
     names = entities(episode)
     movable = next(name for name, entity in names.items() if entity == episode.targets[0].name)
     none = frozenset()
-    way = GroundAction("nav", ("somewhere", DRAWER, ROBOT), none, none, none, none)
+    there = frozenset({("robot_at", DRAWER, ROBOT)})
+    way = GroundAction("nav", ("somewhere", DRAWER, ROBOT), none, none, there, none)
     press = GroundAction("press", (DRAWER, ROBOT), none, none, none, none)
     holding = frozenset({("holding", movable, ROBOT)})
     tap = replace(press, preconditions_pos=holding)
@@ -111,6 +113,50 @@ def test_what_a_skill_needs_in_the_hand_is_carried_to_it(own):
     assert call_of(way, names, [way, tap], skills).is_carrying
     for rest in ([press], [pick, way, tap], []):
         assert not call_of(way, names, rest, skills).is_carrying
+    SKILLS.add("my_navigate", replace(SKILLS["navigate"], name="my_navigate"))
+    mine = call_of(way, names, [way, tap], ("my_navigate", *skills))
+    assert mine.skill == "my_navigate" and mine.is_driving and mine.is_carrying
+
+
+def test_a_navigate_of_ones_own_has_worked_where_the_robot_is(own, sim):
+    """Whatever its name: so has what also does something else, if that came about too."""
+    own()
+    SKILLS.add("my_navigate", replace(SKILLS["navigate"], name="my_navigate"))
+    episode = generate_episode("tidy_house_easy", "val", 0, 0)
+    sim.reset(episode.scene)
+    name, first = next(pair for pair in entities(episode).items() if pair[1] == "any_targets|0")
+    none, there = frozenset(), frozenset({("robot_at", name, ROBOT)})
+    way = GroundAction("nav", ("somewhere", name, ROBOT), none, none, there, none)
+    call = call_of(way, entities(episode), (), ("my_navigate",))
+    truth = PrivilegedFacts(sim, episode)
+    place = sim.object_pos_w(episode.targets[0].object)
+    for away, is_there in ((1.0, True), (9.0, False)):
+        sim.set_robot((place[0] - away, place[1], 0.0), sim.arm_qpos)
+        assert has_worked(truth, episode, way, call) == is_there
+    sim.set_robot((place[0] - 1.0, place[1], 0.0), sim.arm_qpos)
+    fetch = replace(way, add_effects=there | {("holding", name, ROBOT)})
+    assert not has_worked(truth, episode, fetch, call)
+
+
+def test_what_is_pushed_to_its_goal_is_not_held_and_believed_to_lie_there(own, sim):
+    own()
+    push = replace(SKILLS["pick"], name="push", operators={"push": Operator((0,))})
+    SKILLS.add("push", push)
+    episode = generate_episode("tidy_house_easy", "val", 0, 0)
+    sim.reset(episode.scene)
+    memory = Memory(sim, episode, read_facts(sim, episode))
+    first, none = episode.targets[0], frozenset()
+    pddl = {entity: name for name, entity in entities(episode).items()}
+    movable, goal = pddl[first.name], pddl[f"TARGET_{first.name}"]
+    lying = frozenset({("object_at", movable, goal)})
+    pushed = GroundAction("push", (movable, goal, ROBOT), none, none, lying, none)
+    call = call_of(pushed, entities(episode))
+    assert not call.is_carrying and not own_episode(episode, call).start_holding
+    source = SensedFacts(memory, episode)
+    for failure in ("out of time", None):
+        source.end(pushed, call, failure)
+        assert has_worked(source, episode, pushed, call) == (failure is None)
+    assert memory.facts.placed == {first.name: f"TARGET_{first.name}"}
 
 
 @pytest.fixture(scope="module")

@@ -203,7 +203,7 @@ def test_a_name_in_a_checkpoint_imports_nothing(skill, tmp_path, where, monkeypa
         with pytest.raises(UserError, match="is not registered"):
             find_skill(tmp_path)
     else:
-        env_id, weights = find_weights(tmp_path)
+        env_id, weights, _ = find_weights(tmp_path)
         assert registered_id(env_id) is None and weights.keys() == skill.weights.keys()
 
 

@@ -14,7 +14,7 @@ from rearrange.commands.training.train import first_policy
 from rearrange.commands.training.training_env import training_env_of
 from rearrange.commands.training.validation import arguments_of
 from rearrange.errors import UserError
-from rearrange.skills.deployed.skill_files import read_skill, write_skill
+from rearrange.skills.deployed.skill_files import FoundWeights, read_skill, write_skill
 from rearrange.skills.network.policy import NETWORKS, SkillPolicy, build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
 
@@ -62,7 +62,8 @@ def test_a_network_of_other_parts_begins_with_given_weights(module, tmp_path, mo
     monkeypatch.setattr("rearrange.commands.training.train.build_policy", lambda *spec: Plain())
     given = {"weight": torch.ones(2)}
     monkeypatch.setattr(
-        "rearrange.commands.training.train.find_weights", lambda path: ("CartPole-v1", given)
+        "rearrange.commands.training.train.find_weights",
+        lambda path: FoundWeights("CartPole-v1", given, None),
     )
     settings = load_training("train", ["env=CartPole-v1", f"warm_start={tmp_path}"])
     policy = first_policy(settings, training_env_of(settings), {}, None)

@@ -96,3 +96,20 @@ def test_quick_failures_do_not_hide_slow_successes():
     for _, env in ends:
         window.add(0.0, 1, env >= 5, env=env)
     assert window.metrics()["episode/success"] == 0.5
+
+
+def test_returns_that_a_teacher_earns_rank_no_policy():
+    """Of 8 environments the policy is alone in 1; with too few that know success none ranks."""
+    window = EpisodeWindow(size=16, num_envs=8)
+    for episode in range(4):
+        for env in range(8):
+            window.add(float(episode), 9, env == 0 or None, env=env)
+    assert window.statistics("success")["episodes"] == 2 and window.score() is None
+    for env in range(1, 4):
+        window.add(9.0, 9, False, env=env)
+        window.add(9.0, 9, False, env=env)
+    assert window.score() == ("episode/success", 0.25)
+    without = EpisodeWindow(size=4, num_envs=2)
+    for env in (0, 0, 1):
+        without.add(2.5, 9, None, env=env)
+    assert without.score() == ("episode/return", 2.5)
