@@ -25,9 +25,8 @@ class SimulationLike(Protocol):
     @property
     def held_object(self) -> int | None: ...
     @property
-    def num_objects(self) -> int: ...
+    def objects_pos_w(self) -> np.ndarray: ...
     def joint_position(self, name: str) -> float: ...
-    def object_pos_w(self, index: int) -> np.ndarray: ...
     def object_kind(self, index: int) -> ObjectKind: ...
 
 
@@ -42,12 +41,11 @@ class CurrentFloor:
         blocked."""
         opening = {name: sim.joint_position(name) for name in fur.ARTICULATED_JOINTS}
         held = sim.held_object
-        litter = []
-        for index in range(sim.num_objects):
-            x, y, z = sim.object_pos_w(index)
-            if z < ON_FLOOR and index != held:
+        litter, places = [], sim.objects_pos_w
+        for index in np.flatnonzero(places[:, 2] < ON_FLOOR).tolist():
+            if index != held:
                 size = sim.object_kind(index).footprint_radius
-                litter.append((x, y, size, size, 0.0))
+                litter.append((places[index, 0], places[index, 1], size, size, 0.0))
         key = (sim.layout, *opening.values(), *litter)
         kept = self._plans.get(radius)
         if kept is None or kept[0] != key:

@@ -278,6 +278,11 @@ class Simulation:
         """Centre of an object, [3], a copy."""
         return self.data.xpos[self._slot_body[index]].copy()
 
+    @property
+    def objects_pos_w(self) -> np.ndarray:
+        """Centres of all objects of the scene, [N, 3], a copy."""
+        return self.data.xpos[self._slot_body[: self._num_objects]]
+
     def object_quat_w(self, index: int) -> np.ndarray:
         """Orientation of an object, [4] wxyz, a copy."""
         return self.data.xquat[self._slot_body[index]].copy()

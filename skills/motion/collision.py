@@ -11,6 +11,7 @@ K: obstacles, S: spheres of the arm, H: spheres of the held object.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -99,29 +100,31 @@ def held_spheres(
     """
     if shape == "sphere":
         return np.array([[*pos_e, float(size[0])]])
+    grid, radius = _grid_inside(shape, tuple(map(float, size)))
+    centres = (grid if rot_e is None else grid @ np.asarray(rot_e).T) + np.asarray(pos_e)
+    return np.concatenate([centres, np.full((len(centres), 1), radius)], axis=1)
+
+
+@cache
+def _grid_inside(shape: str, size: tuple[float, ...]) -> tuple[np.ndarray, float]:
+    """Centres [H, 3] of equal spheres in a box or cylinder, in its own axes, and their radius."""
     if shape not in ("box", "cylinder"):
         raise ValueError(f"a held object is a box, a cylinder or a sphere, got {shape!r}")
-    half = np.array(
-        [size[0], size[0], size[1]] if shape == "cylinder" else size[:3], dtype=np.float64
-    )
+    half = np.array([size[0], size[0], size[1]] if shape == "cylinder" else size[:3])
     cell = max(float(half.min()), 0.02)  # thinner things get spheres thicker than themselves
     counts = np.maximum(1, np.ceil(half / cell - 1e-6).astype(int))
     reach = float((half / counts).max())
-    axes = [
-        np.linspace(reach - h, h - reach, n) if n > 1 else np.zeros(1)
-        for n, h in zip(counts, half, strict=True)
-    ]
+    sides = zip(counts, half, strict=True)
+    axes = [np.linspace(reach - h, h - reach, n) if n > 1 else np.zeros(1) for n, h in sides]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     radius = 1.15 * reach
     if shape == "cylinder":  # the square's corners are not there
-        grid = grid[
-            np.hypot(grid[:, 0], grid[:, 1]) + 0.7 * radius <= half[0] + 1e-9 + 0.3 * radius
-        ]
+        away = np.hypot(grid[:, 0], grid[:, 1])
+        grid = grid[away + 0.7 * radius <= half[0] + 1e-9 + 0.3 * radius]
         if not len(grid):
             grid = np.stack([np.zeros_like(axes[2]), np.zeros_like(axes[2]), axes[2]], axis=1)
-    rotation = np.eye(3) if rot_e is None else np.asarray(rot_e)
-    centres = grid @ rotation.T + np.asarray(pos_e)
-    return np.concatenate([centres, np.full((len(centres), 1), radius)], axis=1)
+    grid.setflags(write=False)
+    return grid, radius
 
 
 def min_clearance(

@@ -104,7 +104,8 @@ class Servo(Steering):
         """A posture [7] to go towards: the hand points down, so what it holds stays upright."""
         q = self.sim.arm_qpos
         _, rotation, jacobian = jacobian_of(q)
-        askew = np.cross(rotation[:, 0], (0.0, 0.0, -1.0))  # [3], axis and sine of the turn
+        forward, left, _ = rotation[:, 0]
+        askew = np.array([-left, forward, 0.0])  # axis and sine of the turn: its product with down
         return q + UPRIGHT_GAIN * jacobian[3:].T @ askew + REST_SHARE * (self.rest_posture - q)
 
     def reach(self, target_w: np.ndarray, gain: float = GAIN, **how) -> np.ndarray:

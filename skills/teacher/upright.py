@@ -36,7 +36,7 @@ class Upright:
     def askew(self) -> np.ndarray:
         """The turn that would set it upright, [3] rad, world."""
         up = self._sign * self._axes()[:, self._axis]
-        turn = np.cross(up, (0.0, 0.0, 1.0))
+        turn = np.array([up[1], -up[0], 0.0])  # its product with straight up
         sine = float(np.linalg.norm(turn))
         return turn * (np.arctan2(sine, up[2]) / max(sine, 1e-9))
 
