@@ -17,6 +17,7 @@ from rearrange.configs.checks import check as _check
 from rearrange.configs.stages import PRESETS
 
 # Fields that the program fills in; not for the command line.
+MOST_EPISODES = 1_000_000  # of an evaluation; a slip of the finger would fill the memory
 HIDDEN = ("given", "name", "forwarded")
 
 
@@ -106,7 +107,7 @@ class EvaluateCfg(AgentSettings):
     """The command line (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     def __post_init__(self) -> None:
-        _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
+        _check_episodes(self.num_episodes)
         _check(self.num_workers >= 0, f"num_workers must not be negative, got {self.num_workers}")
         _check(self.scheme in ("local", "ray"), f"scheme must be local or ray, got {self.scheme}")
         is_there = self.address is None or self.scheme == "ray"
@@ -157,6 +158,12 @@ class RecordCfg(AgentSettings):
         _check_backend(self)
         is_right = Path(self.output).suffix in (".mp4", ".gif")  # `.mp4` alone has none
         _check(is_right, f"output must end in .mp4 or .gif, got {self.output}")
+
+
+def _check_episodes(number: int) -> None:
+    _check(number >= 1, f"num_episodes must be at least 1, got {number}")
+    most = f"num_episodes must be at most {MOST_EPISODES:,}, got {number:,}"
+    _check(number <= MOST_EPISODES, most)
 
 
 def _check_backend(cfg: EvaluateCfg | RecordCfg) -> None:
@@ -229,7 +236,7 @@ class EpisodesCfg:
     def __post_init__(self) -> None:
         choices = "choose from generate, check"
         _check(self.what in ("generate", "check"), f"unknown '{self.what}': {choices}")
-        _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
+        _check_episodes(self.num_episodes)
         _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
         if self.what == "generate":
             _check(self.output is not None, "episodes generate needs output=FILE.json.gz")
@@ -350,6 +357,7 @@ class LaunchCfg:
     def __post_init__(self) -> None:
         _check(bool(self.skills or self.envs), "launch needs skills=... or envs=...")
         _check(bool(self.seeds), "seeds must name at least one")
+        _check(min(self.seeds, default=0) >= 0, f"seeds must not be negative, got {self.seeds}")
         for name in ("skills", "envs", "seeds"):
             values = getattr(self, name)
             _check(len({*values}) == len(values), f"{name} must not name anything twice")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from rearrange.errors import UserError
 from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_json
 
@@ -33,3 +34,13 @@ def report(
         }
         atomic_write_json(user_path(output), results | {"bars": named})
     return int(not all(criterion.is_met for criterion in criteria))
+
+
+def names_of(setting: str, text: str, known: tuple[str, ...]) -> list[str]:
+    """Names with commas between them. Raises UserError for one that is unknown, or for none."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        got = ", ".join(unknown) or "nothing"
+        raise UserError(f"{setting} must be some of {', '.join(known)}; got {got}")
+    return names

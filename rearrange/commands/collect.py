@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,16 +28,17 @@ def _collect(cfg: CollectCfg) -> int:
     folder = output_folder(cfg)
     summary = collect(cfg, runner_cfg(cfg, title=cfg.task.title), folder, print_line)
     done, count = summary["num_successes"], summary["num_episodes"]
+    words = ["rearrange", "collect", "verify", f"folder={folder}", *_module_of(cfg.task.name)]
     print(
         f"{count} episodes, {done} of them successes, {summary['num_steps']:,} steps: {folder}\n"
-        f"play back: rearrange collect verify folder={folder}{_module_of(cfg.task.name)}"
+        f"play back: {shlex.join(words)}"
     )
     return 0
 
 
-def _module_of(task: str) -> str:
+def _module_of(task: str) -> list[str]:
     """What names the module of a task of a user's own."""
-    return f" task={task}" if ":" in task else ""
+    return [f"task={task}"] if ":" in task else []
 
 
 def output_folder(cfg: CollectCfg) -> Path:

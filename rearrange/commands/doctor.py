@@ -209,12 +209,13 @@ def _video_encoder(timeout_s: float) -> Finding:
 def _kernel_cache() -> Finding:
     """Whether numba can cache compiled kernels; compiling them takes many seconds."""
     package = Path(rearrange.__file__).parent / "sim" / "robot"
-    folders = [package, Path.home()]
+    home = Path(os.path.expanduser("~"))
+    folders = [package, home] if home.is_absolute() else [package]  # some users have none
     if "NUMBA_CACHE_DIR" in os.environ:
         folders.insert(0, Path(os.environ["NUMBA_CACHE_DIR"]))
     modules = (importlib.import_module(f"rearrange.{name}") for name in ("tasks", "skills"))
     caches = [*folders, *(Path(module.__path__[0]) for module in modules)]
-    removed = remove_damaged(folder for folder in caches if folder != Path.home())
+    removed = remove_damaged(folder for folder in caches if folder != home)
     note = f"; {len(removed)} damaged files removed, to be compiled again" if removed else ""
     for folder in folders:
         try:

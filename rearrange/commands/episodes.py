@@ -8,7 +8,7 @@ from rearrange.configs.schema import EpisodesCfg
 from rearrange.errors import UserError
 from rearrange.eval.runner import check_split
 from rearrange.system.files import user_path
-from rearrange.system.outputs import prepare_folder
+from rearrange.system.outputs import prepare_file
 
 
 def run(cfg: EpisodesCfg) -> int:
@@ -27,7 +27,7 @@ def _generate(cfg: EpisodesCfg) -> int:
     path = user_path(cfg.output)
     if not path.name.endswith(".json.gz"):
         raise UserError(f"output must end in .json.gz, got {cfg.output}")
-    prepare_folder(path.parent)
+    prepare_file(path)
     indices = tqdm(range(cfg.num_episodes), unit="episode", disable=None, file=sys.stderr)
     task = TASKS.find(cfg.task.name).name
     episodes = [

@@ -14,7 +14,7 @@ from rearrange.configs.schema import HomesCfg
 from rearrange.errors import UserError
 from rearrange.eval.runner import check_name
 from rearrange.system.files import user_path
-from rearrange.system.outputs import atomic_write_text, prepare_folder
+from rearrange.system.outputs import atomic_write_text, prepare_file, prepare_output
 from rearrange.system.registry import import_module
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def run(cfg: HomesCfg) -> int:
         return _generate(cfg)
     if cfg.what == "measure":
         return _measure(cfg)
+    path = prepare_output(cfg.output)  # better said before the work
     homes = list(_homes(cfg))
     if cfg.what == "check":
         for home in homes:
@@ -56,9 +57,7 @@ def run(cfg: HomesCfg) -> int:
                 f"{len(home.layout.receptacles)} receptacles, all reached; {home.about}"
             )
         return 0
-    assert cfg.output is not None  # the settings see to it, here and in `_generate`
-    path = user_path(cfg.output)
-    prepare_folder(path.parent)
+    assert path is not None  # the settings see to it, here and in `_generate`
     atomic_write_text(path, gallery(homes))
     print(f"{len(homes)} floor plans: {path}")
     return 0
@@ -162,10 +161,11 @@ def _generate(cfg: HomesCfg) -> int:
 
     name = _names(cfg)[0]
     assert cfg.output is not None
-    path = user_path(cfg.output)
-    prepare_folder(path.parent)
-    text = json.dumps(from_procedural(make_home(name)), indent=1)
-    atomic_write_text(path, text + "\n")
+    path = prepare_file(user_path(cfg.output))
+    text = json.dumps(from_procedural(make_home(name)), indent=1) + "\n"
+    if path.exists() and path.read_bytes() != text.encode():
+        raise UserError(f"{path} is there already: choose another output, or remove it")
+    atomic_write_text(path, text)
     custom_home(str(path))
     print(f"{name}: {path}")
     return 0

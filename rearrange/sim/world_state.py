@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import mujoco
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 # MuJoCo 4.0 leaves these counts out when it pickles its data; a step with wrong ones is fatal.
 _AWAKE = ("nbody_awake", "nparent_awake", "ntree_awake", "nv_awake")
+
+
+class Placeholder(Enum):
+    """Stands in a state for what is not copied."""
+
+    SIMULATION = "the environment's own simulation"
 
 
 @dataclass(frozen=True)

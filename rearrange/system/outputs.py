@@ -7,11 +7,12 @@ errors of the operating system become one `UserError` line.
 import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from rearrange.errors import UserError
 from rearrange.system.files import UNFINISHED, create_new_file, user_path
@@ -33,13 +34,12 @@ def write_error(path: Path, error: OSError) -> UserError:
     return UserError(f"cannot write {path}: {error.strerror or error}; {advice}")
 
 
-@overload
-def expand(path: str) -> str: ...
-@overload
-def expand(path: None) -> None: ...
 def expand(path: str | None) -> str | None:
-    """A path with `~` replaced by the home folder; None stays None."""
-    return None if path is None else os.path.expanduser(path)
+    """A path as text with `~` replaced by the home folder; None stays None.
+
+    Raises UserError as `user_path`.
+    """
+    return None if path is None else str(user_path(path))
 
 
 def prepare_folder(folder: Path) -> Path:
@@ -66,10 +66,28 @@ def prepare_file(path: Path) -> Path:
     Raises:
         UserError: if it could not be written.
     """
-    prepare_folder(path.parent)
-    if path.is_dir():
-        raise write_error(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    target = replaceable(path)
+    prepare_folder(target.parent)
     return path
+
+
+def replaceable(path: Path) -> Path:
+    """What is replaced when a file is written: what a link leads to, not the link.
+
+    Raises UserError for a folder, and for a device or pipe, in whose place a file would stand.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except OSError as error:
+        raise write_error(path, error) from error
+    if stat.S_ISDIR(mode):
+        raise write_error(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    if not stat.S_ISREG(mode):
+        raise UserError(f"cannot write {path}: it is no regular file; name another")
+    return target
 
 
 def prepare_output(path: str | None) -> Path | None:
@@ -97,14 +115,15 @@ def atomic_path(path: Path) -> Generator[Path]:
     Raises:
         UserError: if anything in the block raises OSError, or the rename fails.
     """
-    temporary = path.with_name(f".{path.stem}{UNFINISHED}-{os.getpid()}{path.suffix}")
+    target = replaceable(path)
+    temporary = target.with_name(f".{target.stem}{UNFINISHED}-{os.getpid()}{path.suffix}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         create_new_file(temporary).close()
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except OSError as error:
         raise write_error(path, error) from error
     finally:

@@ -23,7 +23,7 @@ from rearrange.errors import UserError
 from rearrange.sim.homes.layout import HAB, MIXED, SPLITS, check_homes, check_unchanged, homes_of
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
-from rearrange.sim.world_state import WorldState
+from rearrange.sim.world_state import Placeholder, WorldState
 from rearrange.system.checked_json import quoted
 from rearrange.tasks.actions import ActionReader, Command, action_slots
 from rearrange.tasks.cameras import ColourSensors, VisualsCache, Window, panoptic_names
@@ -66,8 +66,8 @@ class RearrangeEnv(gymnasium.Env):
         motor_lead: rad by which a motor's target may lead its joint; None: any, as in HAB.
         action_space: "full", "skill" or "stationary", see `actions`.
         max_episode_steps: overrides the task's limit. `gymnasium.make` takes this keyword for a
-            limit of its own, which can only be shorter and tells no failure; `make_env` and
-            `make_vec` mean this one.
+            limit of its own, which can only be shorter and tells no failure; `make_env`, and
+            `make_vec` unless told to be "sync" or "async", mean this one.
         starts: "chain" varies the starts of episodes, "varied" the apartments too, "driven" lets
             the robot drive there, "reach" starts half of them within reach: for training, see
             `generate`.
@@ -314,7 +314,9 @@ class RearrangeEnv(gymnasium.Env):
         state = {name: getattr(self, name) for name in _STATE}
         state["options"] = of_states(self.init_kwargs)
         state |= {"task": vars(self.task), "np_random": self.np_random}
-        return copy.deepcopy(state) | {"world": WorldState.of(self.sim)}
+        # A task may have kept the simulation: in the state a placeholder stands for it.
+        state = copy.deepcopy(state, {id(self.sim): Placeholder.SIMULATION})
+        return state | {"world": WorldState.of(self.sim)}
 
     def set_state(self, state: dict[str, Any], *, looks_anew: bool = False) -> None:
         """Continues from a `get_state`, bit for bit, any number of times.
@@ -332,7 +334,7 @@ class RearrangeEnv(gymnasium.Env):
         check_equal(of_states(self.init_kwargs), state["options"], looks_anew)
         state["world"].put_into(self.sim)
         state = {name: value for name, value in state.items() if name not in ("world", "options")}
-        state = copy.deepcopy(state)
+        state = copy.deepcopy(state, {id(Placeholder.SIMULATION): self.sim})
         vars(self.task).update(state.pop("task"))
         self.np_random = state.pop("np_random")
         vars(self).update(state)
@@ -372,7 +374,7 @@ class RearrangeEnv(gymnasium.Env):
         assert episode is not None
         return {
             "success": success,
-            "stages": dict(self.task.stages),
+            "stages": {name: bool(is_done) for name, is_done in self.task.stages.items()},
             "failure": failure,
             "is_stop_called": is_stop,
             "num_steps": self._num_steps,

@@ -68,6 +68,11 @@ class Sensors:
             if name not in sizes:
                 known = nearest(name, list(sizes))
                 raise UserError(f"task '{task.name}' has an unknown sensor '{name}': {known}")
+            if sizes[name] == 0:
+                raise UserError(
+                    f"task '{task.name}' has the sensor '{name}' of a handle, but num_markers=0: "
+                    "give 1 (the episode's own) or 2 (those of the home's tasks)"
+                )
         ends = np.cumsum(list(sizes.values())).tolist()
         self._size = ends[-1]
         slices = {

@@ -1,6 +1,8 @@
 """Files are whole or not there: full disk, missing folder, interruption."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
 
@@ -63,6 +65,19 @@ def test_places_that_cannot_be_written_are_named(tmp_path):
             atomic_write_text(path, "text")
     with pytest.raises(UserError, match="it is a file"):
         prepare_folder(tmp_path / "file")
+
+
+def test_a_link_stays_and_what_is_no_file_is_not_replaced(tmp_path):
+    (tmp_path / "target.json").write_text("old")
+    (tmp_path / "latest.json").symlink_to("target.json")
+    atomic_write_text(tmp_path / "latest.json", "new")
+    assert (tmp_path / "latest.json").is_symlink()
+    assert (tmp_path / "target.json").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    for write in (prepare_file, lambda path: atomic_write_text(path, "text")):
+        with pytest.raises(UserError, match="pipe: it is no regular file; name another"):
+            write(tmp_path / "pipe")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_json_refuses_nan_and_reads_back(tmp_path):

@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 from rearrange.configs.benches import BenchHomesCfg
-from rearrange.eval.benchmarks.criteria import report
+from rearrange.eval.benchmarks.criteria import names_of, report
 from rearrange.eval.benchmarks.homes.bench_sim import Threshold
 from rearrange.eval.benchmarks.homes.home_speed import (
     maker,
@@ -36,6 +36,7 @@ from rearrange.eval.benchmarks.homes.home_speed import (
 from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import prepare_output
+from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.vector_env import HomeVectorEnv
 
 MODES = ("NextStep", "SameStep")
@@ -62,6 +63,7 @@ print((sizes[1] - sizes[0]) / count)
 def run(cfg: BenchHomesCfg) -> int:
     """Measures, prints a table and returns 1 if a threshold is missed."""
     prepare_output(cfg.output)  # better said before the work
+    names_of("tasks", cfg.tasks, tuple(TASKS))
     results = measure_homes(cfg)
     criteria = criteria_of(results)
     return report(table(results, criteria), results, criteria, cfg.output)
@@ -87,7 +89,7 @@ def measure_homes(cfg: BenchHomesCfg) -> dict[str, Any]:
 
 def compare(cfg: BenchHomesCfg) -> dict[str, int]:
     """Episodes that were compared, and steps whose answers were not the same in all bits."""
-    tasks = cfg.tasks.split(",")
+    tasks = names_of("tasks", cfg.tasks, tuple(TASKS))
     found = {"episodes": 0, "steps": 0, "different": 0}
     for number, task in enumerate(tasks):
         mode = MODES[number % 2]

@@ -21,7 +21,7 @@ import numpy as np
 
 from rearrange.configs.benches import BenchScalingCfg
 from rearrange.errors import UserError
-from rearrange.eval.benchmarks.criteria import report
+from rearrange.eval.benchmarks.criteria import names_of, report
 from rearrange.eval.benchmarks.scaling import preemption_check
 from rearrange.eval.benchmarks.scaling.calibration import (
     Measurements,
@@ -35,7 +35,7 @@ from rearrange.eval.benchmarks.scaling.measure import check_settings, measure
 from rearrange.eval.benchmarks.scaling.plot import draw
 from rearrange.eval.benchmarks.scaling.simulation import WAYS, Costs, StepTable
 from rearrange.eval.benchmarks.scaling.workload import workload_of
-from rearrange.eval.benchmarks.trainers.bench_trainers import Threshold, names_of
+from rearrange.eval.benchmarks.trainers.bench_trainers import Threshold
 from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_figure, kept_or_temporary, prepare_output

@@ -22,7 +22,7 @@ from typing import Any
 
 from rearrange.configs.benches import BenchTrainersCfg
 from rearrange.errors import UserError
-from rearrange.eval.benchmarks.criteria import report
+from rearrange.eval.benchmarks.criteria import names_of, report
 from rearrange.eval.benchmarks.peers import peers
 from rearrange.eval.benchmarks.trainers import bench_ideal
 from rearrange.eval.benchmarks.trainers.bench_ideal import Workload
@@ -60,6 +60,7 @@ def run(cfg: BenchTrainersCfg) -> int:
     """
     workloads = names_of("workloads", cfg.workloads, (STRAGGLER, *SKILL_TASKS))
     modes = names_of("modes", cfg.modes, (*bench_ideal.MODES, BATCHED))
+    pick_device(cfg.device)
     peer_names = find_peers(cfg) if PEER_TASK in workloads else []
     prepare_output(cfg.output)
     results = measure(cfg, workloads, modes, peer_names)
@@ -332,13 +333,3 @@ def _row(mode: str, figure: dict[str, Any], ver: float | None) -> str:
 def _tell(workload: str, name: str, figure: dict[str, Any]) -> None:
     what = figure["error"] if "error" in figure else f"{figure['mean']:.1f} steps/s"
     print(f"{workload} {name}: {what}", file=sys.stderr, flush=True)
-
-
-def names_of(setting: str, text: str, known: tuple[str, ...]) -> list[str]:
-    """Names with commas between them. Raises UserError for one that is unknown, or for none."""
-    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        got = ", ".join(unknown) or "nothing"
-        raise UserError(f"{setting} must be some of {', '.join(known)}; got {got}")
-    return names

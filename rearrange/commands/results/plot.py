@@ -9,7 +9,6 @@ import difflib
 import math
 import textwrap
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from rearrange.commands.results.training_runs import Run, read_run, told_apart
 from rearrange.configs.schema import PlotCfg
 from rearrange.errors import UserError
 from rearrange.eval.intervals import mean_over_seeds
-from rearrange.system.outputs import atomic_write_figure, expand, prepare_file
+from rearrange.system.files import user_path
+from rearrange.system.outputs import atomic_write_figure, prepare_file
 
 NUM_POINTS = 150  # of a curve, on a panel of about 700 pixels
 MIN_RUNS = 3  # for a band
@@ -33,12 +33,12 @@ def run(settings: PlotCfg) -> int:
     Raises:
         UserError: if a run cannot be read, no run has a metric, or the figure cannot be written.
     """
-    output = Path(expand(settings.output))
+    output = user_path(settings.output)
     if output.suffix not in FORMATS:
         raise UserError(f"output must end in {', '.join(FORMATS)}, got {output}")
     if not settings.runs:
         raise UserError("plot needs the folder of at least one training run")
-    runs = told_apart([read_run(Path(expand(folder))) for folder in settings.runs])
+    runs = told_apart([read_run(user_path(folder)) for folder in settings.runs])
     metrics = [metric for metric in settings.metrics if _has_values(runs, metric)]
     for metric in settings.metrics:
         if metric not in metrics:

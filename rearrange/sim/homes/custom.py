@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, described
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import Piece
 from rearrange.sim.home.house import (
@@ -134,6 +134,13 @@ class CustomHome:
         parents = {s: fur.PARENTS.get(s, f"{kind}_{s}_:0000") for s, kind in self.kinds.items()}
         bounds = (0.0, 0.0, self._size[0] / 1000, self._size[1] / 1000)
         receptacles = receptacles_of(poses, shapes, parents)
+        seen: dict[str, str] = {}
+        for receptacle in receptacles:
+            if (first := seen.setdefault(receptacle.name, receptacle.piece)) != receptacle.piece:
+                self._where[receptacle.piece].fail(
+                    f"have surfaces of other names than {first}: its draw puts the slot into them",
+                    quoted(receptacle.name),
+                )
         return Layout(
             self.path, bounds, poses, np.array(rows),
             tuple(r for r in receptacles if r.piece not in self._bare),
@@ -196,13 +203,15 @@ class CustomHome:
         if kind == "worktop":
             piece = kitchens.run_piece(slot, 1_200, self._like)
         else:
-            piece = kinds.KINDS["table" if kind == "low_table" else kind](rng, slot)
+            piece = _drawn(node, "table" if kind == "low_table" else kind, rng, slot)
         if "size" in node.value:
             depth, width, high = (v.number(0.1, 4.0) for v in node["size"].list(3, 3))
             piece = kinds.resized(piece, (depth, width, high))
             if slot not in self._bare:
                 _check_room_for_objects(node["size"], piece, (depth, width, high))
         if slot.startswith("extra") and len(piece.boxes) > EXTRA_BOXES:
+            if kind not in SLOTS:
+                node.fail(f"have at most {EXTRA_BOXES} boxes", f"{len(piece.boxes)} from its draw")
             node.fail(f"not be there: a home has one {kind}; leave it out", quoted(kind))
         return slot, piece
 
@@ -329,6 +338,19 @@ def custom_home(path: str) -> CustomHome:
 @lru_cache(maxsize=8)
 def _home_of(path: str, content: bytes) -> CustomHome:
     return CustomHome(path, content)
+
+
+def _drawn(node: Node, kind: str, rng: np.random.Generator, slot: str) -> Piece:
+    """What a kind's `draw` makes, which may be a user's own."""
+    draw: Any = kinds.KINDS[kind]
+    try:
+        piece = draw(rng, slot)
+    except Exception as error:
+        node["kind"].fail("have a draw that returns a Piece", described(error))
+    if not isinstance(piece, Piece) or piece.name != slot:
+        got = f"one named {piece.name}" if isinstance(piece, Piece) else quoted(piece)
+        node["kind"].fail(f"have a draw that returns a Piece named {slot}", got)
+    return piece
 
 
 def _check_room_for_objects(node: Node, piece: Piece, size: tuple[float, ...]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -86,6 +86,15 @@ def check_task(name: str, task: Any) -> Task:
             f"num_markers of task '{name}' must be 0, 1 (the episode's own) or 2 (those of the "
             f"home's tasks), got {quoted(task.num_markers)}"
         )
+    whole("num_targets", task.num_targets, 1)
+    for what in ("sensors", "handle_sensors"):
+        names: Any = getattr(task, what)
+        parts = list(cast("tuple[Any, ...]", names)) if type(names) in (list, tuple) else [None]
+        if not all(isinstance(one, str) for one in parts):
+            raise UserError(
+                f"{what} of task '{name}' must be a tuple of sensors' names, got {quoted(names)}"
+            )
+        setattr(task, what, tuple(parts))
     return task
 
 
@@ -262,4 +271,5 @@ class Task:
             reward += rules.success_reward
         elif is_stop and failure is None:
             failure = "stop_without_success"
-        return Outcome(reward, success, success or failure is not None, failure)
+        success = bool(success)  # a user's own may be numpy's
+        return Outcome(float(reward), success, success or failure is not None, failure)

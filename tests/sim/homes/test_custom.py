@@ -9,10 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rearrange.cli import main
 from rearrange.errors import UserError
-from rearrange.sim.home.furniture import Box, Piece, Surface
-from rearrange.sim.homes import kinds
 from rearrange.sim.homes.custom import MAX_BYTES, CustomHome, from_procedural
 from rearrange.sim.homes.layout import make_layout
 from rearrange.sim.homes.procedural import make_home
@@ -79,47 +76,6 @@ def test_a_piece_may_be_kept_bare_unless_tasks_need_it(tmp_path, flat):
     flat["furniture"][2]["holds_objects"] = False
     with pytest.raises(UserError, match=r"furniture\[2\]\.holds_objects must be true"):
         receptacles()
-
-
-def test_furniture_of_ones_own_stands_in_a_home_and_holds_objects(flat, tmp_path, monkeypatch):
-    def draw(rng, slot):
-        low, glass = Box((0, 0, 0.3), (0.2, 0.4, 0.3)), Box((0, 0, 0.75), (0.18, 0.3, 0.15))
-        lid = Surface(f"receptacle_aabb_aquarium_{slot}", (0.0, 0.0, 0.9), (0.18, 0.3), 1.0)
-        return Piece(slot, (0.2, 0.4), (low, glass), (lid,))
-
-    bed = next(entry for entry in flat["furniture"] if entry["kind"] == "bed")
-    flat["furniture"][flat["furniture"].index(bed)] = {
-        "kind": "aquarium", "at": bed["at"], "yaw": bed["yaw"],
-    }  # fmt: skip
-    path = tmp_path / "home.json"
-    path.write_text(json.dumps(flat))
-    with pytest.raises(UserError, match="kind must be one of armchair, .*got 'aquarium'"):
-        CustomHome(str(path))
-    monkeypatch.setattr(kinds.KINDS, "_entries", dict(kinds.KINDS._entries))
-    kinds.KINDS.add("aquarium", draw)
-    home = CustomHome(str(path))
-    slot = next(slot for slot, kind in home.kinds.items() if kind == "aquarium")
-    assert home.layout.pieces[slot][:2] == tuple(bed["at"])
-    (lid,) = [r for r in home.layout.receptacles if r.piece == slot]
-    assert lid.pos[2] == pytest.approx(0.9)
-
-
-def test_a_home_with_furniture_of_ones_own_is_checked_with_its_module(
-    flat, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(kinds.KINDS, "_entries", dict(kinds.KINDS._entries))
-    lines = ("from rearrange.sim.homes.kinds import KINDS", 'KINDS.add("cot", KINDS["bed"])')
-    (tmp_path / "my_furniture.py").write_text("\n".join(lines))
-    monkeypatch.syspath_prepend(tmp_path)
-    piece(flat, "bed")["kind"] = "cot"
-    path = tmp_path / "home.json"
-    path.write_text(json.dumps(flat))
-    assert main(["homes", "check", f"homes={path}"]) == 2
-    assert "kind must be one of" in capsys.readouterr().err
-    assert main(["homes", "check", f"homes={path}", "module=my_furniture"]) == 0
-    assert "all reached" in capsys.readouterr().out
-    assert main(["homes", "check", f"homes={path}", "module=nothing_there"]) == 2
-    assert "cannot import 'nothing_there'" in capsys.readouterr().err
 
 
 def piece(flat, kind):

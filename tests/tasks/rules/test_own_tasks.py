@@ -1,5 +1,7 @@
 """Mistakes in somebody's own task or skill: each gives one line that says what must hold."""
 
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -143,3 +145,68 @@ def test_a_teacher_acts():
     )  # fmt: skip
     with pytest.raises(UserError, match=r"the teacher of skill mine has no method act\(\)"):
         mine.start_teacher(None, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"num_targets": 0}, "num_targets must be a whole number of 1 or more, got 0"),
+        ({"sensors": "joint"}, "sensors of task 'mine' must be a tuple of sensors' names, got"),
+        ({"sensors": ("joint", 3)}, "sensors of task 'mine' must be a tuple of sensors' names"),
+        ({"sensors": ["joint", "marker_js"]}, "sensor 'marker_js' of a handle, but num_markers=0"),
+    ],
+)
+def test_targets_and_sensors_are_looked_at_before_the_first_episode(add, more, message):
+    class Reads(Whole):
+        def __init__(self, name):
+            Task.__init__(self, name, RULES, **{"sensors": ("joint",)} | more)
+
+    add(Reads)
+    with pytest.raises(UserError, match=message) as caught:
+        make_env("mine", "val", depth=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_task_says_in_numpys_types_comes_out_as_pythons(add):
+    class InNumpy(Whole):
+        def __init__(self, name):
+            Task.__init__(self, name, RULES, ["joint"])
+
+        def start(self, sim, episode):
+            self.stages = {"near": np.False_}
+
+        def progress(self, sim):
+            self.stages["near"] = np.True_
+            return np.float32(0.5), None
+
+        def is_goal_reached(self, sim):
+            return np.linalg.norm(np.zeros(3)) < 0.2
+
+    add(InNumpy)
+    env = make_env("mine", "val", depth=False)
+    env.reset()
+    _, reward, _, _, info = env.step(np.ones(env.action_space.shape, np.float32))
+    assert type(reward) is float and type(info["success"]) is type(info["stages"]["near"]) is bool
+    assert info["stages"]["near"] is True
+
+
+def test_a_copied_task_that_keeps_the_simulation_reads_that_of_the_copy(add):
+    class Keeps(Whole):
+        def start(self, sim, episode):
+            self.sim = sim
+
+        def progress(self, sim):
+            assert self.sim is sim
+            return float(self.sim.base_pose[0]), None
+
+    add(Keeps)
+    env = make_env("mine", "val", depth=False)
+    env.reset()
+    ahead = np.zeros(env.action_space.shape, np.float32)
+    ahead[8] = 1.0
+    env.step(ahead)
+    others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+    others.append(make_env("mine", "val", depth=False))
+    others[2].set_state(pickle.loads(pickle.dumps(env.get_state())))
+    rewards = [[one.step(ahead)[1] for _ in range(5)] for one in (env, *others)]
+    assert len({*rewards[0]}) == 5 and all(found == rewards[0] for found in rewards)
