@@ -79,7 +79,7 @@ def replaceable(path: Path) -> Path:
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return target
     except OSError as error:
         raise write_error(path, error) from error
