@@ -29,12 +29,12 @@ def test_a_training_begins_with_the_episode_it_is_told_to(tmp_path, mode):
 
 @pytest.mark.parametrize("first", [0, 5_000_000])
 def test_a_training_stopped_before_any_answer_keeps_its_first_episode(tmp_path, first):
-    """Its environments, in other processes, have not said yet which episode they are in."""
+    """Its environments, in other processes, have mostly not said yet which episode they are in."""
     stopped = trainer(tmp_path, first_episode=first)
     stopped.request_stop()
     stopped.run()
     kept = load_newest(tmp_path / "checkpoints").manifest["snapshot"]["episode_numbers"]
-    assert kept == [first - 1] * E
+    assert all(number in (first - 1, first) for number in kept)  # in none, or in the first one
     trainer(tmp_path, resume="auto", first_episode=first).run()
     kept = load_newest(tmp_path / "checkpoints").manifest["snapshot"]["episode_numbers"]
     assert all(first <= number < first + S for number in kept) and max(kept) > first

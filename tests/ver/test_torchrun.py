@@ -104,6 +104,7 @@ def test_ranks_train_survive_a_kill_and_save_when_terminated(tmp_path, launch):
     assert all(b > a for a, b in zip(steps(), steps()[1:], strict=False))  # nothing twice
     assert {path.name for path in run_dir.iterdir()} == {
         "checkpoints", "config.yaml", "metrics.jsonl", "summary.json", "tensorboard",
+        "warm_start.json",
     }  # fmt: skip
     # one file for each time that rank 0 was started
     assert len(list((run_dir / "tensorboard").iterdir())) == 2

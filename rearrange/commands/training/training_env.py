@@ -108,7 +108,7 @@ def stages_folder(preset: str, seed: int) -> Path:
 
 
 RUN_PARTS = dict.fromkeys((CHECKPOINTS_FOLDER, "tensorboard"), Path.is_dir) | dict.fromkeys(
-    ("config.yaml", METRICS_FILE, SUMMARY_FILE), Path.is_file
+    ("config.yaml", BEGINNING_FILE, METRICS_FILE, SUMMARY_FILE), Path.is_file
 )
 
 

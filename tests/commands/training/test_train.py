@@ -380,6 +380,7 @@ def test_what_a_training_began_with_may_go_once_it_has_a_checkpoint(capsys, tmp_
         ("tensorboard", lambda path: path.write_text("")),
         ("metrics.jsonl", lambda path: path.mkdir()),
         ("summary.json", lambda path: path.mkdir()),
+        ("warm_start.json", lambda path: path.mkdir()),
         ("config.yaml", lambda path: path.symlink_to("nowhere")),
     ],
 )
