@@ -16,8 +16,8 @@ from rearrange.configs.checks import LONGEST_S, MISSING
 from rearrange.configs.checks import check as _check
 from rearrange.configs.stages import PRESETS
 
-# Fields that the program fills in; not for the command line.
 MOST_EPISODES = 1_000_000  # of an evaluation; a slip of the finger would fill the memory
+# Fields that the program fills in; not for the command line.
 HIDDEN = ("given", "name", "forwarded")
 
 

@@ -87,10 +87,6 @@ class FoundWeights(NamedTuple):
     activation: str | None
     """Of the network's layers, which shapes do not tell; None: the file does not say."""
 
-    def checksum(self) -> str:
-        """SHA-256 of the weights in half precision, as a skill file has them."""
-        return _checksum({name: _in_half(tensor) for name, tensor in self.weights.items()})
-
 
 def find_weights(path: Path) -> FoundWeights:
     """The weights of the file that `find_skill` finds, for any environment. Nothing is created or
@@ -203,6 +199,12 @@ def _skill(header: SkillHeader, weights: dict[str, Tensor], origin: dict[str, An
         header.env_id, header.env_kwargs, header.policy_cfg, header.observation, header.action,
         weights, origin,
     )  # fmt: skip
+
+
+def weights_checksum(weights: dict[str, Tensor]) -> str:
+    """SHA-256 of weights in half precision, as a skill file has them: equal for a run and its
+    exported file."""
+    return _checksum({name: _in_half(tensor) for name, tensor in weights.items()})
 
 
 def _in_half(tensor: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from rearrange.commands.training.training_env import beginning
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.errors import UserError
 from rearrange.eval.episode_store import EPISODES_FILE, SETTINGS_FILE, stored_settings
-from rearrange.skills.deployed.skill_files import find_weights, read_skill
+from rearrange.skills.deployed.skill_files import find_weights, read_skill, weights_checksum
 from rearrange.skills.deployed.trained_skills import weights_digest
 from rearrange.system.checked_json import strict_json
 from rearrange.system.machine import commit, num_cores
@@ -65,10 +65,11 @@ def write_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> None:
 def is_written(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> bool:
     """Whether the file exists and comes from these stages, with the weights of the last."""
     with suppress(UserError):
-        path = skill_file(cfg, steps)
-        is_theirs = read_skill(path).origin.get("stages") == origin_of(cfg, steps)["stages"]
-        last = find_weights(steps[-1].weights).checksum()
-        return is_theirs and find_weights(path).checksum() == last
+        skill = read_skill(skill_file(cfg, steps))
+        if skill.origin.get("stages") != origin_of(cfg, steps)["stages"]:
+            return False
+        last = find_weights(steps[-1].weights).weights
+        return weights_checksum(skill.weights) == weights_checksum(last)
     return False
 
 
@@ -199,7 +200,7 @@ def check_beginning(step: Step, steps: Sequence[Step]) -> None:
     checksum = None
     if name is not None:
         weights = next(other.weights for other in steps if other.stage.name == name)
-        checksum = find_weights(weights).checksum()
+        checksum = weights_checksum(find_weights(weights).weights)
     if known.get("checksum") != checksum:
         raise UserError(
             f"{step.folder} began with other weights than those of {name or 'no stage'}, with "

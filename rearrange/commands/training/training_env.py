@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
-from rearrange.skills.deployed.skill_files import find_weights
+from rearrange.skills.deployed.skill_files import find_weights, weights_checksum
 from rearrange.skills.network.policy import NETWORKS
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import user_path, write_whole_file
@@ -136,13 +136,10 @@ def note_beginning(run_dir: Path, warm_start: str | None) -> None:
     """Writes which weights a run begins with, unless it has begun."""
     if _has_begun(run_dir):
         return
-    checksum = find_weights(user_path(warm_start)).checksum() if warm_start is not None else None
-    try:
-        atomic_write_json(
-            run_dir / BEGINNING_FILE, {"warm_start": warm_start, "checksum": checksum}
-        )
-    except OSError as error:
-        raise UserError(f"cannot write into run_dir {run_dir}: {error.strerror}") from error
+    checksum = None
+    if warm_start is not None:
+        checksum = weights_checksum(find_weights(user_path(warm_start)).weights)
+    atomic_write_json(run_dir / BEGINNING_FILE, {"warm_start": warm_start, "checksum": checksum})
 
 
 def beginning(run_dir: Path) -> dict[str, Any] | None:
