@@ -29,7 +29,7 @@ def _register(name: str, task: TaskDefinition | str) -> None:
     if task.env_id not in gymnasium.registry:
         gymnasium.register(
             task.env_id, "rearrange.tasks.env:RearrangeEnv", kwargs={"task": name},
-            vector_entry_point="rearrange.tasks.vector_env:HomeVectorEnv",
+            vector_entry_point="rearrange.tasks.vector.home_vector_env:HomeVectorEnv",
         )  # fmt: skip
 
 

@@ -37,14 +37,14 @@ from rearrange.eval.missing_episodes import versions
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import prepare_output
 from rearrange.tasks.rules.definition import TASKS
-from rearrange.tasks.vector_env import HomeVectorEnv
+from rearrange.tasks.vector.home_vector_env import HomeVectorEnv
 
 MODES = ("NextStep", "SameStep")
 EXTRAPOLATED = (4, 16, 64)  # threads
 TWO_BATCHES = """
 import sys
 import numpy as np
-from rearrange.tasks.vector_env import HomeVectorEnv
+from rearrange.tasks.vector.home_vector_env import HomeVectorEnv
 count, seed = (int(word) for word in sys.argv[1:])
 batches, sizes = [], []
 for _ in range(2):

@@ -17,11 +17,10 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from rearrange.configs.benches import BenchHomesCfg
-from rearrange.sim.native.substep_kernel import run_worlds
-from rearrange.sim.robot.depth_kernel import draw_pictures
-from rearrange.tasks import vector_env
 from rearrange.tasks.registry import make_env
-from rearrange.tasks.vector_env import HOMES_AHEAD, HomeVectorEnv
+from rearrange.tasks.vector import job_board
+from rearrange.tasks.vector.home_vector_env import HOMES_AHEAD, HomeVectorEnv
+from rearrange.tasks.vector.job_board import do_job, take_job
 
 TURN = 20  # steps of one way before the next one's turn
 WARM_UP = HOMES_AHEAD + TURN  # steps in which a new batch draws all of its next episodes, and more
@@ -134,25 +133,26 @@ def measure_costs(cfg: BenchHomesCfg) -> dict[str, float]:
 
         return method
 
-    run, draw = timed(run_worlds, PHYSICS), timed(draw_pictures, PICTURE)
+    do = {PHYSICS: timed(do_job, PHYSICS), PICTURE: timed(do_job, PICTURE)}
 
-    def run_and_draw(worlds: np.ndarray, pictures: np.ndarray) -> None:
-        run(worlds)
-        draw(pictures)
+    def finish_jobs(rows: np.ndarray, shared: np.ndarray, first: int, end: int) -> None:
+        while not rows[first:end, job_board.IS_DONE].all():
+            number = take_job(shared)
+            do[PHYSICS if rows[number, job_board.WORLD] else PICTURE](rows, number)
 
     for home in homes.homes:
         home._sensors.read = timed(home._sensors.read, "sensors")
         home.prepare = timed(home.prepare, "episodes drawn ahead")
-    own: Any = vars(vector_env)
-    before = own["run_and_draw"], own["draw_pictures"]
+    own: Any = vars(job_board)
+    before = own["finish_jobs"]
     try:
-        own["run_and_draw"], own["draw_pictures"] = run_and_draw, draw
+        own["finish_jobs"] = finish_jobs
         begin = time.perf_counter()
         for _ in range(cfg.num_steps):
             homes.step(random_actions(homes, rng))
         total = time.perf_counter() - begin
     finally:
-        own["run_and_draw"], own["draw_pictures"] = before
+        own["finish_jobs"] = before
         homes.close()
     costs = {name: value / cfg.num_steps / cfg.num_envs for name, value in spent.items()}
     whole = total / cfg.num_steps / cfg.num_envs
@@ -162,14 +162,9 @@ def measure_costs(cfg: BenchHomesCfg) -> dict[str, float]:
 def speed_of(costs: dict[str, float], threads: int) -> float:
     """Control steps a second that a model expects of so many threads, each with a core of its own.
 
-    Python runs in one thread at a time, physics and pictures in all: customers who think and then
-    queue at one counter, by mean value analysis for exponential times (Reiser and Lavenberg 1980).
+    One thread does all of Python, and with the others physics and pictures: all have work until the
+    step is over, or Python is all there is to wait for.
     """
     alone = costs[PHYSICS] + costs[PICTURE]
     locked = sum(costs.values()) - alone
-    waiting, speed = 0.0, 0.0
-    for count in range(1, threads + 1):
-        stay = locked * (1.0 + waiting)
-        speed = count / (alone + stay)
-        waiting = speed * stay
-    return speed
+    return 1.0 / max(locked, (locked + alone) / threads)

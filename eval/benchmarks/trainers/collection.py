@@ -19,7 +19,7 @@ import numpy as np
 from rearrange.configs.benches import BenchTrainersCfg
 from rearrange.tasks.gym_factory import make_gym, make_gym_vec
 from rearrange.tasks.rules.names import SKILL_TASKS
-from rearrange.tasks.vector_env import HOMES_AHEAD
+from rearrange.tasks.vector.home_vector_env import HOMES_AHEAD
 
 COLLECTION, HOMES = "free policy", "homes alone"
 ROLLOUTS = 2  # measured in a turn, at least

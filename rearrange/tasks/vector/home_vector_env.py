@@ -1,15 +1,17 @@
 """N homes in one process, stepped by threads: `make_vec(..., "vector_entry_point")`.
 
-    actions [N, A] --> threads: home i advances, its sensors write row i --> one array per sensor
+    actions [N, A] --> home i begins a step --> its physics, by any thread --> reward, sensors
+                   --> its picture, by any thread --> row i of one array per sensor, infos
 
 Each home is a `RearrangeEnv`, so rules, rewards, sensors and resets equal those of a single one,
 bit for bit, with any number of threads. Each has its own world (2 MB), because layouts are written
 into MuJoCo's model. MuJoCo's `rollout` module cannot be used: between two substeps our world steers
 the base, measures forces and limits joint speeds.
 
-An episode takes ten times as long to draw as its world takes to reset, and thirty times as long as
-a step. In each step the next episodes of a few homes are drawn ahead, so that a step in which many
-homes end does not take a second.
+All of Python runs in the caller's thread, resets too: with several they took longer. An episode
+takes ten times as long to draw as its world takes to reset, and thirty times as long as a step. In
+each step the next episodes of a few homes are drawn ahead, so that a step in which many homes end
+does not take a second.
 
 With delayed observations each sensor alternates between two arrays: one is returned, the other gets
 the current values.
@@ -17,7 +19,6 @@ the current values.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
@@ -26,7 +27,6 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from numba import njit
 
 from rearrange.checked_arguments import (
     check_choice,
@@ -37,31 +37,29 @@ from rearrange.checked_arguments import (
     whole,
 )
 from rearrange.errors import UserError
-from rearrange.sim.native.substep_kernel import run_worlds
-from rearrange.sim.robot.depth_kernel import draw_pictures
+from rearrange.sim.native.addresses import address_of
 from rearrange.system.machine import num_cores
 from rearrange.tasks.actions import Command, action_array
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.env_options import RESET_OPTIONS
-from rearrange.tasks.thread_pool import ThreadPool
+from rearrange.tasks.vector.helper_threads import HelperThreads
+from rearrange.tasks.vector.job_board import JobBoard
 
 HOMES_AHEAD = 32  # of so many homes one has its next episode drawn in each step
-TOGETHER = 4  # homes at most that a thread steps at a time, physics of all in one call
+PICTURE = "head_depth"  # the sensor that jobs draw and copy
 
 Rows = list[dict[str, np.ndarray]]
 
 
-class _Step(NamedTuple):
-    """One step of all homes, as the threads share it."""
+class _Copy(NamedTuple):
+    """Where pictures lie and are copied to: addresses of the first, and bytes of each, 0: none."""
 
-    groups: deque[range]
-    """Homes to step together; those that are left."""
-    actions: list[list[float]]
-    to_draw: set[int]
-    """Homes whose next episodes are drawn ahead."""
-    copies: dict[str, np.ndarray]
-    """What is returned instead of our own arrays; empty: these."""
-    errors: dict[int, Exception]
+    source: int = 0
+    target: int = 0
+    size: int = 0
+
+    def of(self, home: int) -> tuple[int, int, int]:
+        return self.source + home * self.size, self.target + home * self.size, self.size
 
 
 class HomeVectorEnv(SyncVectorEnv):
@@ -125,8 +123,7 @@ class HomeVectorEnv(SyncVectorEnv):
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
         self._is_kept = np.zeros(num_envs, bool)  # an ended home has its own copy of what it saw
         self._has_begun = False  # all of them
-        self._thread_pool = ThreadPool(min(threads or num_cores(), num_envs))
-        self._groups = _groups(num_envs, self._thread_pool.num_threads)
+        self._helpers = HelperThreads(min(threads or num_cores(), num_envs) - 1)
 
     def reset(
         self,
@@ -144,11 +141,14 @@ class HomeVectorEnv(SyncVectorEnv):
         seeds = seed_each(seed, self.num_envs)
         chosen = np.flatnonzero(mask).tolist()
 
-        def begin(number: int) -> None:
-            home = chosen[number]
-            self._begin(home, seeds[home], options)
-
-        self._thread_pool.run(begin, len(chosen))
+        errors: dict[int, Exception] = {}
+        for home in chosen:  # all of them, whatever one does
+            try:
+                self._begin(home, seeds[home], options)
+            except Exception as error:
+                errors[home] = error
+        if errors:
+            raise errors[min(errors)]
         for flags in (self._terminations, self._truncations, self._autoreset_envs):
             flags[mask] = False
         infos: dict[str, Any] = {}
@@ -187,16 +187,27 @@ class HomeVectorEnv(SyncVectorEnv):
         checked = self._checked(actions)
         self._finals.clear()
         self._now ^= 1
-        shown = self._shown()
-        copies = {name: np.empty_like(array) for name, array in shown.items()} if self.copy else {}
-        task = _Step(deque(self._groups), checked, set(), copies, {})
-        task.to_draw.update(list(self._to_draw)[: self._draws_a_step])
-        pool = self._thread_pool
-        pool.run(lambda _: self._step_homes(task), pool.num_threads)
-        self._autoreset_envs = self._terminations | self._truncations
-        if task.errors:
-            raise task.errors[min(task.errors)]
-        infos = self._all_infos()
+        shown, copies, copy = self._shown(), {}, _Copy()
+        if self.copy and PICTURE in shown:
+            copies[PICTURE] = np.empty_like(shown[PICTURE])
+            row = shown[PICTURE][0].nbytes
+            copy = _Copy(address_of(shown[PICTURE]), address_of(copies[PICTURE]), row)
+        board = JobBoard(2 * self.num_envs)
+        self._helpers.call(board.help_out)
+        try:
+            errors = self._step_homes(board, checked, copy)
+            self._autoreset_envs = self._terminations | self._truncations
+            infos = self._all_infos()  # while the last pictures are drawn
+            if self.copy:
+                copies = {
+                    name: copies[name] if name in copies else array.copy()
+                    for name, array in shown.items()
+                }
+            board.finish_all()
+        finally:
+            board.close()
+        if errors:
+            raise errors[min(errors)]
         flags = self._terminations.copy(), self._truncations.copy()
         return copies or shown, self._rewards.copy(), *flags, infos
 
@@ -233,68 +244,61 @@ class HomeVectorEnv(SyncVectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the threads and closes the homes. May be called again."""
-        self._thread_pool.close()
+        self._helpers.close()
         super().close_extras(**kwargs)
 
-    # --- in any thread -------------------------------------------------------------------------
+    # --- a step --------------------------------------------------------------------------------
 
-    def _step_homes(self, task: _Step) -> None:
-        """Steps groups of homes until none is left, which other threads may do too.
+    def _step_homes(
+        self, board: JobBoard, actions: list[list[float]], copy: _Copy
+    ) -> dict[int, Exception]:
+        """All of Python: it posts what takes time. Some pictures may be left to draw.
 
-        What takes time runs in one call a group without the interpreter's lock: its physics, and
-        the pictures of the group before. An error does not keep the other homes from their step.
+        Returns the errors of homes, which do not keep the others from their step.
         """
-        pictures: list[int] = []  # what `draw_pictures` takes
-        before = range(0)  # the group they belong to
-        while task.groups:
+        errors: dict[int, Exception] = {}
+        moving: dict[int, tuple[Command, int]] = {}
+        drawn_ahead = list(self._to_draw)[: self._draws_a_step]
+        waiting = self._autoreset_envs & (self.autoreset_mode != AutoresetMode.SAME_STEP)
+        for i in np.flatnonzero(~waiting).tolist():
             try:
-                group = task.groups.popleft()
-            except IndexError:
-                break
-            moving: dict[int, Command] = {}
-            worlds: list[int] = []  # what `run_worlds` takes
-            for i in group:
-                if i in task.to_draw:
-                    self._draw_ahead(i, task.errors)
-                try:
-                    if not self._autoreset_envs[i] or not self._has_waited(i):
-                        command = self.homes[i].actions.command(task.actions[i])
-                        worlds.append(self.homes[i].begin_advance(command))
-                        moving[i] = command
-                except Exception as error:
-                    task.errors[i] = error
-            run_and_draw(np.array(worlds, np.int64), np.array(pictures, np.int64))
-            self._copy_out(before, task.copies)
-            pictures.clear()
-            before = group
-            for i, command in moving.items():
+                command = self.homes[i].actions.command(actions[i])
+                moving[i] = command, board.post(world=self.homes[i].begin_advance(command))
+            except Exception as error:
+                errors[i] = error
+            if len(moving) == 1 + len(self._helpers):
+                board.finish(0)  # now is their turn at the interpreter's lock: they begin
+        for i in np.flatnonzero(waiting).tolist():
+            try:
+                self._wait(i)
+            except Exception as error:
+                errors[i] = error
+        for i in drawn_ahead:
+            self._draw_ahead(i, errors)
+        for i in range(self.num_envs):
+            pictures: list[int] = []
+            if i in moving:
+                command, job = moving[i]
+                board.finish(job)
                 try:
                     self._end_step(i, command, pictures)
                 except Exception as error:
-                    task.errors[i] = error
-        draw_pictures(np.array(pictures, np.int64))
-        self._copy_out(before, task.copies)
+                    errors[i] = error
+            if pictures or copy.size:
+                board.post(0, *(pictures or [0]), *copy.of(i))
+        return errors
 
-    def _copy_out(self, group: range, copies: dict[str, np.ndarray]) -> None:
-        shown, rows = self._shown(), slice(group.start, group.stop)
-        for name, array in copies.items():
-            array[rows] = shown[name][rows]
-
-    def _has_waited(self, i: int) -> bool:
-        """Whether a home whose episode has ended spends this step otherwise than by moving."""
+    def _wait(self, i: int) -> None:
+        """What a home whose episode has ended does with this step instead of moving."""
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:
             self._begin(i)
-            self._rewards[i] = 0.0
             self._terminations[i] = self._truncations[i] = False
-            return True
-        if self.autoreset_mode == AutoresetMode.DISABLED:
+        else:
             if self._is_delayed and not self._is_kept[i]:  # its last row is written to now
                 self.homes[i].keep_observation()
                 self._is_kept[i] = True
             _copy_row(self._rows[self._now ^ 1][i], self._rows[self._now][i])
-            self._rewards[i] = 0.0
-            return True
-        return False
+        self._rewards[i] = 0.0
 
     def _end_step(self, i: int, command: Command, pictures: list[int]) -> None:
         """Reward, flags and sensors of a home that has moved."""
@@ -367,23 +371,6 @@ class HomeVectorEnv(SyncVectorEnv):
     def _rows_of(self, arrays: dict[str, np.ndarray]) -> Rows:
         names = list(arrays)
         return [{name: arrays[name][i] for name in names} for i in range(self.num_envs)]
-
-
-def _groups(num_homes: int, num_threads: int) -> list[range]:
-    """Homes to step together: less and less of them, so that all threads are done at one time."""
-    groups, first = [], 0
-    while first < num_homes:
-        size = max(1, min(TOGETHER, (num_homes - first) // (2 * num_threads)))
-        groups.append(range(first, first + size))
-        first += size
-    return groups
-
-
-@njit(cache=True, nogil=True)
-def run_and_draw(worlds, pictures):
-    """Both, see there; without the interpreter's lock."""
-    run_worlds(worlds)
-    draw_pictures(pictures)
 
 
 def _copy_row(source: dict[str, np.ndarray], target: dict[str, np.ndarray]) -> None:

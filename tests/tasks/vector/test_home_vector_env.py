@@ -1,9 +1,7 @@
 """Homes on threads against as many single ones, by Gymnasium's own serial vector environment."""
 
 import copy
-import gc
 import pickle
-import threading
 
 import gymnasium
 import numpy as np
@@ -15,7 +13,6 @@ from rearrange.errors import UserError
 from rearrange.tasks import env as env_module
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.names import TASKS
-from rearrange.tasks.thread_pool import ThreadPool
 from rearrange.ver.rollout.staggered import StaggerCfg, StaggeredResets
 
 SMALL = {"camera_size": 16, "max_episode_steps": 12}
@@ -328,44 +325,23 @@ def test_mistakes_are_named():
     homes.close()
 
 
-def test_a_crew_does_each_job_once_and_all_of_them_before_it_raises():
-    pool, done, who = ThreadPool(3), [], set()
-    together = threading.Barrier(3, timeout=10)
+def test_an_interrupted_step_leaves_no_job_and_the_next_episodes_are_right(monkeypatch):
+    def end(self, command):
+        raise KeyboardInterrupt
 
-    def job(number):
-        if number < 3:
-            together.wait()  # three at the same time, or it raises
-        who.add(threading.get_ident())
-        done.append(number)
-        if number in (4, 6):
-            raise ArithmeticError(f"job {number}")
-
-    with pytest.raises(ArithmeticError, match="job 4"):
-        pool.run(job, 20)
-    assert sorted(done) == list(range(20)) and threading.get_ident() in who
-    pool.close()
-    pool.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        pool.run(job, 2)
-
-
-def test_a_crew_survives_whatever_a_job_raises_and_ends_when_it_is_forgotten():
-    pool, begun = ThreadPool(2), threading.Barrier(2, timeout=10)
-
-    def job(number):
-        begun.wait()
-        if threading.current_thread() is not threading.main_thread():
-            raise SystemExit(f"job {number}")
-
-    for _ in range(2):
-        with pytest.raises(SystemExit, match="job"):
-            pool.run(job, 2)
-    threads = pool._helpers
-    del pool
-    gc.collect()
-    for thread in threads:
-        thread.join(10.0)
-        assert not thread.is_alive()
+    homes, others = (make(6, threads=2) for _ in range(2))
+    homes.reset(seed=0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(env_module.RearrangeEnv, "end_advance", end)
+        homes.step(homes.action_space.sample())
+    for vector in (homes, others):
+        vector.action_space.seed(1)
+        vector.reset(seed=5)
+    for _ in range(3):
+        actions = others.action_space.sample()
+        equal(homes.step(actions), others.step(actions))
+    homes.close()
+    others.close()
 
 
 def test_the_episode_of_a_seed_that_is_expected_is_drawn_ahead(monkeypatch):

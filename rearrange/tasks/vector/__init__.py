@@ -1,0 +1,1 @@
+"""Many homes in one process, stepped as one environment."""

@@ -1,0 +1,227 @@
+"""Compiled jobs of a step, which threads take in turn without the interpreter's lock.
+
+    one thread: Python, posts jobs --> rows [J, 6], done by whoever is free --> Python goes on
+
+Threads that take turns at Python wait for its lock, and Python's objects move between the cores'
+caches: two threads were 1.6 times as fast as one. Here one thread does all of Python, and jobs
+whenever it waits for one; the others stay in compiled code for the whole step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import extending, njit, types
+
+from rearrange.sim.native.addresses import bytes_at
+from rearrange.sim.native.substep_kernel import run_worlds
+from rearrange.sim.robot.depth_kernel import draw_pictures
+
+_intrinsic: Any = extending.intrinsic  # who calls one leaves out its first parameter
+_LONG = ir.IntType(64)
+# A job: tables of `run_worlds` and of `draw_pictures`, 0: none; from where to where bytes are
+# copied then, and how many; 1 when it is done.
+WORLD, PICTURE, SOURCE, TARGET, SIZE, IS_DONE, JOB_SIZE = range(7)
+# What threads share, each number in a cache line of its own: how many jobs are posted, and taken;
+# 1 when no more will come; the address of `sched_yield`.
+POSTED, TAKEN, IS_CLOSED, GIVE_WAY, SHARED_SIZE = 0, 16, 32, 48, 64
+SPINS = 200  # looks for a job before other threads may have the core
+
+
+class JobBoard:
+    """The jobs of one step. Jobs are numbered from 0 and taken in that order.
+
+    Args:
+        most: of them.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._rows = np.zeros((most, JOB_SIZE), np.int64)
+        self._shared = np.zeros(SHARED_SIZE, np.int64)
+        self._shared[GIVE_WAY] = _sched_yield()
+        self._count = 0
+
+    def post(
+        self, world: int = 0, picture: int = 0, source: int = 0, target: int = 0, size: int = 0
+    ) -> int:
+        """A job for whoever is free; returns its number.
+
+        Args:
+            world: what `run_worlds` takes; 0: none.
+            picture: what `draw_pictures` takes; 0: none.
+            source, target, size: addresses; so many bytes are copied when these are done.
+        """
+        number = self._count
+        self._rows[number, :IS_DONE] = world, picture, source, target, size
+        self._count += 1
+        post_jobs(self._shared, self._count)
+        return number
+
+    def finish(self, number: int) -> None:
+        """Returns when this job is done; until then does jobs itself."""
+        finish_jobs(self._rows, self._shared, number, number + 1)
+
+    def finish_all(self) -> None:
+        """Returns when all jobs are done."""
+        finish_jobs(self._rows, self._shared, 0, self._count)
+
+    def help_out(self) -> None:
+        """Does jobs until `close`."""
+        do_jobs(self._rows, self._shared)
+
+    def close(self) -> None:
+        """Returns when no job is being done any more; those that nobody has taken stay undone."""
+        close_jobs(self._rows, self._shared)
+
+
+@lru_cache(maxsize=1)
+def _sched_yield() -> int:
+    """The address of the function that lets other threads have the core; 0: there is none."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+    except (AttributeError, OSError, TypeError):
+        return 0
+
+
+# --- numbers that several threads read and write -------------------------------------------------
+
+
+@_intrinsic
+def _load(_context, address):
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.load_atomic(builder.inttoptr(values[0], _LONG.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
+
+
+@_intrinsic
+def _store(_context, address, value):
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        pointer = builder.inttoptr(values[0], _LONG.as_pointer())
+        builder.store_atomic(values[1], pointer, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@_intrinsic
+def _swap(_context, address, old, new):
+    """Writes the new number where the old one stands; returns what stood there."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        pointer = builder.inttoptr(values[0], _LONG.as_pointer())
+        both = builder.cmpxchg(pointer, values[1], values[2], "seq_cst", "seq_cst")
+        return builder.extract_value(both, 0)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@_intrinsic
+def _call(_context, function):
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), []).as_pointer()
+        builder.call(builder.inttoptr(values[0], kind), [])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@njit(cache=True, nogil=True)
+def _place(array, index):
+    """The address of a number of an array, [.] or [., JOB_SIZE], counted row by row."""
+    return array.ctypes.data + 8 * index
+
+
+# --- what threads do -----------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def post_jobs(shared, count):
+    """Those before number `count` may be taken."""
+    _store(_place(shared, POSTED), count)
+
+
+@njit(cache=True, nogil=True)
+def take_job(shared):
+    """The number of a job that is now the caller's, -1: none is left."""
+    while True:
+        taken = _load(_place(shared, TAKEN))
+        if taken >= _load(_place(shared, POSTED)):
+            return -1
+        if _swap(_place(shared, TAKEN), taken, taken + 1) == taken:
+            return taken
+
+
+@njit(cache=True, nogil=True)
+def do_job(rows, number):
+    """Does it, whoever's it is, and says so."""
+    job = rows[number]
+    if job[WORLD] != 0:
+        run_worlds(job[WORLD : WORLD + 1])
+    if job[PICTURE] != 0:
+        draw_pictures(job[PICTURE : PICTURE + 1])
+    if job[SIZE] > 0:
+        source, target = bytes_at(job[SOURCE], job[SIZE]), bytes_at(job[TARGET], job[SIZE])
+        for i in range(job[SIZE]):
+            target[i] = source[i]
+    _store(_place(rows, number * JOB_SIZE + IS_DONE), 1)
+
+
+@njit(cache=True, nogil=True)
+def _is_done(rows, number):
+    return _load(_place(rows, number * JOB_SIZE + IS_DONE)) != 0
+
+
+@njit(cache=True, nogil=True)
+def finish_jobs(rows, shared, first, end):
+    """Returns when jobs `first` to `end` - 1 are done; until then does jobs itself."""
+    for number in range(first, end):
+        spins = 0
+        while not _is_done(rows, number):
+            job = take_job(shared)
+            if job < 0:
+                spins = _wait(shared, spins)
+            else:
+                do_job(rows, job)
+
+
+@njit(cache=True, nogil=True)
+def do_jobs(rows, shared):
+    """Does jobs until the board is closed."""
+    spins = 0
+    while _load(_place(shared, IS_CLOSED)) == 0:
+        job = take_job(shared)
+        if job < 0:
+            spins = _wait(shared, spins)
+        else:
+            do_job(rows, job)
+            spins = 0
+
+
+@njit(cache=True, nogil=True)
+def close_jobs(rows, shared):
+    """No job can be taken from now on; returns when those that were are done."""
+    if _swap(_place(shared, IS_CLOSED), 0, 1) != 0:
+        return
+    taken = _load(_place(shared, TAKEN))
+    while _swap(_place(shared, TAKEN), taken, len(rows)) != taken:
+        taken = _load(_place(shared, TAKEN))
+    for number in range(min(taken, len(rows))):
+        spins = 0
+        while not _is_done(rows, number):
+            spins = _wait(shared, spins)
+
+
+@njit(cache=True, nogil=True)
+def _wait(shared, spins):
+    """Returns after a moment; other threads have the core then, if this was so often in a row."""
+    if spins < SPINS:
+        return spins + 1
+    function = _load(_place(shared, GIVE_WAY))
+    if function != 0:
+        _call(function)
+    return spins
