@@ -214,7 +214,7 @@ class Trainer:
             pool, actor, collector_cfg, self.device,
             is_variable=mode.is_variable, is_lockstep=mode.is_lockstep,
             on_nonfinite=cfg.on_nonfinite, should_stop=sync.should_stop,
-            should_end=sync.should_end, store=self.algorithm.store,
+            should_end=sync.should_end, store=self.algorithm.store_all,
         )  # fmt: skip
         storages = [
             RolloutStorage(

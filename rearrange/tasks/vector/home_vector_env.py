@@ -185,6 +185,8 @@ class HomeVectorEnv(SyncVectorEnv):
         that is no longer finite, after the other homes have done their step.
         """
         checked = self._checked(actions)
+        board = JobBoard(2 * self.num_envs)
+        self._helpers.call(board.help_out)
         self._finals.clear()
         self._now ^= 1
         shown, copies, copy = self._shown(), {}, _Copy()
@@ -192,8 +194,6 @@ class HomeVectorEnv(SyncVectorEnv):
             copies[PICTURE] = np.empty_like(shown[PICTURE])
             row = shown[PICTURE][0].nbytes
             copy = _Copy(address_of(shown[PICTURE]), address_of(copies[PICTURE]), row)
-        board = JobBoard(2 * self.num_envs)
-        self._helpers.call(board.help_out)
         try:
             errors = self._step_homes(board, checked, copy)
             self._autoreset_envs = self._terminations | self._truncations
@@ -285,7 +285,8 @@ class HomeVectorEnv(SyncVectorEnv):
                 except Exception as error:
                     errors[i] = error
             if pictures or copy.size:
-                board.post(0, *(pictures or [0]), *copy.of(i))
+                source, target, size = copy.of(i)
+                board.post(0, pictures[0] if pictures else 0, source, target, size)
         return errors
 
     def _wait(self, i: int) -> None:

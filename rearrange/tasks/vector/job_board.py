@@ -27,9 +27,10 @@ _LONG = ir.IntType(64)
 # copied then, and how many; 1 when it is done.
 WORLD, PICTURE, SOURCE, TARGET, SIZE, IS_DONE, JOB_SIZE = range(7)
 # What threads share, each number in a cache line of its own: how many jobs are posted, and taken;
-# 1 when no more will come; the address of `sched_yield`.
-POSTED, TAKEN, IS_CLOSED, GIVE_WAY, SHARED_SIZE = 0, 16, 32, 48, 64
-SPINS = 200  # looks for a job before other threads may have the core
+# 1 when no more will come; the address of `usleep`.
+POSTED, TAKEN, IS_CLOSED, SLEEP, SHARED_SIZE = 0, 16, 32, 48, 64
+LOOKS = 20_000  # for a job, some 50 us, before a thread sleeps between two of them
+NAP_US = 50
 
 
 class JobBoard:
@@ -42,7 +43,7 @@ class JobBoard:
     def __init__(self, most: int) -> None:
         self._rows = np.zeros((most, JOB_SIZE), np.int64)
         self._shared = np.zeros(SHARED_SIZE, np.int64)
-        self._shared[GIVE_WAY] = _sched_yield()
+        self._shared[SLEEP] = _usleep()
         self._count = 0
 
     def post(
@@ -79,10 +80,10 @@ class JobBoard:
 
 
 @lru_cache(maxsize=1)
-def _sched_yield() -> int:
-    """The address of the function that lets other threads have the core; 0: there is none."""
+def _usleep() -> int:
+    """The address of the function that sleeps for microseconds; 0: there is none."""
     try:
-        return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+        return ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value or 0
     except (AttributeError, OSError, TypeError):
         return 0
 
@@ -121,13 +122,16 @@ def _swap(_context, address, old, new):
 
 
 @_intrinsic
-def _call(_context, function):
+def _call(_context, function, number):
+    """Calls a C function of one unsigned int."""
+
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), []).as_pointer()
-        builder.call(builder.inttoptr(values[0], kind), [])
+        word = ir.IntType(32)
+        kind = ir.FunctionType(word, [word]).as_pointer()
+        builder.call(builder.inttoptr(values[0], kind), [builder.trunc(values[1], word)])
         return context.get_dummy_value()
 
-    return types.void(types.int64), generate
+    return types.void(types.int64, types.int64), generate
 
 
 @njit(cache=True, nogil=True)
@@ -180,11 +184,11 @@ def _is_done(rows, number):
 def finish_jobs(rows, shared, first, end):
     """Returns when jobs `first` to `end` - 1 are done; until then does jobs itself."""
     for number in range(first, end):
-        spins = 0
+        looks = 0
         while not _is_done(rows, number):
             job = take_job(shared)
             if job < 0:
-                spins = _wait(shared, spins)
+                looks = _wait(shared, looks)
             else:
                 do_job(rows, job)
 
@@ -192,14 +196,14 @@ def finish_jobs(rows, shared, first, end):
 @njit(cache=True, nogil=True)
 def do_jobs(rows, shared):
     """Does jobs until the board is closed."""
-    spins = 0
+    looks = 0
     while _load(_place(shared, IS_CLOSED)) == 0:
         job = take_job(shared)
         if job < 0:
-            spins = _wait(shared, spins)
+            looks = _wait(shared, looks)
         else:
             do_job(rows, job)
-            spins = 0
+            looks = 0
 
 
 @njit(cache=True, nogil=True)
@@ -211,17 +215,16 @@ def close_jobs(rows, shared):
     while _swap(_place(shared, TAKEN), taken, len(rows)) != taken:
         taken = _load(_place(shared, TAKEN))
     for number in range(min(taken, len(rows))):
-        spins = 0
+        looks = 0
         while not _is_done(rows, number):
-            spins = _wait(shared, spins)
+            looks = _wait(shared, looks)
 
 
 @njit(cache=True, nogil=True)
-def _wait(shared, spins):
-    """Returns after a moment; other threads have the core then, if this was so often in a row."""
-    if spins < SPINS:
-        return spins + 1
-    function = _load(_place(shared, GIVE_WAY))
-    if function != 0:
-        _call(function)
-    return spins
+def _wait(shared, looks):
+    """Returns how often a thread has looked for a job in vain; from some number on it sleeps."""
+    sleep = _load(_place(shared, SLEEP))
+    if looks < LOOKS or sleep == 0:
+        return looks + 1
+    _call(sleep, NAP_US)
+    return looks

@@ -28,6 +28,10 @@ class RunningMean:
         self._count = min(self._count + 1, _REMEMBERED)
         self.value += (value - self.value) / self._count
 
+    def add_all(self, values: list[float]) -> None:
+        for value in values:
+            self.add(value)
+
 
 class Batching:
     """The rule for batches, with the times it needs (s).

@@ -60,8 +60,8 @@ class CollectorCfg:
             raise ValueError(f"max_batch must be 0 or at least {low}, got {self.max_batch}")
 
 
-Store = Callable[[RolloutStorage, int, float, bool, bool], None]
-"""Storage, row, reward, terminated, truncated: `Algorithm.store`."""
+Store = Callable[[RolloutStorage, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+"""Storage, rows, reward, terminated, truncated, [n] each: `Algorithm.store_all`."""
 
 
 class Collector:
@@ -231,45 +231,45 @@ class Collector:
         if self.arrived and not self.pending:
             self._batching.begin_waiting(now)
         while self.arrived and storage.num_complete < storage.num_steps:
-            e = self.arrived.popleft()
-            self.pending.append(e)
-            report.environment_s += slots.step_seconds[e]
-            if slots.fault[e] == sm.FAULT_NONFINITE:
-                report.num_nonfinite += 1
-                what = slots.get_message(e)
-                if self._on_nonfinite == "stop":
-                    raise NonFinite(what)
-                if report.num_nonfinite > storage.num_steps:
-                    raise NonFinite(
-                        f"no finite numbers arrive any more, most recently not from {what}"
-                    )
-                log.warning("%s; the unfinished sequence is dropped", what)
-                self._drop_sequence(e, storage, report)
+            num_taken = min(len(self.arrived), storage.num_steps - storage.num_complete)
+            envs = np.array([self.arrived.popleft() for _ in range(num_taken)])
+            self.pending.extend(envs.tolist())
+            report.environment_s += float(slots.step_seconds[envs].sum())
+            is_broken = slots.fault[envs] == sm.FAULT_NONFINITE
+            for e in envs[is_broken].tolist():
+                self._note_nonfinite(e, storage, report)
+            is_begun = is_broken | (slots.is_start[envs] != 0)
+            begins += envs[is_begun].tolist()
+            envs = envs[~is_begun]
+            rows, ends = self.open_row[envs], (slots.terminated[envs], slots.truncated[envs])
+            self._store(storage, rows, slots.reward[envs], *ends)
+            report.steps_per_env[envs] += 1
+            self._num_taken[envs] += 1
+            report.step_s[envs] = elapsed / self._num_taken[envs]
+            self._batching.answer_s.add_all((now - self._sent_at[envs]).tolist())
+            self.open_row[envs], self._last_row[envs] = -1, rows
+            for e in envs[(ends[0] != 0) | (ends[1] != 0)].tolist():
+                infos = slots.infos[e].copy()
+                total, length = float(slots.episode_return[e]), int(slots.episode_length[e])
+                is_whole = bool(slots.is_whole[e])
+                report.episodes.append(EpisodeEnd(e, total, length, infos, is_whole))
                 begins.append(e)
-            elif slots.is_start[e]:
-                begins.append(e)
-            else:
-                row = self.open_row[e]
-                end = slots.terminated[e], slots.truncated[e]
-                self._store(storage, row, slots.reward[e], *end)
-                report.steps_per_env[e] += 1
-                self._num_taken[e] += 1
-                report.step_s[e] = elapsed / self._num_taken[e]
-                self._batching.answer_s.add(now - self._sent_at[e])
-                self.open_row[e], self._last_row[e] = -1, row
-                if slots.terminated[e] or slots.truncated[e]:
-                    infos = slots.infos[e].copy()
-                    total, length = float(slots.episode_return[e]), int(slots.episode_length[e])
-                    is_whole = bool(slots.is_whole[e])
-                    report.episodes.append(EpisodeEnd(e, total, length, infos, is_whole))
-                    begins.append(e)
-                if slots.truncated[e]:
-                    truncated.append(e)
+            truncated += envs[ends[1] != 0].tolist()
         if truncated:
             rows = self._last_row[truncated]
             storage.next_value[rows] = self._values(np.array(truncated), slots.final)
         if begins:
             self._begin_episodes(np.array(begins))
+
+    def _note_nonfinite(self, e: int, storage: RolloutStorage, report: CollectReport) -> None:
+        report.num_nonfinite += 1
+        what = self.pool.slots.get_message(e)
+        if self._on_nonfinite == "stop":
+            raise NonFinite(what)
+        if report.num_nonfinite > storage.num_steps:
+            raise NonFinite(f"no finite numbers arrive any more, most recently not from {what}")
+        log.warning("%s; the unfinished sequence is dropped", what)
+        self._drop_sequence(e, storage, report)
 
     def _infer(
         self, storage: RolloutStorage, report: CollectReport, jobs: set[Future[None]]
@@ -340,9 +340,9 @@ class Collector:
         observation = {
             name: from_numpy(array[rows]).to(self.device) for name, array in arrays.items()
         }
-        prev_action = from_numpy(self.prev_action[envs]).to(self.device)
-        is_first = from_numpy(self.is_first[envs]).to(self.device)
-        state = self.state[from_numpy(envs).to(self.device)]
+        prev_action = from_numpy(self.prev_action[rows]).to(self.device)
+        is_first = from_numpy(self.is_first[rows]).to(self.device)
+        state = self.state[rows if is_slice else from_numpy(envs).to(self.device)]
         return PolicyInputs(observation, prev_action, is_first, state)
 
     def _values(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:

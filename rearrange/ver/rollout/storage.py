@@ -117,12 +117,19 @@ class RolloutStorage(RolloutRows):
             return slice(first, first + count)
         return from_numpy(rows).to(self.device)
 
-    def complete(self, row: int, reward: float, terminated: bool, truncated: bool) -> None:
-        """Stores the environment's answer to the step that was decided in a row."""
-        self.reward[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
-        self.next_value[row] = 0.0
-        self.is_complete[row] = True
-        self.num_complete += 1
+    def complete(
+        self,
+        rows: np.ndarray | int,
+        reward: np.ndarray | float,
+        terminated: np.ndarray | bool,
+        truncated: np.ndarray | bool,
+    ) -> None:
+        """Stores environments' answers to the steps that were decided in some rows, [n], or one."""
+        self.reward[rows], self.terminated[rows] = reward, terminated
+        self.truncated[rows] = truncated
+        self.next_value[rows] = 0.0
+        self.is_complete[rows] = True
+        self.num_complete += int(np.size(rows))
 
     def drop(self, rows: np.ndarray) -> None:
         """Frees rows; their share of the rollout is collected again."""

@@ -140,6 +140,17 @@ class Algorithm(ABC):
         """
         storage.complete(row, reward, terminated, truncated)
 
+    def store_all(
+        self, storage: RolloutStorage, rows: np.ndarray, reward: np.ndarray,
+        terminated: np.ndarray, truncated: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Stores several answers, [n] each: at once, or by `store` where a class has its own."""
+        if type(self).store is Algorithm.store:
+            storage.complete(rows, reward, terminated, truncated)
+            return
+        for row, value, *ends in zip(rows, reward, terminated, truncated, strict=True):
+            self.store(storage, int(row), float(value), *map(bool, ends))
+
     def compute_returns(self, storage: RolloutStorage) -> Sequences:
         """Computes the learning targets of a full rollout.
 
