@@ -85,6 +85,7 @@ class ColourSensors:
         self._rgb, self._has_ids = rgb, panoptic
         self._cameras = [camera_index(model, name) for name in CAMERAS]
         self._renderer = PlainRenderer(size, size) if rgb or panoptic else None
+        self.names = tuple(self.spaces())
 
     def spaces(self) -> dict[str, Box]:
         size, spaces = self._size, {}

@@ -20,6 +20,7 @@ the current values.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ from rearrange.tasks.actions import Command, action_array
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.env_options import RESET_OPTIONS
 from rearrange.tasks.vector.helper_threads import HelperThreads
+from rearrange.tasks.vector.infos import batched
 from rearrange.tasks.vector.job_board import JobBoard
 
 HOMES_AHEAD = 32  # of so many homes one has its next episode drawn in each step
@@ -123,7 +125,11 @@ class HomeVectorEnv(SyncVectorEnv):
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
         self._is_kept = np.zeros(num_envs, bool)  # an ended home has its own copy of what it saw
         self._has_begun = False  # all of them
-        self._helpers = HelperThreads(min(threads or num_cores(), num_envs) - 1)
+        num_threads = min(threads or num_cores(), num_envs)
+        self._helpers = HelperThreads(num_threads - 1)
+        self._has_colours = any(name.endswith(("_rgb", "_panoptic")) for name in space)
+        self._uncoloured: list[int] = []  # homes that have moved, and whose colours are to be drawn
+        self._painters = ThreadPoolExecutor(num_threads, "painter")
 
     def reset(
         self,
@@ -188,6 +194,7 @@ class HomeVectorEnv(SyncVectorEnv):
         board = JobBoard(2 * self.num_envs)
         self._helpers.call(board.help_out)
         self._finals.clear()
+        self._uncoloured.clear()
         self._now ^= 1
         shown, copies, copy = self._shown(), {}, _Copy()
         if self.copy and PICTURE in shown:
@@ -198,14 +205,15 @@ class HomeVectorEnv(SyncVectorEnv):
             errors = self._step_homes(board, checked, copy)
             self._autoreset_envs = self._terminations | self._truncations
             infos = self._all_infos()  # while the last pictures are drawn
-            if self.copy:
-                copies = {
-                    name: copies[name] if name in copies else array.copy()
-                    for name, array in shown.items()
-                }
             board.finish_all()
         finally:
             board.close()
+        self._colour(errors)
+        if self.copy:
+            copies = {
+                name: copies[name] if name in copies else array.copy()
+                for name, array in shown.items()
+            }
         if errors:
             raise errors[min(errors)]
         flags = self._terminations.copy(), self._truncations.copy()
@@ -236,15 +244,18 @@ class HomeVectorEnv(SyncVectorEnv):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles are independent environments in the same state."""
-        return {name: value for name, value in vars(self).items() if name != "_rows"}
+        own = ("_rows", "_painters")
+        return {name: value for name, value in vars(self).items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._rows = [self._rows_of(arrays) for arrays in self._sensors]
+        self._painters = ThreadPoolExecutor(1 + len(self._helpers), "painter")
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the threads and closes the homes. May be called again."""
         self._helpers.close()
+        self._painters.shutdown()
         super().close_extras(**kwargs)
 
     # --- a step --------------------------------------------------------------------------------
@@ -308,10 +319,24 @@ class HomeVectorEnv(SyncVectorEnv):
         self._terminations[i], self._truncations[i], self._infos[i] = terminated, truncated, info
         if self.autoreset_mode != AutoresetMode.SAME_STEP or not (terminated or truncated):
             home.observe(seen, pictures)
+            if self._has_colours:
+                self._uncoloured.append(i)
             return
         home.observe(seen)  # its picture is copied now
         self._finals[i] = {name: row.copy() for name, row in shown.items()}, info
         self._begin(i)
+
+    def _colour(self, errors: dict[int, Exception]) -> None:
+        """Colour images of the homes that have moved: by several threads, as that is slow."""
+
+        def colour(i: int) -> None:
+            try:
+                self.homes[i].colour(self._rows_in_turn(i)[1])
+            except Exception as error:
+                errors[i] = error
+
+        if self._uncoloured:
+            list(self._painters.map(colour, self._uncoloured))
 
     def _begin(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
@@ -345,26 +370,7 @@ class HomeVectorEnv(SyncVectorEnv):
         for i in sorted(self._finals):
             observation, info = self._finals[i]
             self._add_info(infos, {"final_obs": observation, "final_info": info}, i)
-        return infos | self._batched(self._infos)
-
-    def _batched(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """The result of Gymnasium's `_add_info` for all homes, in a tenth of the time."""
-        batch: dict[str, Any] = {}
-        if any(row.keys() != rows[0].keys() for row in rows):
-            for i, row in enumerate(rows):
-                self._add_info(batch, row, i)
-            return batch
-        for name, first in rows[0].items():
-            column = [row[name] for row in rows]
-            if isinstance(first, dict):
-                batch[name] = self._batched(column)
-            elif isinstance(first, bool | int | float | np.number):
-                batch[name] = np.array(column, type(first))
-            else:
-                batch[name] = np.empty(len(rows), object)
-                batch[name][:] = column
-            batch[f"_{name}"] = np.ones(len(rows), bool)
-        return batch
+        return infos | batched(self._infos, self._add_info)
 
     def _shown(self) -> dict[str, np.ndarray]:
         return self._sensors[self._now]

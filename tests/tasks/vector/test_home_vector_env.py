@@ -59,6 +59,8 @@ def equal(ours, theirs):
         ("navigate", "NextStep", {"depth": False, "ranges": True, "homes": "procedural"}),
         ("open_fridge", "NextStep", {"handle_sensors": True, "observation_delay": 0}),
         ("set_table", "SameStep", {"split": "val"}),
+        ("pick", "NextStep", {"rgb": "plain", "panoptic": True}),
+        ("pick", "SameStep", {"rgb": "plain", "depth": False, "observation_delay": 0}),
     ],
 )
 def test_homes_are_single_ones_bit_for_bit(task, mode, more):
