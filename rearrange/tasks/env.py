@@ -259,8 +259,8 @@ class RearrangeEnv(gymnasium.Env):
         """The current observation, in new arrays or in those of `out`, which it then keeps.
 
         Args:
-            pictures: `head_depth`, of `out`, is left to `depth_kernel.draw_pictures`: what that
-                takes is appended here. Colours are left to `colour`.
+            pictures: `head_depth`, of `out`, is left to `depth_kernel.draw_pictures`, which takes
+                what is appended here; colours are left to `colour`.
         """
         observation = self._sensors.read(self.sim, out)
         if self._camera is not None:
@@ -272,12 +272,10 @@ class RearrangeEnv(gymnasium.Env):
             observation["head_depth"] = picture
         if self._ranges is not None:
             observation |= self._ranges.read(self.sim, out)
-        if out is not None and pictures is not None:
-            observation |= {name: out[name] for name in self._colours.names}
-        else:
+        if out is None or pictures is None:
             observation |= self._colours.read(self.sim, out)
-        self._current = observation
-        return observation
+        self._current = observation if out is None else out
+        return self._current
 
     def colour(self, out: dict[str, np.ndarray]) -> None:
         """Draws the colour and panoptic images of now, which takes a hundred times a step."""
