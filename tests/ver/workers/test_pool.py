@@ -218,7 +218,7 @@ def test_a_send_that_comes_after_the_restart_is_forgotten(pools):
 
 
 def test_looking_away_for_long_is_not_held_against_the_workers(pools, monkeypatch):
-    pool = started(pools(step_s=0.5))
+    pool = started(pools(step_s=0.2))
     pool.send([0, 1])
     late = SimpleNamespace(monotonic=lambda: time.monotonic() + 60.0)  # as after Ctrl-Z
     monkeypatch.setattr(pool_module, "time", late)
