@@ -33,6 +33,7 @@ from rearrange.sim.simulation import Simulation
 from rearrange.system.checked_json import quoted
 
 CAMERAS = ("head", "arm")
+COLOUR_SENSORS = ("head_rgb", "arm_rgb", "head_panoptic", "arm_panoptic")
 PLAIN = "plain"  # `rgb=plain`: single-colour shapes, those that collide
 NOTHING, ROBOT, FLOOR, WALL, FURNITURE_START, OBJECT_START = 0, 1, 2, 3, 10, 100  # ids
 RENDER_CAMERAS = ("third_person", *CAMERAS)
@@ -85,7 +86,6 @@ class ColourSensors:
         self._rgb, self._has_ids = rgb, panoptic
         self._cameras = [camera_index(model, name) for name in CAMERAS]
         self._renderer = PlainRenderer(size, size) if rgb or panoptic else None
-        self.names = tuple(self.spaces())
 
     def spaces(self) -> dict[str, Box]:
         size, spaces = self._size, {}

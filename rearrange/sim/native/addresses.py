@@ -18,6 +18,7 @@ from numba.np.numpy_support import carray
 
 _intrinsic: Any = extending.intrinsic  # who calls one leaves out its first parameter
 _POINTER, _INT, _VOID = ir.IntType(8).as_pointer(), ir.IntType(32), ir.VoidType()
+_LONG = ir.IntType(64)
 
 
 def address_of(array: np.ndarray) -> int:
@@ -65,7 +66,7 @@ def _reader(c_type: Any, result: Any) -> Any:
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         value = builder.load(builder.inttoptr(values[0], c_type.as_pointer()))
-        return builder.sext(value, ir.IntType(64)) if c_type is _INT else value
+        return builder.sext(value, _LONG) if c_type is _INT else value
 
     return result(types.int64), generate
 
@@ -89,6 +90,12 @@ def call_force(_context, function, model, data, number, out):
 
 
 @_intrinsic
+def call_number(_context, function, number):
+    """Calls a C function of one int."""
+    return _caller(_INT)
+
+
+@_intrinsic
 def int32_at(_context, address):
     """The C int at an address."""
     return _reader(_INT, types.int64)
@@ -97,13 +104,47 @@ def int32_at(_context, address):
 @_intrinsic
 def int64_at(_context, address):
     """The 64-bit number, or pointer, at an address."""
-    return _reader(ir.IntType(64), types.int64)
+    return _reader(_LONG, types.int64)
 
 
 @_intrinsic
 def float64_at(_context, address):
     """The double at an address."""
     return _reader(ir.DoubleType(), types.float64)
+
+
+@_intrinsic
+def load(_context, address):
+    """The 64-bit number at an address that other threads write to."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.load_atomic(builder.inttoptr(values[0], _LONG.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
+
+
+@_intrinsic
+def store(_context, address, value):
+    """Writes a 64-bit number: who loads it also sees what this thread wrote before."""
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        pointer = builder.inttoptr(values[0], _LONG.as_pointer())
+        builder.store_atomic(values[1], pointer, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@_intrinsic
+def swap(_context, address, old, new):
+    """Writes the new 64-bit number where the old one stands; returns what stood there."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        pointer = builder.inttoptr(values[0], _LONG.as_pointer())
+        both = builder.cmpxchg(pointer, values[1], values[2], "seq_cst", "seq_cst")
+        return builder.extract_value(both, 0)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
 
 
 @_intrinsic

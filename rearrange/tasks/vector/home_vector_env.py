@@ -41,6 +41,7 @@ from rearrange.errors import UserError
 from rearrange.sim.native.addresses import address_of
 from rearrange.system.machine import num_cores
 from rearrange.tasks.actions import Command, action_array
+from rearrange.tasks.cameras import COLOUR_SENSORS
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.env_options import RESET_OPTIONS
 from rearrange.tasks.vector.helper_threads import HelperThreads
@@ -127,7 +128,7 @@ class HomeVectorEnv(SyncVectorEnv):
         self._has_begun = False  # all of them
         num_threads = min(threads or num_cores(), num_envs)
         self._helpers = HelperThreads(num_threads - 1)
-        self._has_colours = any(name.endswith(("_rgb", "_panoptic")) for name in space)
+        self._has_colours = any(name in space.spaces for name in COLOUR_SENSORS)
         self._uncoloured: list[int] = []  # homes that have moved, and whose colours are to be drawn
         self._painters = ThreadPoolExecutor(num_threads, "painter")
 

@@ -11,18 +11,14 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import extending, njit, types
+from numba import njit
 
-from rearrange.sim.native.addresses import bytes_at
+from rearrange.sim.native.addresses import bytes_at, call_number, load, store, swap
 from rearrange.sim.native.substep_kernel import run_worlds
 from rearrange.sim.robot.depth_kernel import draw_pictures
 
-_intrinsic: Any = extending.intrinsic  # who calls one leaves out its first parameter
-_LONG = ir.IntType(64)
 # A job: tables of `run_worlds` and of `draw_pictures`, 0: none; from where to where bytes are
 # copied then, and how many; 1 when it is done.
 WORLD, PICTURE, SOURCE, TARGET, SIZE, IS_DONE, JOB_SIZE = range(7)
@@ -88,50 +84,7 @@ def _usleep() -> int:
         return 0
 
 
-# --- numbers that several threads read and write -------------------------------------------------
-
-
-@_intrinsic
-def _load(_context, address):
-    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        return builder.load_atomic(builder.inttoptr(values[0], _LONG.as_pointer()), "acquire", 8)
-
-    return types.int64(types.int64), generate
-
-
-@_intrinsic
-def _store(_context, address, value):
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        pointer = builder.inttoptr(values[0], _LONG.as_pointer())
-        builder.store_atomic(values[1], pointer, "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
-
-
-@_intrinsic
-def _swap(_context, address, old, new):
-    """Writes the new number where the old one stands; returns what stood there."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        pointer = builder.inttoptr(values[0], _LONG.as_pointer())
-        both = builder.cmpxchg(pointer, values[1], values[2], "seq_cst", "seq_cst")
-        return builder.extract_value(both, 0)
-
-    return types.int64(types.int64, types.int64, types.int64), generate
-
-
-@_intrinsic
-def _call(_context, function, number):
-    """Calls a C function of one unsigned int."""
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        word = ir.IntType(32)
-        kind = ir.FunctionType(word, [word]).as_pointer()
-        builder.call(builder.inttoptr(values[0], kind), [builder.trunc(values[1], word)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
+# --- what threads do -----------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
@@ -140,23 +93,20 @@ def _place(array, index):
     return array.ctypes.data + 8 * index
 
 
-# --- what threads do -----------------------------------------------------------------------------
-
-
 @njit(cache=True, nogil=True)
 def post_jobs(shared, count):
     """Those before number `count` may be taken."""
-    _store(_place(shared, POSTED), count)
+    store(_place(shared, POSTED), count)
 
 
 @njit(cache=True, nogil=True)
 def take_job(shared):
     """The number of a job that is now the caller's, -1: none is left."""
     while True:
-        taken = _load(_place(shared, TAKEN))
-        if taken >= _load(_place(shared, POSTED)):
+        taken = load(_place(shared, TAKEN))
+        if taken >= load(_place(shared, POSTED)):
             return -1
-        if _swap(_place(shared, TAKEN), taken, taken + 1) == taken:
+        if swap(_place(shared, TAKEN), taken, taken + 1) == taken:
             return taken
 
 
@@ -172,12 +122,12 @@ def do_job(rows, number):
         source, target = bytes_at(job[SOURCE], job[SIZE]), bytes_at(job[TARGET], job[SIZE])
         for i in range(job[SIZE]):
             target[i] = source[i]
-    _store(_place(rows, number * JOB_SIZE + IS_DONE), 1)
+    store(_place(rows, number * JOB_SIZE + IS_DONE), 1)
 
 
 @njit(cache=True, nogil=True)
 def _is_done(rows, number):
-    return _load(_place(rows, number * JOB_SIZE + IS_DONE)) != 0
+    return load(_place(rows, number * JOB_SIZE + IS_DONE)) != 0
 
 
 @njit(cache=True, nogil=True)
@@ -197,7 +147,7 @@ def finish_jobs(rows, shared, first, end):
 def do_jobs(rows, shared):
     """Does jobs until the board is closed."""
     looks = 0
-    while _load(_place(shared, IS_CLOSED)) == 0:
+    while load(_place(shared, IS_CLOSED)) == 0:
         job = take_job(shared)
         if job < 0:
             looks = _wait(shared, looks)
@@ -209,11 +159,11 @@ def do_jobs(rows, shared):
 @njit(cache=True, nogil=True)
 def close_jobs(rows, shared):
     """No job can be taken from now on; returns when those that were are done."""
-    if _swap(_place(shared, IS_CLOSED), 0, 1) != 0:
+    if swap(_place(shared, IS_CLOSED), 0, 1) != 0:
         return
-    taken = _load(_place(shared, TAKEN))
-    while _swap(_place(shared, TAKEN), taken, len(rows)) != taken:
-        taken = _load(_place(shared, TAKEN))
+    taken = load(_place(shared, TAKEN))
+    while swap(_place(shared, TAKEN), taken, len(rows)) != taken:
+        taken = load(_place(shared, TAKEN))
     for number in range(min(taken, len(rows))):
         looks = 0
         while not _is_done(rows, number):
@@ -223,8 +173,8 @@ def close_jobs(rows, shared):
 @njit(cache=True, nogil=True)
 def _wait(shared, looks):
     """Returns how often a thread has looked for a job in vain; from some number on it sleeps."""
-    sleep = _load(_place(shared, SLEEP))
+    sleep = load(_place(shared, SLEEP))
     if looks < LOOKS or sleep == 0:
         return looks + 1
-    _call(sleep, NAP_US)
+    call_number(sleep, NAP_US)
     return looks
