@@ -23,10 +23,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rearrange.checked_arguments import (
@@ -37,32 +38,21 @@ from rearrange.checked_arguments import (
     seed_each,
     whole,
 )
-from rearrange.errors import UserError
-from rearrange.sim.native.addresses import address_of
 from rearrange.system.machine import num_cores
-from rearrange.tasks.actions import Command, action_array
+from rearrange.tasks.actions import Command
 from rearrange.tasks.cameras import COLOUR_SENSORS
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.env_options import RESET_OPTIONS
+from rearrange.tasks.vector.begun_step import BegunStep, PictureCopies, clipped_actions
 from rearrange.tasks.vector.helper_threads import HelperThreads
 from rearrange.tasks.vector.infos import batched
 from rearrange.tasks.vector.job_board import JobBoard
+from rearrange.tasks.vector.rows import Row, copy_row, rows_of
 
 HOMES_AHEAD = 32  # of so many homes one has its next episode drawn in each step
 PICTURE = "head_depth"  # the sensor that jobs draw and copy
 
-Rows = list[dict[str, np.ndarray]]
-
-
-class _Copy(NamedTuple):
-    """Where pictures lie and are copied to: addresses of the first, and bytes of each, 0: none."""
-
-    source: int = 0
-    target: int = 0
-    size: int = 0
-
-    def of(self, home: int) -> tuple[int, int, int]:
-        return self.source + home * self.size, self.target + home * self.size, self.size
+Stepped = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 class HomeVectorEnv(SyncVectorEnv):
@@ -84,6 +74,8 @@ class HomeVectorEnv(SyncVectorEnv):
 
     keeps_observations = True
     """What a step or reset returns is not written to before the next one, or `set_state`."""
+    finite_observations = (PICTURE,)
+    """Sensors whose numbers are finite in any state of the world."""
 
     def __init__(
         self,
@@ -117,15 +109,16 @@ class HomeVectorEnv(SyncVectorEnv):
             }
             for _ in range(2)
         ]
-        self._rows = [self._rows_of(arrays) for arrays in self._sensors]
+        self._rows = [rows_of(arrays, self.num_envs) for arrays in self._sensors]
         self._now = 0  # which of the two is returned
         self._infos: list[dict[str, Any]] = [{} for _ in range(num_envs)]
-        self._finals: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]]] = {}
+        self._finals: dict[int, tuple[Row, dict[str, Any]]] = {}
         self._to_draw: dict[int, None] = {}  # homes, the longest waiting first
         self._expected: dict[int, int] = {}  # home -> seed of its next reset, if it is known
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
         self._is_kept = np.zeros(num_envs, bool)  # an ended home has its own copy of what it saw
         self._has_begun = False  # all of them
+        self._begun: BegunStep | None = None  # between `step_async` and `step_wait`
         num_threads = min(threads or num_cores(), num_envs)
         self._helpers = HelperThreads(num_threads - 1)
         self._has_colours = any(name in space.spaces for name in COLOUR_SENSORS)
@@ -142,6 +135,7 @@ class HomeVectorEnv(SyncVectorEnv):
 
         Home i gets the seed + i. Other options are those of a single home, for each.
         """
+        self._check_idle("reset")
         options = dict(checked_reset_options(options, (*RESET_OPTIONS, "reset_mask")))
         mask = reset_mask(options, self.num_envs)
         options.pop("reset_mask", None)
@@ -174,41 +168,65 @@ class HomeVectorEnv(SyncVectorEnv):
         It moves with the next step, also if its episode has ended. Raises as the home's own
         `set_state`, which knows nothing of what this vector returns.
         """
+        self._check_idle("set_state")
         i = whole("home", home, 0, self.num_envs - 1)
         self.homes[i].set_state(state)
         for rows in self._rows:
-            _copy_row(self.homes[i].current_observation, rows[i])
+            copy_row(self.homes[i].current_observation, rows[i])
         for flags in (self._terminations, self._truncations, self._autoreset_envs):
             flags[i] = False
         self._is_kept[i] = False
 
-    def step(
-        self, actions: np.ndarray
-    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: np.ndarray) -> Stepped:
         """One control step of all homes.
 
         Raises UserError for actions of a wrong shape or that are not finite, and RuntimeError
         before the first reset of all homes: none has moved then. Raises RuntimeError for a world
         that is no longer finite, after the other homes have done their step.
         """
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Begins a step: helpers move homes while the caller does something else.
+
+        What the last step or reset returned is not written to before `step_wait`. Raises as `step`
+        does, and AlreadyPendingCallError if a step is under way.
+        """
+        self._check_idle("step_async")
         checked = self._checked(actions)
-        board = JobBoard(2 * self.num_envs)
-        self._helpers.call(board.help_out)
+        begun = BegunStep(self, JobBoard(2 * self.num_envs))
+        self._helpers.call(begun.board.help_out)
+        try:
+            self._begin_step(begun, checked)
+        except BaseException:
+            begun.close()
+            raise
+        self._begun = begun
+
+    def step_wait(self) -> Stepped:
+        """The rest of the step that `step_async` began; returns and raises as `step` does.
+
+        Raises NoAsyncCallError if none is under way.
+        """
+        begun, self._begun = self._begun, None
+        if begun is None:
+            raise NoAsyncCallError("step_wait needs a step that step_async began", "step")
         self._finals.clear()
         self._uncoloured.clear()
         self._now ^= 1
-        shown, copies, copy = self._shown(), {}, _Copy()
+        shown, copies, to_copy = self._shown(), {}, PictureCopies()
         if self.copy and PICTURE in shown:
             copies[PICTURE] = np.empty_like(shown[PICTURE])
-            row = shown[PICTURE][0].nbytes
-            copy = _Copy(address_of(shown[PICTURE]), address_of(copies[PICTURE]), row)
+            to_copy = PictureCopies.between(shown[PICTURE], copies[PICTURE])
         try:
-            errors = self._step_homes(board, checked, copy)
+            self._end_step(begun, to_copy)
             self._autoreset_envs = self._terminations | self._truncations
             infos = self._all_infos()  # while the last pictures are drawn
-            board.finish_all()
+            begun.board.finish_all()
         finally:
-            board.close()
+            begun.close()
+        errors = begun.errors
         self._colour(errors)
         if self.copy:
             copies = {
@@ -220,6 +238,10 @@ class HomeVectorEnv(SyncVectorEnv):
         flags = self._terminations.copy(), self._truncations.copy()
         return copies or shown, self._rewards.copy(), *flags, infos
 
+    def _check_idle(self, call: str) -> None:
+        if self._begun is not None:
+            raise AlreadyPendingCallError(f"{call}: a step is under way, call step_wait", "step")
+
     def _checked(self, actions: Any) -> list[list[float]]:
         """The actions, [N][A], clipped; homes that do not move may have any numbers."""
         if not self._has_begun:
@@ -228,59 +250,57 @@ class HomeVectorEnv(SyncVectorEnv):
                 raise RuntimeError("reset must be called before step")
         shape = self.action_space.shape
         assert shape is not None
-        values = action_array(actions, shape, "actions")
-        clipped = np.clip(values, -1.0, 1.0).tolist()
-        if np.isfinite(values).all():
-            return clipped
-        wrong = ~np.isfinite(values)
-        if self.autoreset_mode != AutoresetMode.SAME_STEP:
-            wrong[self._autoreset_envs] = False
-        for home, slot in np.argwhere(wrong)[:1].tolist():
-            got = f"{values[home, slot]} in row {home}, column {slot}"
-            raise UserError(f"actions must be finite numbers, got {got}: no home has moved")
-        return clipped
+        return clipped_actions(actions, shape, self._waiting)
 
     def __copy__(self) -> HomeVectorEnv:
         return deepcopy(self)  # a home cannot be in two
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles are independent environments in the same state."""
+        self._check_idle("a copy")
         own = ("_rows", "_painters")
         return {name: value for name, value in vars(self).items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._rows = [self._rows_of(arrays) for arrays in self._sensors]
+        self._rows = [rows_of(arrays, self.num_envs) for arrays in self._sensors]
         self._painters = ThreadPoolExecutor(1 + len(self._helpers), "painter")
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the threads and closes the homes. May be called again."""
+        if self._begun is not None:
+            self._begun.close()
         self._helpers.close()
         self._painters.shutdown()
         super().close_extras(**kwargs)
 
     # --- a step --------------------------------------------------------------------------------
 
-    def _step_homes(
-        self, board: JobBoard, actions: list[list[float]], copy: _Copy
-    ) -> dict[int, Exception]:
-        """All of Python: it posts what takes time. Some pictures may be left to draw.
+    @property
+    def _waiting(self) -> np.ndarray:
+        """Homes whose episode has ended and that do not move in this step, [N] bool."""
+        return self._autoreset_envs & (self.autoreset_mode != AutoresetMode.SAME_STEP)
 
-        Returns the errors of homes, which do not keep the others from their step.
-        """
-        errors: dict[int, Exception] = {}
-        moving: dict[int, tuple[Command, int]] = {}
-        drawn_ahead = list(self._to_draw)[: self._draws_a_step]
-        waiting = self._autoreset_envs & (self.autoreset_mode != AutoresetMode.SAME_STEP)
-        for i in np.flatnonzero(~waiting).tolist():
+    def _begin_step(self, begun: BegunStep, actions: list[list[float]]) -> None:
+        """Posts the physics of the homes that move."""
+        board = begun.board
+        for i in np.flatnonzero(~self._waiting).tolist():
             try:
                 command = self.homes[i].actions.command(actions[i])
-                moving[i] = command, board.post(world=self.homes[i].begin_advance(command))
+                begun.moving[i] = command, board.post(world=self.homes[i].begin_advance(command))
             except Exception as error:
-                errors[i] = error
-            if len(moving) == 1 + len(self._helpers):
+                begun.errors[i] = error
+            if len(begun.moving) == 1 + len(self._helpers):
                 board.finish(0)  # now is their turn at the interpreter's lock: they begin
-        for i in np.flatnonzero(waiting).tolist():
+
+    def _end_step(self, begun: BegunStep, to_copy: PictureCopies) -> None:
+        """The rest of Python: it posts what takes time. Some pictures may be left to draw.
+
+        Errors of homes do not keep the others from their step.
+        """
+        board, errors = begun.board, begun.errors
+        drawn_ahead = list(self._to_draw)[: self._draws_a_step]
+        for i in np.flatnonzero(self._waiting).tolist():
             try:
                 self._wait(i)
             except Exception as error:
@@ -289,17 +309,16 @@ class HomeVectorEnv(SyncVectorEnv):
             self._draw_ahead(i, errors)
         for i in range(self.num_envs):
             pictures: list[int] = []
-            if i in moving:
-                command, job = moving[i]
+            if i in begun.moving:
+                command, job = begun.moving[i]
                 board.finish(job)
                 try:
-                    self._end_step(i, command, pictures)
+                    self._end_home(i, command, pictures)
                 except Exception as error:
                     errors[i] = error
-            if pictures or copy.size:
-                source, target, size = copy.of(i)
+            if pictures or to_copy.size:
+                source, target, size = to_copy.of(i)
                 board.post(0, pictures[0] if pictures else 0, source, target, size)
-        return errors
 
     def _wait(self, i: int) -> None:
         """What a home whose episode has ended does with this step instead of moving."""
@@ -310,10 +329,10 @@ class HomeVectorEnv(SyncVectorEnv):
             if self._is_delayed and not self._is_kept[i]:  # its last row is written to now
                 self.homes[i].keep_observation()
                 self._is_kept[i] = True
-            _copy_row(self._rows[self._now ^ 1][i], self._rows[self._now][i])
+            copy_row(self._rows[self._now ^ 1][i], self._rows[self._now][i])
         self._rewards[i] = 0.0
 
-    def _end_step(self, i: int, command: Command, pictures: list[int]) -> None:
+    def _end_home(self, i: int, command: Command, pictures: list[int]) -> None:
         """Reward, flags and sensors of a home that has moved."""
         home, (shown, seen) = self.homes[i], self._rows_in_turn(i)
         self._rewards[i], terminated, truncated, info = home.end_advance(command)
@@ -348,10 +367,10 @@ class HomeVectorEnv(SyncVectorEnv):
         self._infos[i] = self.homes[i].begin(seed=seed, options=options)
         self.homes[i].observe(seen)
         if seen is not shown:
-            _copy_row(seen, shown)
+            copy_row(seen, shown)
         self._to_draw[i] = None
 
-    def _rows_in_turn(self, i: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def _rows_in_turn(self, i: int) -> tuple[Row, Row]:
         """A home's rows of the returned arrays, and of those for the current values."""
         shown = self._rows[self._now][i]
         return shown, self._rows[self._now ^ 1][i] if self._is_delayed else shown
@@ -375,12 +394,3 @@ class HomeVectorEnv(SyncVectorEnv):
 
     def _shown(self) -> dict[str, np.ndarray]:
         return self._sensors[self._now]
-
-    def _rows_of(self, arrays: dict[str, np.ndarray]) -> Rows:
-        names = list(arrays)
-        return [{name: arrays[name][i] for name in names} for i in range(self.num_envs)]
-
-
-def _copy_row(source: dict[str, np.ndarray], target: dict[str, np.ndarray]) -> None:
-    for name, row in target.items():
-        row[:] = source[name]

@@ -72,6 +72,7 @@ class BatchedPool:
     """
 
     restarts = 0
+    keeps_until_receive = True  # what the slots hold is not written to between `send` and `receive`
 
     def __init__(
         self,
@@ -100,7 +101,9 @@ class BatchedPool:
         self._is_failed = np.zeros(self.num_envs, bool)  # to be repeated, by chance
         # [N, A] of the newest steps, as many as the longest episode has.
         self._actions: list[np.ndarray] = []
-        self._is_asked, self._ready = False, []
+        self._is_asked, self._is_begun, self._ready = False, False, []
+        # Wrappers do not have `step_async`: what they do to a step would be left out.
+        self._can_begin = self.part.is_all and hasattr(self.envs, "step_async")
         self._tensors = TensorConversion()
 
     def start(self) -> None:
@@ -132,9 +135,11 @@ class BatchedPool:
         return list(self._ready)
 
     def send(self, envs: list[int]) -> None:
-        """Steps all that do not wait."""
+        """Steps all that do not wait: begins, if the environments can do so, or in `receive`."""
         assert len(envs) == self.round_size, "not all are sent at once"
         self._is_asked = True
+        if self._can_begin:
+            self._begin_step(self.slots.action)
 
     def receive(self, timeout_s: float) -> list[int]:
         """Takes the requested step; further ones while all wait."""
@@ -212,9 +217,12 @@ class BatchedPool:
 
     def _step_envs(self, actions: np.ndarray) -> tuple[Any, ...]:
         """What `VectorEnv.step` returns, as arrays."""
-        given = self.slots.layout.action.to_envs(actions)
         with torch.inference_mode(False), torch.no_grad():  # as in a thread of its own
-            observations, rewards, *ends, infos = self.envs.step(self._tensors.given(given))
+            if self._is_begun:
+                self._is_begun = False
+                observations, rewards, *ends, infos = self.envs.step_wait()  # pyright: ignore
+            else:
+                observations, rewards, *ends, infos = self.envs.step(self._given(actions))
             observations, rewards, ends = self._tensors.taken((observations, rewards, tuple(ends)))
         rewards = per_environment("rewards", rewards, self.num_envs).astype(np.float64)
         terminated, truncated = (
@@ -222,6 +230,14 @@ class BatchedPool:
             for name, flags in zip(("terminated", "truncated"), ends, strict=True)
         )
         return observations, rewards, terminated, truncated, infos
+
+    def _begin_step(self, actions: np.ndarray) -> None:
+        with torch.inference_mode(False), torch.no_grad():
+            self.envs.step_async(self._given(actions))  # pyright: ignore
+        self._is_begun = True
+
+    def _given(self, actions: np.ndarray) -> Any:
+        return self._tensors.given(self.slots.layout.action.to_envs(actions))
 
     def _note_end(self, e: int, infos: dict[str, Any], is_whole: bool) -> None:
         slots = self.slots
@@ -234,14 +250,14 @@ class BatchedPool:
     def _nonfinite(self, rows: np.ndarray, rewards: np.ndarray | None = None) -> np.ndarray:
         """Environments with a number that is not finite, [N] bool; their slots name it."""
         found = np.zeros(self.num_envs, bool)
-        values = dict(self.slots.observation) | ({} if rewards is None else {"": rewards})
-        for name, array in values.items():
-            if array.dtype.kind != "f":
-                continue
-            flat = array.reshape(-1)
-            with np.errstate(all="ignore"):
-                if math.isfinite(float(flat.dot(flat))):  # a fraction of the time of all of them
-                    continue
+        finite = getattr(self.envs.unwrapped, "finite_observations", ())
+        values = {name: a for name, a in self.slots.observation.items() if name not in finite}
+        values |= {} if rewards is None else {"": rewards}
+        with np.errstate(all="ignore"):  # a sum is found in a fraction of the time of all numbers
+            flat = {n: a.reshape(-1) for n, a in values.items() if a.dtype.kind == "f"}
+            suspect = [n for n, a in flat.items() if not math.isfinite(float(a.dot(a)))]
+        for name in suspect:
+            array = values[name]
             is_finite = np.isfinite(array).reshape(self.num_envs, -1).all(axis=1)
             for e in np.flatnonzero(rows & ~found & ~is_finite).tolist():
                 what = f"observation '{name}' with a value that is not finite"

@@ -93,6 +93,7 @@ class Collector:
     ) -> None:
         self.pool, self.actor, self.device, self._store = pool, actor, device, store
         self._is_variable, self._is_lockstep = is_variable, is_lockstep
+        self._is_sent_first = getattr(pool, "keeps_until_receive", False)
         self._on_nonfinite, self._should_stop = on_nonfinite, should_stop
         self._should_end = should_end or _never
         self._poll_s = _POLL_S if should_end is None else _END_POLL_S
@@ -294,6 +295,10 @@ class Collector:
             if not (np.isfinite(value).all() and np.isfinite(action).all()):
                 raise NonFinite(self._name_bad_answer(envs, action, value))
             with self._lock:
+                self.pool.slots.action[envs] = action
+                self._sent_at[envs] = time.perf_counter()
+                if self._is_sent_first:
+                    self.pool.send(batch)
                 ids = envs, self.episode_id[envs], self.step_id[envs]
                 rows = storage.decide(inputs, decided, *ids)
                 last = self._last_row[envs]
@@ -302,11 +307,10 @@ class Collector:
                 self.state[from_numpy(envs).to(self.device)] = step.state.float()
                 self.prev_action[envs], self.is_first[envs] = action, False
                 self.step_id[envs] += 1
-                self.pool.slots.action[envs] = action
-                self._sent_at[envs] = time.perf_counter()
                 if self._is_lockstep:
                     self._rounds.append(len(batch))
-                self.pool.send(batch)
+                if not self._is_sent_first:
+                    self.pool.send(batch)
                 report.num_batches += 1
                 report.num_requests += len(batch)
                 elapsed = time.perf_counter() - begin

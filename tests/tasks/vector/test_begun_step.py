@@ -1,0 +1,103 @@
+"""The two halves of a step: what may be done in between, and what may not."""
+
+import copy
+import gc
+import pickle
+import threading
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
+
+import rearrange  # noqa: F401  (registers the ids)
+from rearrange.errors import UserError
+
+LIMIT, N = 5, 4
+
+
+def make(**more):
+    homes = gymnasium.make_vec(
+        "rearrange/Pick-v0", num_envs=N, vectorization_mode="vector_entry_point", camera_size=16,
+        max_episode_steps=LIMIT, **({"threads": 2} | more),
+    )  # fmt: skip
+    homes.reset(seed=3)
+    return homes
+
+
+def drawn(seed):
+    actions = np.random.default_rng(seed).uniform(-1.0, 1.0, (N, 11)).astype(np.float32)
+    actions[:, -1] = -1.0  # no stop: the limit of time ends episodes
+    return actions
+
+
+def leaves(part):
+    if isinstance(part, dict):
+        return [leaf for name in sorted(part) for leaf in leaves(part[name])]
+    return [leaf for one in part for leaf in leaves(one)] if isinstance(part, tuple) else [part]
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_halves_are_a_step_and_what_was_returned_stays_until_the_second(delay, mode):
+    options = {"autoreset_mode": mode, "observation_delay": delay}
+    halves, whole = make(copy=False, **options), make(**options)
+    last = None
+    for t in range(2 * LIMIT + 3):
+        halves.step_async(drawn(t))
+        if last is not None:
+            given, kept = last
+            for name, array in given.items():
+                assert array.tobytes() == kept[name].tobytes()
+        ours, theirs = halves.step_wait(), whole.step(drawn(t))
+        for a, b in zip(leaves(ours), leaves(theirs), strict=True):
+            a, b = np.asarray(a), np.asarray(b)
+            assert a.dtype == b.dtype and (a.dtype == object or a.tobytes() == b.tobytes())
+        last = ours[0], {name: array.copy() for name, array in ours[0].items()}
+    halves.close(), whole.close()
+
+
+def test_nothing_else_may_be_done_while_a_step_is_under_way():
+    homes = make()
+    state = homes.homes[0].get_state()
+    with pytest.raises(NoAsyncCallError, match="step_async"):
+        homes.step_wait()
+    homes.step_async(drawn(0))
+    for call in (
+        partial(homes.step_async, drawn(1)), partial(homes.step, drawn(1)), homes.reset,
+        partial(homes.set_state, 0, state), partial(copy.deepcopy, homes),
+        partial(pickle.dumps, homes),
+    ):  # fmt: skip
+        with pytest.raises(AlreadyPendingCallError, match="step_wait"):
+            call()
+    after = homes.step_wait()
+    same = make()
+    for a, b in zip(leaves(after[0]), leaves(same.step(drawn(0))[0]), strict=True):
+        assert a.tobytes() == b.tobytes()
+    homes.close(), same.close()
+
+
+def test_a_wrong_action_begins_nothing():
+    homes = make()
+    with pytest.raises(UserError, match="finite"):
+        homes.step_async(np.full((N, 11), np.nan))
+    with pytest.raises(NoAsyncCallError):
+        homes.step_wait()
+    homes.step(drawn(0))
+    homes.close()
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_who_is_closed_or_forgotten_in_between_leaves_no_thread_at_work(is_closed):
+    before = threading.active_count()
+    homes = make(threads=3)
+    homes.step_async(drawn(0))
+    if is_closed:
+        homes.close()
+    del homes
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("helper_"):
+            thread.join(10.0)
+    assert threading.active_count() <= before
