@@ -59,7 +59,7 @@ def make_gym_vec(
 ) -> VectorEnv | None:
     """A vector environment from the vector entry point, with autoreset disabled.
 
-    Homes' observations are overwritten by the next step, unless kwargs say `copy=True`.
+    Homes' observations are overwritten by the next step or reset, unless kwargs say `copy=True`.
 
     None if there is no entry point with a keyword `autoreset_mode`, by which autoreset can be
     disabled.

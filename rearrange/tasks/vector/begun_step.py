@@ -10,6 +10,8 @@ import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.error import AlreadyPendingCallError
+from gymnasium.vector import SyncVectorEnv
 
 from rearrange.errors import UserError
 from rearrange.sim.native.addresses import address_of
@@ -53,6 +55,29 @@ class BegunStep:
     def close(self) -> None:
         """Returns when no job is being done any more."""
         self._end()
+
+
+class HalvedVectorEnv(SyncVectorEnv):
+    """A vector environment that refuses calls while a step is under way."""
+
+    _begun: BegunStep | None = None  # between `step_async` and `step_wait`
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """As Gymnasium's; `get_attr` calls it."""
+        self._check_idle(name)
+        return super().call(name, *args, **kwargs)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        self._check_idle("set_attr")
+        super().set_attr(name, values)
+
+    def render(self) -> Any:
+        self._check_idle("render")
+        return super().render()
+
+    def _check_idle(self, call: str) -> None:
+        if self._begun is not None:
+            raise AlreadyPendingCallError(f"{call}: a step is under way, call step_wait", "step")
 
 
 def clipped_actions(actions: Any, shape: tuple[int, ...], still: np.ndarray) -> list[list[float]]:

@@ -27,8 +27,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.error import NoAsyncCallError
+from gymnasium.vector import AutoresetMode
 
 from rearrange.checked_arguments import (
     check_choice,
@@ -43,7 +43,12 @@ from rearrange.tasks.actions import Command
 from rearrange.tasks.cameras import COLOUR_SENSORS
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.env_options import RESET_OPTIONS
-from rearrange.tasks.vector.begun_step import BegunStep, PictureCopies, clipped_actions
+from rearrange.tasks.vector.begun_step import (
+    BegunStep,
+    HalvedVectorEnv,
+    PictureCopies,
+    clipped_actions,
+)
 from rearrange.tasks.vector.helper_threads import HelperThreads
 from rearrange.tasks.vector.infos import batched
 from rearrange.tasks.vector.job_board import JobBoard
@@ -55,7 +60,7 @@ PICTURE = "head_depth"  # the sensor that jobs draw and copy
 Stepped = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
-class HomeVectorEnv(SyncVectorEnv):
+class HomeVectorEnv(HalvedVectorEnv):
     """N homes of one task. As Gymnasium's `SyncVectorEnv` of single ones, with threads.
 
     With autoreset disabled, a home that has ended does not move, with reward 0, until
@@ -65,7 +70,7 @@ class HomeVectorEnv(SyncVectorEnv):
         task: its name, or `package.module:Name`, which imports the module.
         seed: of the stream of home 0; home i has seed + i, as after `reset(seed=seed)`.
         threads: number that step homes, including the caller's; 0: one per core.
-        copy: return copies of observations; false: the next step, or `set_state`, overwrites them.
+        copy: return copies of observations; false: the next step or reset overwrites them.
         autoreset_mode: Gymnasium's: NextStep, SameStep or Disabled.
         options: those of `rearrange.tasks.env.RearrangeEnv`, the same for all homes.
 
@@ -118,7 +123,6 @@ class HomeVectorEnv(SyncVectorEnv):
         self._draws_a_step = -(-num_envs // HOMES_AHEAD)
         self._is_kept = np.zeros(num_envs, bool)  # an ended home has its own copy of what it saw
         self._has_begun = False  # all of them
-        self._begun: BegunStep | None = None  # between `step_async` and `step_wait`
         num_threads = min(threads or num_cores(), num_envs)
         self._helpers = HelperThreads(num_threads - 1)
         self._has_colours = any(name in space.spaces for name in COLOUR_SENSORS)
@@ -148,10 +152,10 @@ class HomeVectorEnv(SyncVectorEnv):
                 self._begin(home, seeds[home], options)
             except Exception as error:
                 errors[home] = error
+        for flags in (self._terminations, self._truncations, self._autoreset_envs):
+            flags[[home for home in chosen if home not in errors]] = False
         if errors:
             raise errors[min(errors)]
-        for flags in (self._terminations, self._truncations, self._autoreset_envs):
-            flags[mask] = False
         infos: dict[str, Any] = {}
         for home in chosen:
             self._add_info(infos, self._infos[home], home)
@@ -196,8 +200,8 @@ class HomeVectorEnv(SyncVectorEnv):
         self._check_idle("step_async")
         checked = self._checked(actions)
         begun = BegunStep(self, JobBoard(2 * self.num_envs))
-        self._helpers.call(begun.board.help_out)
         try:
+            self._helpers.call(begun.board.help_out)
             self._begin_step(begun, checked)
         except BaseException:
             begun.close()
@@ -209,23 +213,24 @@ class HomeVectorEnv(SyncVectorEnv):
 
         Raises NoAsyncCallError if none is under way.
         """
-        begun, self._begun = self._begun, None
+        begun, copies, to_copy = self._begun, {}, PictureCopies()
         if begun is None:
             raise NoAsyncCallError("step_wait needs a step that step_async began", "step")
-        self._finals.clear()
-        self._uncoloured.clear()
-        self._now ^= 1
-        shown, copies, to_copy = self._shown(), {}, PictureCopies()
-        if self.copy and PICTURE in shown:
-            copies[PICTURE] = np.empty_like(shown[PICTURE])
-            to_copy = PictureCopies.between(shown[PICTURE], copies[PICTURE])
         try:
+            self._finals.clear()
+            self._uncoloured.clear()
+            self._now ^= 1
+            shown = self._shown()
+            if self.copy and PICTURE in shown:
+                copies[PICTURE] = np.empty_like(shown[PICTURE])
+                to_copy = PictureCopies.between(shown[PICTURE], copies[PICTURE])
             self._end_step(begun, to_copy)
             self._autoreset_envs = self._terminations | self._truncations
             infos = self._all_infos()  # while the last pictures are drawn
             begun.board.finish_all()
         finally:
             begun.close()
+            self._begun = None
         errors = begun.errors
         self._colour(errors)
         if self.copy:
@@ -237,10 +242,6 @@ class HomeVectorEnv(SyncVectorEnv):
             raise errors[min(errors)]
         flags = self._terminations.copy(), self._truncations.copy()
         return copies or shown, self._rewards.copy(), *flags, infos
-
-    def _check_idle(self, call: str) -> None:
-        if self._begun is not None:
-            raise AlreadyPendingCallError(f"{call}: a step is under way, call step_wait", "step")
 
     def _checked(self, actions: Any) -> list[list[float]]:
         """The actions, [N][A], clipped; homes that do not move may have any numbers."""
@@ -270,6 +271,7 @@ class HomeVectorEnv(SyncVectorEnv):
         """Ends the threads and closes the homes. May be called again."""
         if self._begun is not None:
             self._begun.close()
+            self._begun = None
         self._helpers.close()
         self._painters.shutdown()
         super().close_extras(**kwargs)
@@ -316,6 +318,8 @@ class HomeVectorEnv(SyncVectorEnv):
                     self._end_home(i, command, pictures)
                 except Exception as error:
                     errors[i] = error
+                    for rows in self._rows:  # what a single home goes on with
+                        copy_row(self.homes[i].current_observation, rows[i])
             if pictures or to_copy.size:
                 source, target, size = to_copy.of(i)
                 board.post(0, pictures[0] if pictures else 0, source, target, size)

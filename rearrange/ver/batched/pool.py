@@ -24,6 +24,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rearrange.errors import UserError, one_line
 from rearrange.ver.batched.answers import fits, info_of, per_environment
+from rearrange.ver.batched.halves import close_envs, has_halves
 from rearrange.ver.batched.single_envs import SingleEnvs
 from rearrange.ver.batched.tensors import TensorConversion
 from rearrange.ver.rollout.staggered import EpisodeTracker
@@ -58,8 +59,8 @@ class Part(NamedTuple):
 class BatchedPool:
     """The environments, with the interface of `SerialPool`.
 
-    If the vector environment has a method `expect`, it is called with the next seeds, [N], of those
-    that were reset: it may draw their episodes ahead.
+    If the vector environment has a method `expect`, it is called with the next seeds of those that
+    were reset, {environment: seed}: it may draw their episodes ahead.
 
     Args:
         envs: an ended one does not move until `options["reset_mask"]`.
@@ -102,8 +103,8 @@ class BatchedPool:
         # [N, A] of the newest steps, as many as the longest episode has.
         self._actions: list[np.ndarray] = []
         self._is_asked, self._is_begun, self._ready = False, False, []
-        # Wrappers do not have `step_async`: what they do to a step would be left out.
-        self._can_begin = self.part.is_all and hasattr(self.envs, "step_async")
+        self._can_begin = self.part.is_all and has_halves(self.envs)
+        self._begun_s = 0.0  # how long it took to begin the step under way
         self._tensors = TensorConversion()
 
     def start(self) -> None:
@@ -183,7 +184,9 @@ class BatchedPool:
             self.envs.freeze(self.tracker.is_over)
 
     def close(self) -> None:
-        self.envs.close()
+        """Closes the environments; a step under way is not waited for long."""
+        is_begun, self._is_begun = self._is_begun, False
+        close_envs(self.envs, is_begun)
 
     # --- a step --------------------------------------------------------------------------------
 
@@ -213,7 +216,8 @@ class BatchedPool:
         del self._actions[
             : len(self._actions) - int(tracker.episode_steps.max(where=~tracker.is_over, initial=0))
         ]
-        slots.step_seconds[moved] = (time.perf_counter() - begin) / max(1, moved.sum())
+        seconds, self._begun_s = time.perf_counter() - begin + self._begun_s, 0.0
+        slots.step_seconds[moved] = seconds / max(1, moved.sum())
 
     def _step_envs(self, actions: np.ndarray) -> tuple[Any, ...]:
         """What `VectorEnv.step` returns, as arrays."""
@@ -232,9 +236,10 @@ class BatchedPool:
         return observations, rewards, terminated, truncated, infos
 
     def _begin_step(self, actions: np.ndarray) -> None:
+        begin = time.perf_counter()
         with torch.inference_mode(False), torch.no_grad():
             self.envs.step_async(self._given(actions))  # pyright: ignore
-        self._is_begun = True
+        self._is_begun, self._begun_s = True, time.perf_counter() - begin
 
     def _given(self, actions: np.ndarray) -> Any:
         return self._tensors.given(self.slots.layout.action.to_envs(actions))
@@ -250,7 +255,8 @@ class BatchedPool:
     def _nonfinite(self, rows: np.ndarray, rewards: np.ndarray | None = None) -> np.ndarray:
         """Environments with a number that is not finite, [N] bool; their slots name it."""
         found = np.zeros(self.num_envs, bool)
-        finite = getattr(self.envs.unwrapped, "finite_observations", ())
+        # Of the environments themselves: a wrapper may change what they return.
+        finite = getattr(type(self.envs), "finite_observations", ())
         values = {name: a for name, a in self.slots.observation.items() if name not in finite}
         values |= {} if rewards is None else {"": rewards}
         with np.errstate(all="ignore"):  # a sum is found in a fraction of the time of all numbers

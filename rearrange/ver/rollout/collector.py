@@ -298,7 +298,8 @@ class Collector:
                 self.pool.slots.action[envs] = action
                 self._sent_at[envs] = time.perf_counter()
                 if self._is_sent_first:
-                    self.pool.send(batch)
+                    self.pool.send(batch)  # the time of the environments, not the policy's
+                    begin += time.perf_counter() - self._sent_at[batch[0]]
                 ids = envs, self.episode_id[envs], self.step_id[envs]
                 rows = storage.decide(inputs, decided, *ids)
                 last = self._last_row[envs]

@@ -67,7 +67,8 @@ def test_nothing_else_may_be_done_while_a_step_is_under_way():
     for call in (
         partial(homes.step_async, drawn(1)), partial(homes.step, drawn(1)), homes.reset,
         partial(homes.set_state, 0, state), partial(copy.deepcopy, homes),
-        partial(pickle.dumps, homes),
+        partial(pickle.dumps, homes), partial(homes.call, "get_state"), homes.render,
+        partial(homes.get_attr, "episode"), partial(homes.set_attr, "other", 1),
     ):  # fmt: skip
         with pytest.raises(AlreadyPendingCallError, match="step_wait"):
             call()
@@ -101,3 +102,57 @@ def test_who_is_closed_or_forgotten_in_between_leaves_no_thread_at_work(is_close
         if thread.name.startswith("helper_"):
             thread.join(10.0)
     assert threading.active_count() <= before
+
+
+def test_a_closed_one_has_no_step_to_wait_for():
+    homes = make()
+    homes.step_async(drawn(0))
+    homes.close()
+    homes.close()
+    with pytest.raises(NoAsyncCallError):
+        homes.step_wait()
+
+
+@pytest.mark.parametrize("half", ["step_async", "step_wait"])
+def test_who_is_interrupted_in_a_half_can_be_closed(half, monkeypatch):
+    homes = make()
+    call = homes._helpers.call
+
+    def interrupted(job):
+        call(job)
+        raise KeyboardInterrupt
+
+    if half == "step_async":
+        monkeypatch.setattr(homes._helpers, "call", interrupted)
+    else:
+        monkeypatch.setattr(homes, "_shown", lambda: 1 / 0)
+    with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
+        homes.step(drawn(0))
+    homes.close()
+    assert not any(thread.is_alive() for thread in homes._helpers._threads)
+
+
+def test_a_home_whose_reset_fails_does_not_keep_others_from_their_episode(monkeypatch):
+    homes = make(autoreset_mode="Disabled")
+    for t in range(LIMIT):
+        *_, truncated, _ = homes.step(drawn(t))
+    assert truncated.all()
+    with monkeypatch.context() as patched:
+        patched.setattr(homes.homes[0], "begin", lambda **_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            homes.reset(options={"reset_mask": np.array([True, True, False, False])})
+    *_, truncated, _ = homes.step(drawn(0))
+    assert truncated.tolist() == [True, False, True, True]
+    homes.close()
+
+
+def test_after_an_error_a_home_goes_on_with_what_it_saw_last(monkeypatch):
+    homes, same = make(observation_delay=1), make(observation_delay=1)
+    homes.step(drawn(0)), same.step(drawn(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(homes.homes[1], "end_advance", lambda command: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            homes.step(drawn(1))
+    seen = homes.step(drawn(2))[0]["joint"]
+    assert seen[1].tobytes() == same.homes[1].current_observation["joint"].tobytes()
+    homes.close(), same.close()
