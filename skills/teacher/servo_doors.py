@@ -11,7 +11,8 @@ from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors
 from rearrange.skills.oracle import still_fridge as fridge
 from rearrange.skills.skill import GRIP, STOP
-from rearrange.skills.teacher.servo import BACK, MIRROR, Servo
+from rearrange.skills.teacher.retreat import BACK
+from rearrange.skills.teacher.servo import MIRROR, Servo
 from rearrange.skills.teacher.steering import shortened
 
 FAR = 1.15  # m from the handle; from farther the base drives to a place before it

@@ -10,7 +10,8 @@ from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.objects import PITCHES, pick_hands
 from rearrange.skills.oracle.place import place_hands
 from rearrange.skills.skill import GRIP, STOP
-from rearrange.skills.teacher.servo import BACK, GAIN, HAND_SPEED, Servo
+from rearrange.skills.teacher.servo import GAIN, HAND_SPEED
+from rearrange.skills.teacher.servo_roaming import RoamingServo
 from rearrange.skills.teacher.shelf import Shelf
 from rearrange.skills.teacher.steering import CLEARED, shortened
 from rearrange.skills.teacher.upright import Upright
@@ -21,7 +22,7 @@ OUT_OF_SHELF = 0.4  # m from where it was, outwards
 TALLEST = max(KINDS[name].half_height for name in HAB2_KINDS)  # m, above an object's centre
 
 
-class PickServo(Servo):
+class PickServo(RoamingServo):
     """Over the object, straight down until it is held, up again, rest.
 
     Nothing depends on the object's height, which the student cannot see. It averaged labels that
@@ -35,10 +36,9 @@ class PickServo(Servo):
     GRIP_BESIDE, GRIP_ABOVE = 0.06, 0.06  # m from the centre and above the tallest top
 
     def __init__(self, robot: Robot, index: int, shelf: Shelf | None = None) -> None:
-        super().__init__(robot)
+        super().__init__(robot, shelf)
         self._index = index
         self._start = self.sim.object_pos_w(index).copy()
-        self._shelf = shelf
         if shelf is None:
             touchable = robot.world_obstacles((self.sim.object_geom(index),))
             self.choose(
@@ -46,10 +46,8 @@ class PickServo(Servo):
                 touchable, pre_offset=None, pre_distance=0.1,
             )  # fmt: skip
 
-    def act(self) -> np.ndarray:
+    def rules(self) -> np.ndarray:
         sim = self.sim
-        if (action := self.free_itself(self._shelf)) is not None:
-            return action
         if sim.held_object == self._index:
             return self._carry_home()
         if sim.is_holding:
@@ -84,7 +82,7 @@ class PickServo(Servo):
         return self.home(self._start, 0.14)
 
 
-class PlaceServo(Servo):
+class PlaceServo(RoamingServo):
     """Over the goal with what is held, upright, down until it stands, let go, up, rest.
 
     What is let go while it still comes down goes on falling and turning, and topples if it is tall.
@@ -98,9 +96,9 @@ class PlaceServo(Servo):
     def __init__(
         self, robot: Robot, index: int, goal: np.ndarray, shelf: Shelf | None = None
     ) -> None:
-        super().__init__(robot)
+        super().__init__(robot, shelf)
         self._index, self._target = index, np.asarray(goal, dtype=float)
-        self._shelf, self._upright = shelf, Upright(robot, index)
+        self._upright = Upright(robot, index)
         self._last = self.sim.object_pos_w(index)  # [3] m, where it was a control step ago
         if shelf is None:
             self.choose(
@@ -109,11 +107,9 @@ class PlaceServo(Servo):
                 robot.world_obstacles(), pre_offset=np.array([0.0, 0.0, 0.05]), pre_distance=0.08,
             )  # fmt: skip
 
-    def act(self) -> np.ndarray:
+    def rules(self) -> np.ndarray:
         sim, goal, last = self.sim, self._target, self._last
         self._last = sim.object_pos_w(self._index)
-        if (action := self.free_itself(self._shelf)) is not None:
-            return action
         if not sim.is_holding:
             return self._carry_home()
         held = self._last + self.hand_w - sim.ee_pos_w
@@ -132,6 +128,7 @@ class PlaceServo(Servo):
 
     def _lower(self, held: np.ndarray) -> np.ndarray:
         """Moves what is held, now at `held` [3] m, world, to the goal, and sets it upright."""
+        self._turns_hand = True
         step = self.over(self._target + (0.0, 0.0, self.LOWEST), self.HOVER, held)
         share = (self.LEAN - float(held[2] - self._target[2])) / self.UPRIGHT
         dq = self._upright.arm_step(
@@ -154,13 +151,14 @@ class PlaceServo(Servo):
         return self.home(self._target, 0.2)
 
 
-class NavigateServo(Servo):
+class NavigateServo(RoamingServo):
     """The shortest way to where the target is near, then face it; stop once both are so.
 
     It stops by what the robot can tell, distance and bearing, in all of the region that counts but
     its rim, and goes on driving and turning there: who follows it slowly gets there too.
     """
 
+    rests_on_way_back = False
     STANDOFF = (0.6, 1.3)
     STOP_DISTANCE, STOP_BEARING = SUCCESS_DISTANCE - 0.06, SUCCESS_ANGLE - 0.04
 
@@ -178,17 +176,14 @@ class NavigateServo(Servo):
                 return np.array([x, y])
         return places[0]
 
-    def act(self) -> np.ndarray:
+    def rules(self) -> np.ndarray:
         x, y, yaw = self.sim.base_pose
         off = self._point[:2] - (x, y)
         away = float(np.hypot(*off))
         bearing = wrapped(np.arctan2(off[1], off[0]) - yaw)
         left = float(np.hypot(self.place[0] - x, self.place[1] - y))
-        is_backing_off = self.is_backing_off()
         if away < self.STANDOFF[1] or left < 0.06:
             base = (0.0, self.turn(bearing))
-        elif is_backing_off:
-            base = BACK
         else:
             base = self.steer(self.carrot(self.place), left)
         action = self.robot.action(None, base)

@@ -15,6 +15,7 @@ from rearrange.skills.motion.driving import wrapped
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.reach import HandMaker, find_postures, wrist_in_reach
 from rearrange.skills.motion.robot import Robot
+from rearrange.skills.teacher.retreat import BACK, Base, Retreat
 
 NEAR, FAR = 1.02, 1.12  # m, from base to a thing: the arm begins to work, has to stop working
 COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
@@ -33,7 +34,7 @@ WIDE = 3.0  # of how much longer a way may be that keeps off furniture; the stud
 SWEEP = (0.12, 0.3, 0.55)  # rad ahead of a turn at which the arm has to be clear
 CLEAR, CLEARED = 0.03, 0.07  # m, of the arm: below it backs off, until it is clear by the second
 AHEAD = 0.1  # m that it looks ahead of the arm
-BACK = (-0.5, 0.0)  # base action of backing off
+BACKING = 0.1  # m/s that count as backing off
 ABOUT, TURNING = 2.5, 0.3  # rad that count as turning about, rad/s that count as turning
 
 
@@ -49,6 +50,7 @@ class Steering:
 
     def __init__(self, robot: Robot) -> None:
         self.robot, self.sim = robot, robot.sim
+        self.retreat: Retreat | None = None  # of those who remember that they back off
         self._path: np.ndarray | None = None  # corners [n, 2] of the way, m, world
         self._age = 0  # control steps since it was planned
         self._has_arrived = False
@@ -86,15 +88,26 @@ class Steering:
             error: in heading, rad, that the turn is to undo.
         """
         x, y, yaw = self.sim.base_pose
-        margin = CLEARED if self.sim.base_speed < -0.1 else CLEAR
+        margin = CLEARED if self.is_backing else CLEAR
         sign = float(np.sign(base[1]))
         turns = [sign * angle for angle in SWEEP if angle < abs(error) + SWEEP[0]]
         if abs(error) > SWEEP[0] and any(self.arm_room(x, y, yaw + t) < margin for t in turns):
-            return np.array(BACK) if self.has_room_behind() else base
+            return np.array(self.backed(BACK)) if self.has_room_behind() else base
         ahead = (x + AHEAD * np.cos(yaw), y + AHEAD * np.sin(yaw))
         if base[0] > 0.0 and abs(error) > SWEEP[0] and self.arm_room(*ahead, yaw) < CLEAR:
             return np.array([0.0, base[1]])
         return base
+
+    @property
+    def is_backing(self) -> bool:
+        """Whether it backs off, and goes on doing so until there is more than enough room."""
+        if self.retreat is None:
+            return self.sim.base_speed < -BACKING
+        return self.retreat.share > 0.5
+
+    def backed(self, base: Base) -> Base:
+        """A base action of backing off: at once, or as soon as the hand has rolled."""
+        return base if self.retreat is None else self.retreat.ask(base)
 
     def has_room_behind(self) -> bool:
         """Whether the base can go straight back a little."""

@@ -9,8 +9,8 @@ import pytest
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ACTION_SIZE, BASE
+from rearrange.skills.teacher.retreat import BACK, ROLL, ROLL_FROM, STALL_STEPS
 from rearrange.skills.teacher.rules import teacher_for
-from rearrange.skills.teacher.servo import BACK, STALL_STEPS
 from rearrange.skills.teacher.steering import point_ahead
 from rearrange.tasks.gym_factory import make_gym
 from rearrange.tasks.rules.names import TASKS
@@ -119,27 +119,44 @@ def test_the_rules_answer_in_states_that_they_did_not_bring_about(env_of):
     assert num_solved(env_of("open_drawer"), range(4), 3, strange_steps=25) == 3
 
 
-def test_a_robot_that_is_stuck_is_told_to_back_off_until_it_does(env_of):
+def test_a_robot_that_is_stuck_rolls_its_hand_and_backs_off_as_long_as_it_is_rolled(env_of):
     env = env_of("pick")
     env.reset(options={"index": 0})  # it stops before it has pushed hard enough to end it
     sim = env.unwrapped.sim
     teacher = teacher_for(Robot(sim), env.unwrapped.episode)
-    ahead, told = np.zeros(ACTION_SIZE), []
+    ahead, bases = np.zeros(ACTION_SIZE), []
     ahead[BASE] = (0.3, 0.0)
-    while len(told) < 40:  # it drives on all the same, against what it has met
-        answer = teacher.act()
-        if told or tuple(answer[BASE]) == BACK:
-            told.append(tuple(answer[BASE]))
+    while teacher.retreat.share < 1.0:  # it drives on all the same, against what it has met
+        answer = np.clip(teacher.act(), -1.0, 1.0)
+        ahead[ROLL] = answer[ROLL]
+        bases.append(answer[BASE][0])
         _, _, terminated, truncated, _ = env.step(ahead)
         assert not (terminated or truncated)
-    assert told == [BACK] * 40
+    rolling = bases[-9:]  # from ROLL_FROM to ROLL_FULL
+    assert max(np.diff(rolling)) < 0.02 and min(np.diff(rolling)) > -0.3  # no jump, and no way back
     stood = np.array(sim.base_pose[:2])
-    for _ in range(30):
+    while teacher.retreat.share > 0.0:
         answer = teacher.act()
-        if tuple(answer[BASE]) != BACK:
-            break
-        env.step(np.clip(answer, -1.0, 1.0))
-    assert 0.1 < np.linalg.norm(np.array(sim.base_pose[:2]) - stood) < 0.25
+        if teacher.retreat.share == 1.0:
+            np.testing.assert_allclose(answer[BASE], BACK, atol=1e-6)
+        _, _, terminated, truncated, _ = env.step(np.clip(answer, -1.0, 1.0))
+        assert not (terminated or truncated)
+    assert 0.16 < np.linalg.norm(np.array(sim.base_pose[:2]) - stood) < 0.6
+    assert not teacher.retreat.is_caught
+
+
+def test_who_backs_off_without_effect_gives_it_up(env_of):
+    env = env_of("pick")
+    env.reset(options={"index": 0})
+    teacher = teacher_for(Robot(env.unwrapped.sim), env.unwrapped.episode)
+    ahead, shares = np.zeros(ACTION_SIZE), [0.0]
+    ahead[BASE] = (0.3, 0.0)
+    while not (max(shares) == 1.0 and shares[-1] == 0.0):
+        ahead[ROLL] = np.clip(teacher.act(), -1.0, 1.0)[ROLL]
+        shares.append(teacher.retreat.share)
+        _, _, terminated, truncated, _ = env.step(ahead)
+        assert not (terminated or truncated)
+    assert len(shares) - shares.index(1.0) < 60
 
 
 def test_the_hand_comes_in_above_the_tallest_object_whatever_it_is_to_pick(env_of):
@@ -187,11 +204,13 @@ def test_before_the_fridge_a_robot_that_stalled_goes_back_and_in_again(env_of):
     # On its way in, 120 steps later; of ten such episodes the slowest takes 153, as the arm gets
     # ready on the way.
     assert any(follow() > 0.1 and ahead() < 1.15 for _ in range(150))
-    for _ in range(STALL_STEPS + 20):  # it comes to rest first
-        answers = teacher.act()
-        env.step(np.zeros(ACTION_SIZE))
+    for _ in range(STALL_STEPS + 40):  # it comes to rest first
+        answers, still = np.clip(teacher.act(), -1.0, 1.0), np.zeros(ACTION_SIZE)
         if answers[BASE][0] < -0.1:
+            assert sim.arm_qpos[ROLL] > ROLL_FROM
             break
+        still[ROLL] = answers[ROLL]
+        env.step(still)
     else:
         pytest.fail("not told to go back")
     assert any(follow() < 0.0 and ahead() > 1.4 for _ in range(60))
