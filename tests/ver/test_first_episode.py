@@ -37,4 +37,5 @@ def test_a_training_stopped_before_any_answer_keeps_its_first_episode(tmp_path, 
     assert all(number in (first - 1, first) for number in kept)  # in none, or in the first one
     trainer(tmp_path, resume="auto", first_episode=first).run()
     kept = load_newest(tmp_path / "checkpoints").manifest["snapshot"]["episode_numbers"]
-    assert all(first <= number < first + S for number in kept) and max(kept) > first
+    # Others may have filled the rollouts before a slow process has begun its first episode.
+    assert all(first - 1 <= number < first + S for number in kept) and max(kept) > first

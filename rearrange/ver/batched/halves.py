@@ -43,6 +43,7 @@ def close_envs(envs: VectorEnv, is_begun: bool) -> None:
         for process in processes:
             process.kill()
         thread.join(CLOSE_S)
+    envs.unwrapped.closed = True  # nobody is to try it again when it is forgotten
 
 
 def _close(envs: VectorEnv, is_begun: bool) -> None:
