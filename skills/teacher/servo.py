@@ -22,7 +22,6 @@ from rearrange.skills.motion.kinematics import (
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.robot import Robot, world_to_base_axes
 from rearrange.skills.skill import ACTION_SIZE, BASE
-from rearrange.skills.teacher.retreat import BACK, BACK_WAY, STUCK_STEPS, Standstill
 from rearrange.skills.teacher.steering import Steering, shortened
 
 HAND_SPEED = 0.011  # m per control step; faster, the joints' limits would make it a zigzag
@@ -33,7 +32,6 @@ UPRIGHT_GAIN, REST_SHARE = 4.0, 0.3  # of turning the hand down, and of what the
 POSTURE_RANGE = 0.25  # rad, error of the worst joint below which the arm slows down
 SLOPE = 1.6  # of the funnel that the hand comes down in
 OVER_RIDGE = 0.12  # m that the hand keeps above what stands in its way
-MAX_BACK_STEPS = 60  # control steps of backing off until it is given up
 MIRROR = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])  # of a posture, left for right
 NEAR_REST = 0.11  # m, well within the 0.15 m that tasks ask for
 
@@ -50,9 +48,6 @@ class Servo(Steering):
         super().__init__(robot)
         self.done = np.full(ACTION_SIZE, -1.0)
         self.rest_posture = ARM_REST
-        self._still = Standstill(self.sim)
-        self._back = 0  # control steps left for backing off
-        self._stuck_at = np.zeros(2)  # m, where the base was when it began to
 
     def act(self) -> np.ndarray:
         """The action [11] of this control step."""
@@ -153,27 +148,6 @@ class Servo(Steering):
     @property
     def is_resting(self) -> bool:
         return float(np.linalg.norm(self.sim.ee_pos_b - fetch.EE_REST_B)) < NEAR_REST
-
-    def is_backing_off(self) -> bool:
-        """Whether to back off, after it has touched something and not moved, until it is away.
-
-        It cannot get further straight on: the arm has caught on something beside the path, or is
-        pressed against the front of what it should be above. Until it is away, not just for some
-        steps: to a robot that does not move, alternating labels would mean to stay. A robot that
-        backed off without effect gives up.
-        """
-        base = np.array(self.sim.base_pose)
-        if self.done[BASE][0] < 0.5 * BACK[0] or self._back <= 0:
-            self._back -= 1
-        if self._back >= 0:
-            if np.hypot(*(base[:2] - self._stuck_at)) > BACK_WAY:
-                self._back = -1
-            return self._back >= 0
-        self._still.note()
-        if self.sim.force_instant > 0.0 and self._still.lasts(STUCK_STEPS):
-            self._still.clear()
-            self._back, self._stuck_at = MAX_BACK_STEPS, base[:2]
-        return self._back >= 0
 
     def _allowed(self, motion: np.ndarray) -> tuple[float, float]:
         """Base action of a motion (m, rad a control step), without driving into furniture."""

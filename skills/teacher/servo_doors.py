@@ -10,12 +10,13 @@ from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors
 from rearrange.skills.oracle import still_fridge as fridge
-from rearrange.skills.skill import GRIP, STOP
-from rearrange.skills.teacher.retreat import BACK
+from rearrange.skills.skill import BASE, GRIP, STOP
+from rearrange.skills.teacher.retreat import BACK, BACK_WAY, STUCK_STEPS, Standstill
 from rearrange.skills.teacher.servo import MIRROR, Servo
 from rearrange.skills.teacher.steering import shortened
 
 FAR = 1.15  # m from the handle; from farther the base drives to a place before it
+MAX_BACK_STEPS = 60  # control steps of backing off until it is given up
 
 
 class OpenServo(Servo):
@@ -31,6 +32,9 @@ class OpenServo(Servo):
         self._joint = fur.MARKERS[marker]
         self._kind = doors.kind_of(self._joint)
         self._is_askew = False
+        self._still = Standstill(self.sim)
+        self._back = 0  # control steps left for backing off
+        self._stuck_at = np.zeros(2)  # m, where the base was when it began to
         self._wanted = doors.IS_OPEN[self._kind] + (0.025 if self._kind == "drawer" else 0.1)
         self._is_mirrored = self._kind == "fridge" and self.sim.layout.fridge.side < 0.0
         if self._is_mirrored:
@@ -48,7 +52,7 @@ class OpenServo(Servo):
         sim, joint = self.sim, self._joint
         handle, outward = self._handle(), doors.outward_of(sim, joint)
         value = sim.joint_position(joint)
-        is_backing_off = self.is_backing_off()
+        is_backing_off = self._is_backing_off()
         if sim.is_holding:
             if sim.held_marker == self._marker and value < self._wanted:
                 return self._pull(value)
@@ -84,6 +88,27 @@ class OpenServo(Servo):
         # Long before it touches: a label that is rare is hardly learned.
         action[GRIP] = 1.0 if along < 0.25 and beside < 0.12 else -1.0
         return action
+
+    def _is_backing_off(self) -> bool:
+        """Whether to back off, after it has touched something and not moved, until it is away.
+
+        It cannot get further straight on: the arm has caught on something beside the path, or is
+        pressed against the front of what it should be above. Until it is away, not just for some
+        steps: to a robot that does not move, alternating labels would mean to stay. A robot that
+        backed off without effect gives up.
+        """
+        base = np.array(self.sim.base_pose)
+        if self.done[BASE][0] < 0.5 * BACK[0] or self._back <= 0:
+            self._back -= 1
+        if self._back >= 0:
+            if np.hypot(*(base[:2] - self._stuck_at)) > BACK_WAY:
+                self._back = -1
+            return self._back >= 0
+        self._still.note()
+        if self.sim.force_instant > 0.0 and self._still.lasts(STUCK_STEPS):
+            self._still.clear()
+            self._back, self._stuck_at = MAX_BACK_STEPS, base[:2]
+        return self._back >= 0
 
     def _leave_door(self, off: np.ndarray, outward: np.ndarray) -> np.ndarray:
         """The hand away from the open fridge's handle, from which it is `off` [3] m, world.

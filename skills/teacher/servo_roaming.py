@@ -1,7 +1,9 @@
 """Rules of those who drive about among things: backing off, and reaching into a shelf.
 
     rules --> action --+--> mixed by how far the hand is rolled --> action; its roll by `Retreat`
-the way back ------+
+    the way back ------+
+
+Whether it backs off the student sees too; that it is caught it does not.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.still_fridge import JOINT as FRIDGE_DOOR
 from rearrange.skills.skill import BASE, GRIP, STOP
-from rearrange.skills.teacher.retreat import BACK, ROLL, Retreat
+from rearrange.skills.teacher.retreat import BACK, ROLL, Base, Retreat
 from rearrange.skills.teacher.servo import HAND_SPEED, SLOPE, Servo
 from rearrange.skills.teacher.shelf import Shelf
 
@@ -38,7 +40,7 @@ class RoamingServo(Servo):
 
     def __init__(self, robot: Robot, shelf: Shelf | None = None) -> None:
         super().__init__(robot)
-        self.retreat = self._retreat = Retreat(self.sim)
+        self.retreat = Retreat(self.sim)
         self._shelf = shelf
         self._reaches_in = False  # into the shelf, in this control step
         self._turns_hand = False  # it needs the hand's roll itself, in this control step
@@ -48,7 +50,7 @@ class RoamingServo(Servo):
         raise NotImplementedError
 
     def act(self) -> np.ndarray:
-        retreat, self._reaches_in, self._turns_hand = self._retreat, False, False
+        retreat, self._reaches_in, self._turns_hand = self.retreat, False, False
         retreat.wish = None
         action = self.rules()
         retreat.notice(self._reaches_in)
@@ -62,9 +64,16 @@ class RoamingServo(Servo):
         action[ROLL] = retreat.roll()
         return action
 
+    @property
+    def is_backing(self) -> bool:
+        return self.retreat.share > 0.5
+
+    def backed(self, base: Base) -> Base:
+        return self.retreat.ask(base)
+
     def _way_back(self, action: np.ndarray) -> np.ndarray:
         """Backing off instead of an action; out of a shelf with the hand first."""
-        base = self._retreat.wish or BACK
+        base = self.retreat.wish or BACK
         if self._shelf is not None and self._shelf.holds(self.hand_w):
             return self.draw_out(self._shelf.outward, 0.0)
         if self._shelf is not None or not self.rests_on_way_back:

@@ -15,7 +15,7 @@ from rearrange.skills.motion.driving import wrapped
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.reach import HandMaker, find_postures, wrist_in_reach
 from rearrange.skills.motion.robot import Robot
-from rearrange.skills.teacher.retreat import BACK, Base, Retreat
+from rearrange.skills.teacher.retreat import BACK, Base
 
 NEAR, FAR = 1.02, 1.12  # m, from base to a thing: the arm begins to work, has to stop working
 COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
@@ -50,7 +50,6 @@ class Steering:
 
     def __init__(self, robot: Robot) -> None:
         self.robot, self.sim = robot, robot.sim
-        self.retreat: Retreat | None = None  # of those who remember that they back off
         self._path: np.ndarray | None = None  # corners [n, 2] of the way, m, world
         self._age = 0  # control steps since it was planned
         self._has_arrived = False
@@ -101,13 +100,11 @@ class Steering:
     @property
     def is_backing(self) -> bool:
         """Whether it backs off, and goes on doing so until there is more than enough room."""
-        if self.retreat is None:
-            return self.sim.base_speed < -BACKING
-        return self.retreat.share > 0.5
+        return self.sim.base_speed < -BACKING
 
     def backed(self, base: Base) -> Base:
-        """A base action of backing off: at once, or as soon as the hand has rolled."""
-        return base if self.retreat is None else self.retreat.ask(base)
+        """The base action now of one who has to back off by `base`."""
+        return base
 
     def has_room_behind(self) -> bool:
         """Whether the base can go straight back a little."""

@@ -143,6 +143,8 @@ class BreakablePool(_Script):
     Args: those of WorkerPool; and `step_s`, seconds of a step of each environment.
     """
 
+    keeps_until_receive = False
+
     def __init__(self, make_env, layout, cfg, episode_numbers, is_fresh, pool_cfg, preload, step_s):
         self.num_envs = self.round_size = layout.num_envs
         self.restarts, self.slots = 0, StepSlots.allocate(layout)

@@ -73,6 +73,7 @@ class SleepingPool:
     """
 
     restarts = 0
+    keeps_until_receive = False
 
     def __init__(
         self, make_env, layout, cfg, episode_numbers, is_fresh, pool_cfg=None, preload=()

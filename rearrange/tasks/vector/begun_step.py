@@ -1,7 +1,9 @@
 """What a vector of homes remembers between the two halves of a step.
 
-step_async: Python's part of the homes' motion --> jobs, which helpers do at once
-step_wait:  rewards, sensors, pictures         --> what `step` returns
+    step_async: Python's part of the homes' motion --> jobs, which helpers do at once
+    step_wait:  rewards, sensors, pictures         --> what `step` returns
+
+Whatever else would move or read the homes meanwhile is refused.
 """
 
 from __future__ import annotations

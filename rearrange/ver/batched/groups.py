@@ -103,6 +103,7 @@ class GroupedPool:
     """
 
     restarts = 0
+    keeps_until_receive = False
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
 """Vector environments whose step has two halves, and those in processes, which may not answer.
 
-step_async --> the caller does something else --> step_wait
+    step_async --> the caller does something else --> step_wait
+
+Only those in processes may not answer; all others are closed as they are.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class BatchedPool:
     """
 
     restarts = 0
-    keeps_until_receive = True  # what the slots hold is not written to between `send` and `receive`
+    keeps_until_receive = True
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ class Collector:
     ) -> None:
         self.pool, self.actor, self.device, self._store = pool, actor, device, store
         self._is_variable, self._is_lockstep = is_variable, is_lockstep
-        self._is_sent_first = getattr(pool, "keeps_until_receive", False)
+        self._is_sent_first = pool.keeps_until_receive
         self._on_nonfinite, self._should_stop = on_nonfinite, should_stop
         self._should_end = should_end or _never
         self._poll_s = _POLL_S if should_end is None else _END_POLL_S

@@ -13,6 +13,7 @@ class Pool(Protocol):
 
     num_envs: int
     slots: StepSlots
+    keeps_until_receive: bool  # the slots are not written to between `send` and `receive`
 
     @property
     def restarts(self) -> int: ...  # workers that were replaced

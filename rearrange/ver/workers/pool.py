@@ -101,6 +101,7 @@ class SerialPool:
     """All environments in this process, stepped in the order in which they are sent."""
 
     restarts = 0
+    keeps_until_receive = False
 
     def __init__(
         self,
@@ -194,6 +195,8 @@ class WorkerPool:
     Workers are forked from a server that has imported `preload` once; they import no torch. Where
     environments are made elsewhere, their own launcher starts the workers.
     """
+
+    keeps_until_receive = False
 
     def __init__(
         self,
