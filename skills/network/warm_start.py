@@ -1,4 +1,4 @@
-"""Warm start of a policy from one with fewer sensors: it ignores the new ones at first.
+"""Warm start of a policy from one with other sensors: it ignores the new ones at first.
 
     columns of the layers that take the embedding:   [ pictures | scans | all the rest ]
                                                        zeros      zeros   as they were
@@ -9,6 +9,9 @@ Images cost time to compute, so what can be learned without them is learned firs
 on shared layers (`rearrange.ver.sapg`) all begin as the trained one: the columns of their
 distinguishing vector, which come last, are zeros too. A policy with several means to choose from
 begins by choosing the one that is known.
+
+The way back: of a policy with pictures one without keeps all but the encoder and its columns. It
+does not act alike: what pictures said is missing until it has learned again.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from rearrange.skills.network.base_frame import BASE_FRAME_SIZE
 from rearrange.skills.network.embedding import Embedding
 
 VECTOR_LAYER = "embedding.vector_layer.0.weight"
+ENCODER, SCAN_LAYER = "embedding.encoder.", "embedding.scan_layer."
 FIRST, OTHERS, CHOICE = "actor.linear", "actor.mixture.others", "actor.mixture.choice"
 KNOWN_LOGIT = 2.0  # of the component that has learned
 BLOCK_VECTORS, LOG_STD = "embedding.block_vectors", "actor.log_std"
@@ -28,21 +32,23 @@ BLOCK_VECTORS, LOG_STD = "embedding.block_vectors", "actor.log_std"
 def with_new_inputs(
     known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
 ) -> dict[str, Tensor]:
-    """Weights for a policy with pictures, scans or blocks that the policy of `known` lacks.
+    """Weights for a policy with pictures, scans or blocks that the policy of `known` lacks, or
+    without its pictures.
 
     Args:
         known: weights of the trained policy.
         own: fresh weights of the new policy, kept in its new parts.
         embedding: of the new policy.
 
-    Returns `known` itself if nothing is missing, or if it is not a policy with fewer inputs.
+    Returns `known` itself if nothing is missing or to be left out, or if the two are not related.
     """
+    known = _without_pictures(known, own, embedding)
     known = _with_vectors(known, own, embedding)
     known = _with_blocks(known, own, embedding)
     known = _with_components(known, own)
     senses = {
-        "embedding.encoder.": embedding.picture_size,
-        "embedding.scan_layer.": embedding.scan_size,
+        ENCODER: embedding.picture_size,
+        SCAN_LAYER: embedding.scan_size,
     }
     lacking = {
         prefix: size
@@ -67,6 +73,24 @@ def with_new_inputs(
                     taken += size
                 at += size
             weights[name][:, at:] = given[:, taken:]
+    return weights
+
+
+def _without_pictures(
+    known: dict[str, Tensor], own: dict[str, Tensor], embedding: Embedding
+) -> dict[str, Tensor]:
+    """Leaves out the encoder, and the columns of its pictures, which come first.
+
+    Only if all of the other inputs are the same.
+    """
+    if embedding.picture_size or not any(name.startswith(ENCODER) for name in known):
+        return known
+    weights = {name: given for name, given in known.items() if not name.startswith(ENCODER)}
+    if weights.keys() != own.keys():
+        return known
+    for name, wanted in own.items():
+        if wanted.ndim == 2 and wanted.shape[1] == embedding.size:
+            weights[name] = weights[name][:, -embedding.size :].clone()
     return weights
 
 

@@ -61,6 +61,46 @@ def test_it_acts_alike_at_first_whatever_it_sees(before, after, new, hidden_size
     assert any(p.grad[:, new].abs().sum() > 0.0 for p in takers)  # it can learn to look
 
 
+@pytest.mark.parametrize("hidden_sizes", [[16], []])
+@pytest.mark.parametrize("after", [GOAL, GOAL | SCAN])
+def test_without_its_pictures_it_acts_as_one_that_does_not_heed_them(after, hidden_sizes):
+    torch.manual_seed(0)
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    encoder = EncoderCfg(image_size=32, base_width=8, compressed_size=32, feature_size=PICTURE_SIZE)
+    cfg = PolicyCfg(
+        encoder=encoder, vector_size=8, scan_size=SCAN_SIZE, lstm_hidden=13,
+        hidden_sizes=hidden_sizes,
+    )  # fmt: skip
+    old = build_policy(observation_spec(spaces.Dict(after | PICTURE)), action, cfg)
+    for layer in old.trunks.parameters():
+        if layer.shape[-1:] == (old.embedding.size,):
+            layer.data[:, :PICTURE_SIZE] = 0.0
+    blind = build_policy(observation_spec(spaces.Dict(after)), action, cfg)
+    weights = with_new_inputs(old.state_dict(), blind.state_dict(), blind.embedding)
+    blind.load_state_dict(weights, strict=True)
+    seen = {
+        "goal": torch.rand(4, 5), "scan": torch.rand(4, 40), "depth": torch.rand(4, 32, 32, 1)
+    }  # fmt: skip
+    state = torch.rand(4, old.state_size)
+    rest = torch.rand(4, 3), torch.tensor([True, False, False, False]), state
+    one, other = (
+        policy.act({name: seen[name] for name in names}, *rest, deterministic=True)
+        for policy, names in ((old, after | PICTURE), (blind, after))
+    )
+    torch.testing.assert_close(other.action, one.action)
+    torch.testing.assert_close(other.value, one.value)
+
+
+def test_pictures_are_not_left_out_where_other_inputs_are_missing_too():
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    encoder = EncoderCfg(image_size=32, base_width=8, compressed_size=32, feature_size=PICTURE_SIZE)
+    cfg = PolicyCfg(encoder=encoder, scan_size=SCAN_SIZE)
+    old = build_policy(observation_spec(spaces.Dict(GOAL | SCAN | PICTURE)), action, cfg)
+    blind = build_policy(observation_spec(spaces.Dict(GOAL)), action, cfg)
+    known = old.state_dict()
+    assert with_new_inputs(known, blind.state_dict(), blind.embedding) is known
+
+
 def test_long_vectors_are_scans_only_beside_short_ones():
     action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
     alone = build_policy(observation_spec(spaces.Dict(SCAN)), action, PolicyCfg())
