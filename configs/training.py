@@ -70,7 +70,8 @@ class RunCfg(TrainerCfg):
     env_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
     """Options of the environment: env_kwargs.NAME=VALUE."""
     warm_start: str | None = None
-    """Initial weights: the folder of a run, or a skill file."""
+    """Initial weights: the folder of a run, a skill file, or the name of a skill of the package. A
+    network without their pictures leaves these out."""
     fresh_log_std: bool = False
     """With warm_start: start with policy.initial_log_std instead of the file's log-std."""
     validation: ValidationCfg = field(default_factory=ValidationCfg)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rearrange.errors import UserError
 from rearrange.skills.definition import SKILLS
-from rearrange.system.files import file_digest
+from rearrange.system.files import file_digest, user_path
 
 FOLDER = Path(__file__).with_name("trained")
 FIXED_BASE = "_fixed_base"
@@ -32,6 +32,23 @@ def find_skill_path(name: str, folder: str | Path | None = None) -> Path | None:
         if path.exists():
             return path
     return None
+
+
+def weights_path(text: str) -> Path:
+    """A skill file or a run's folder as a user writes it, or else the package's skill of that name.
+
+    Raises UserError for a name that is neither.
+    """
+    path = user_path(text)
+    if path.exists() or len(path.parts) != 1 or path.suffix:
+        return path
+    known = shipped_skills()
+    if text not in known:
+        names = ", ".join(known)
+        raise UserError(
+            f"there is no skill file {text}, and no skill of the package has this name: {names}"
+        )
+    return FOLDER / f"{text}{SUFFIX}"
 
 
 def weights_digest(path: Path) -> str:

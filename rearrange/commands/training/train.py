@@ -38,6 +38,7 @@ from rearrange.commands.training.validation import validation_of
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import MACHINE_ERRORS, UserError, one_line
 from rearrange.skills.deployed.skill_files import find_weights
+from rearrange.skills.deployed.trained_skills import weights_path
 from rearrange.skills.network.policy import SkillPolicy, build_policy
 from rearrange.skills.network.policy_cfg import policy_json
 from rearrange.skills.network.precision import name_on
@@ -45,7 +46,6 @@ from rearrange.skills.network.warm_start import with_new_inputs
 from rearrange.skills.teacher.compiling import compile_home, compile_teacher
 from rearrange.skills.teacher.guided import LABELS, make_guided
 from rearrange.system.console import print_error, print_line
-from rearrange.system.files import user_path
 from rearrange.system.folder_lock import FolderLock, FolderLockLost, lock_folder
 from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import EXIT_CODES
@@ -315,8 +315,8 @@ def first_policy(
     policy = build_policy(seen, action, replace(settings.policy, precision=precision))
     if settings.warm_start is None:
         return policy
-    source = user_path(settings.warm_start)
     try:
+        source = weights_path(settings.warm_start)
         found = find_weights(source)
     except UserError:
         checkpoints = settings.folder / CHECKPOINTS_FOLDER

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_weights, weights_checksum
+from rearrange.skills.deployed.trained_skills import weights_path
 from rearrange.skills.network.policy import NETWORKS
 from rearrange.system.checked_json import strict_json
 from rearrange.system.files import user_path, write_whole_file
@@ -138,7 +139,7 @@ def note_beginning(run_dir: Path, warm_start: str | None) -> None:
         return
     checksum = None
     if warm_start is not None:
-        checksum = weights_checksum(find_weights(user_path(warm_start)).weights)
+        checksum = weights_checksum(find_weights(weights_path(warm_start)).weights)
     atomic_write_json(run_dir / BEGINNING_FILE, {"warm_start": warm_start, "checksum": checksum})
 
 

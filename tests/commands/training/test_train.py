@@ -21,6 +21,7 @@ from rearrange.commands.training.train import first_policy
 from rearrange.commands.training.training_env import check_run_folder, run_folder, training_env_of
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill
+from rearrange.skills.deployed.trained_skills import skill_path
 from rearrange.system import folder_lock
 from rearrange.system.folder_lock import FolderLock, lock_folder
 from rearrange.tasks.gym_factory import read_spaces
@@ -332,23 +333,32 @@ def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatc
         assert line["ppo/first_kl"] < 1e-6
 
 
+def begun_policy(arguments):
+    settings = load_training("train-skill", arguments)
+    training_env = training_env_of(settings)
+    observation, action = read_spaces(training_env.env_id, training_env.kwargs)
+    return first_policy(settings, training_env, observation_spec(observation), action_spec(action))
+
+
 @pytest.mark.parametrize("widths", [(), ("fresh_log_std=true", "policy.initial_log_std=-2.1")])
 def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path, widths):
     arguments = ["train-skill", "close_drawer", *TINY, *SLIGHT, "total_steps=64"]
     works(capsys, *arguments, "method=imitation", f"run_dir={tmp_path / 'a'}")
     given = ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}", *widths]
-    settings = load_training("train-skill", given)
-    training_env = training_env_of(settings)
-    spaces_ = read_spaces(training_env.env_id, training_env.kwargs)
-    policy = first_policy(
-        settings, training_env, observation_spec(spaces_[0]), action_spec(spaces_[1])
-    )
+    policy = begun_policy(given)
     taught = find_skill(tmp_path / "a").weights
     (one,) = (tmp_path / "a/checkpoints").glob("*.json")
     assert find_skill(one).weights.keys() == taught.keys()  # a checkpoint by its manifest
     for name, tensor in policy.state_dict().items():
         is_width = widths and name == "actor.log_std"
         assert (tensor == (-2.1 if is_width else taught[name])).all(), name
+
+
+def test_a_warm_start_by_name_is_the_skill_of_the_package_without_its_pictures():
+    policy = begun_policy(["close_drawer", "stage=cells", "warm_start=close_drawer"])
+    shipped = find_skill(skill_path("close_drawer")).weights
+    own, first = policy.state_dict(), "embedding.vector_layer.0.weight"
+    assert len(own) < len(shipped) and (own[first] == shipped[first]).all()
 
 
 def test_weights_of_layers_that_mean_something_else_are_refused(capsys, tmp_path):

@@ -1,6 +1,7 @@
 """Trained skills by name, and a training run made into a file of that name."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,12 @@ from rearrange import cli
 from rearrange.errors import UserError
 from rearrange.skills.deployed import trained_skills
 from rearrange.skills.deployed.skill_files import read_skill, write_skill
-from rearrange.skills.deployed.trained_skills import find_skill_path, shipped_skills, skill_path
+from rearrange.skills.deployed.trained_skills import (
+    find_skill_path,
+    shipped_skills,
+    skill_path,
+    weights_path,
+)
 from rearrange.tasks.env_options import to_record
 from rearrange.ver.run.checkpoint import save_checkpoint, with_prefix
 
@@ -130,3 +136,13 @@ def test_weights_are_averaged_only_where_they_mean_the_same(
     line = fails(capsys, *arguments)
     assert f"the same weights mean something else in {other}, whose {theirs}, " in line
     assert not output.exists()
+
+
+def test_a_path_comes_before_a_name_of_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert weights_path("pick") == skill_path("pick")
+    assert weights_path("runs/pick") == Path("runs/pick")
+    (tmp_path / "pick").mkdir()
+    assert weights_path("pick") == Path("pick")
+    with pytest.raises(UserError, match="no skill file pik, .*: close_drawer, .*pick, place"):
+        weights_path("pik")
