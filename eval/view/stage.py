@@ -218,8 +218,9 @@ def drivers_for(task: str) -> list[str]:
     from rearrange.planner.agents.skill_set import variant_of
     from rearrange.skills.definition import SKILLS
 
-    planned = TASKS[task].is_planned
-    taught = any(s.task == task and s.teacher is not None for s in SKILLS.values())
+    own_name = TASKS.name_of(task)
+    planned = TASKS[own_name].is_planned
+    taught = any(s.task == own_name and s.teacher is not None for s in SKILLS.values())
     found = []
     for name in AGENTS:
         if name == "teacher" and not taught or name == "learned" and planned:

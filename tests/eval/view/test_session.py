@@ -1,15 +1,20 @@
 """Playing without a browser: the clock, the keys, who drives, and what is said of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from player import EPISODE, Player
 
+from rearrange.configs.schema import TaskCfg
 from rearrange.errors import UserError
 from rearrange.eval.view.instructions import instruct
 from rearrange.eval.view.keys import DRIVING, Person
 from rearrange.eval.view.messages import Said
 from rearrange.eval.view.moments import setup
+from rearrange.eval.view.session import Session
 from rearrange.tasks.registry import make_env
+from rearrange.tasks.rules import pick as rules
 from rearrange.tasks.rules.names import SKILL_TASKS
 
 
@@ -181,3 +186,10 @@ def test_an_agent_asks_once_for_an_episode_that_there_is_not(session, monkeypatc
     session.begin(8)
     monkeypatch.setattr("rearrange.eval.view.session.time.monotonic", lambda: 9.0)
     assert session._is_next_due()
+
+
+def test_a_task_of_a_module_is_shown_under_its_name(session, page):
+    own = Session(replace(session.stage.cfg, task=TaskCfg(name=f"{rules.__name__}:pick")), page)
+    state = own.look().state
+    assert state["task"] == "pick" in setup()["tasks"]
+    assert state["drivers"] == session.look().state["drivers"] and "learned" in state["drivers"]
