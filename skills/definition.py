@@ -91,6 +91,10 @@ class SkillDefinition:
     """`Robot`, episode and `Call` -> the `ReachPlan` for its object, so that Navigate ends where
     the skill starts best; None: unknown."""
 
+    def __post_init__(self) -> None:
+        lower = {name.lower(): operator for name, operator in self.operators.items()}  # as in PDDL
+        object.__setattr__(self, "operators", lower)
+
     def start_program(self, robot: Any, episode: EpisodeSpec) -> Program:
         """The oracle's program for an episode."""
         return resolved(self.program)(robot, episode)

@@ -4,7 +4,8 @@ The start sensors always give an object's initial position, like Habitat's. The 
 its own actions without seeing the object:
 
     it pulled a drawer open    the object in it moved along, as far as the joint sensor shows
-    it let the object go       it lies below the hand's position then, at the height of the goal
+    it let the object go       it lies below the hand's position then: at the height of the goal as
+                               it places, else on the floor
     it took over by then       what has been moved lies where it lay as the robot took over
 
 After that nothing is read from the object. An object that fell, rolled or was knocked over stays
@@ -24,6 +25,7 @@ from rearrange.tasks.rules.episode import EpisodeSpec
 
 ELSEWHERE = 0.05  # m from its start, further than objects settle
 SLIDES = 0.25  # m at most, of what lies in a drawer that was pulled out
+FLOOR = 0.03  # m, centre height of an object on the floor: half of a small one
 
 
 class Beliefs:
@@ -41,6 +43,9 @@ class Beliefs:
                 self._find(place, now - np.array(target.start))
         self._call: Call | None = None  # the running skill
         self._was_holding = False
+        self._held = next(  # the target in the hand
+            (i for i, target in enumerate(self._targets) if sim.held_object == target.object), None
+        )
 
     def _find(self, place: int, moved: np.ndarray) -> None:
         """A target has been moved by [3] m before the robot took over, with its drawer or alone."""
@@ -62,13 +67,18 @@ class Beliefs:
         if is_holding == self._was_holding:
             return
         self._was_holding = is_holding
-        if self._call is None or not (self._call.is_picking or self._call.is_placing):
+        call, held = self._call, self._held
+        is_its = call is not None and (call.is_picking or call.is_placing)
+        target = self._places[call.target] if call is not None and is_its else held
+        self._held = target if is_holding else None
+        if target is None:
             return
-        target = self._places[self._call.target]
         if is_holding:
             self.taken(target)
+        elif call is not None and call.is_placing:
+            self.let_go(target, self._places[call.destination])
         else:
-            self.let_go(target, self._places[self._call.destination])
+            self._let_go[target] = np.array([*self._sim.ee_pos_w[:2], FLOOR])
 
     def let_go(self, target: int, goal: int) -> None:
         """The hand has just released a target, over some goal."""

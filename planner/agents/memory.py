@@ -26,7 +26,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from rearrange.planner.agents.beliefs import Beliefs
+from rearrange.planner.agents.beliefs import FLOOR, Beliefs
 from rearrange.planner.home.calls import Call
 from rearrange.planner.home.facts import HomeFacts, goal_name
 from rearrange.sim.home import furniture as fur
@@ -40,7 +40,6 @@ BESIDE = (
 PULLED = 0.45  # m, by which the skill opens drawers (hab-spec 4.6)
 RUNS_ON = 0.01  # m in a control step (0.3 m/s), faster than which a drawer that is let go runs on
 MISSES = 2  # failures at an open drawer or door, after which it is opened again
-FLOOR = 0.03  # m, centre height of an object on the floor: half of a small one
 
 
 class Memory(Beliefs):

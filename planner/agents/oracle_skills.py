@@ -66,7 +66,7 @@ def own_episode(episode: EpisodeSpec, call: Call) -> EpisodeSpec:
         episode,
         task=SKILLS[call.skill].task,
         marker=call.entity if is_handle else None,
-        target_index=0 if is_handle else names.index(call.target),
+        target_index=names.index(call.target) if call.target in names else 0,
         start_holding=call.is_carrying,
     )
 

@@ -37,6 +37,9 @@ class Call(NamedTuple):
     """Whether its effect is that the entity is held, as of a skill of your own that picks up."""
     drives: bool = False
     """Whether its effect is that the robot is at the entity, as of a Navigate of your own."""
+    moves: str = ""
+    """The target that its effects take or bring somewhere, which may not be its entity; empty: the
+    entity's own."""
 
     @property
     def is_driving(self) -> bool:
@@ -67,8 +70,8 @@ class Call(NamedTuple):
 
     @property
     def target(self) -> str:
-        """The target's name, of its goal too."""
-        return self.entity.removeprefix(_GOAL)
+        """The name of the target that it is about; of a handle that it acts on alone, its name."""
+        return self.moves or self.entity.removeprefix(_GOAL)
 
     @property
     def destination(self) -> str:
@@ -99,7 +102,9 @@ def call_of(
     goal = next((name.removeprefix(_GOAL) for name in goals if name.startswith(_GOAL)), "")
     effects = {fact[0] for fact in step.add_effects}
     takes, drives = "holding" in effects, "robot_at" in effects
-    return Call(skill, names[0], line, goal, _needs_hold(step, rest), takes, drives)
+    moved = (fact[1] for fact in step.add_effects if fact[0] in ("object_at", "holding"))
+    moves = next((entities[name] for name in moved if name in entities), "")
+    return Call(skill, names[0], line, goal, _needs_hold(step, rest), takes, drives, moves)
 
 
 def _needs_hold(step: GroundAction, rest: Sequence[GroundAction]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,9 @@ from rearrange.tasks.rules.definition import TASKS
 if TYPE_CHECKING:
     from rearrange.planner.strips.pddl import Domain
     from rearrange.tasks.rules.episode import EpisodeSpec
+
+
+_PREDICATES = re.compile(r"\(\s*:predicates(?![\w-])", re.IGNORECASE)  # where the section begins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,18 +67,18 @@ def task_domain(task: str) -> Domain:
     path = domain_of(task).pddl
     home = path.read_text(encoding="utf-8")
     skills = [SKILLS[name] for name in task_skills(task)]
-    predicates = " ".join(skill.predicates for skill in skills)
+    predicates = "\n".join(skill.predicates for skill in skills)  # which may end in a comment
     try:
-        actions = " ".join(skill.actions for skill in skills)
+        actions = "\n".join(skill.actions for skill in skills)
         domain = _parsed(_extended(home, predicates, actions), path.name)
     except UserError:
         # In one line what comes before: the lines of an error are then those of the skill's text.
-        home = " ".join(line.partition(";")[0] for line in home.splitlines())
+        home = _without_comments(home).replace("\n", " ")
         _parsed(home, path.name)
         for skill in skills:
             _parsed(_extended(home, skill.predicates, ""), f"the predicates of skill {skill.name}")
         for skill in skills:
-            text = _extended(home, predicates.replace("\n", " "), skill.actions)
+            text = _extended(home, _without_comments(predicates).replace("\n", " "), skill.actions)
             _parsed(text, f"the actions of skill {skill.name}")
         raise
     for skill in skills:
@@ -102,9 +106,18 @@ def _check_operators(skill: SkillDefinition, domain: Domain) -> None:
 
 
 def _extended(domain: str, predicates: str, actions: str) -> str:
-    """A domain's PDDL with further predicates and actions."""
-    text = domain.rstrip().removesuffix(")")
-    return f"{text.replace('(:predicates', f'(:predicates {predicates}', 1)} {actions})"
+    """A domain's PDDL with further predicates and actions, without comments."""
+    text, added, actions = map(_without_comments, (domain, predicates, actions))
+    text = text.rstrip().removesuffix(")")
+    section = _PREDICATES.search(text)
+    if section is None:
+        return f"{text} (:predicates {added}) {actions})" if added.strip() else f"{text} {actions})"
+    return f"{text[: section.end()]} {added} {text[section.end() :]} {actions})"
+
+
+def _without_comments(text: str) -> str:
+    """PDDL in the same lines, without what follows a semicolon."""
+    return "\n".join(line.partition(";")[0] for line in text.splitlines())
 
 
 @cache

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from rearrange.planner.home.domain import entity_table, problem_text
 from rearrange.planner.home.plan import solve_home
-from rearrange.planner.home.problems import entity_names, task_problem
+from rearrange.planner.home.problems import entity_names, pddl_fact, task_problem
 from rearrange.planner.strips.budget import Plan
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.sim.home import furniture as fur
@@ -51,7 +51,8 @@ class HomeFacts:
     held: str | None = None
     """The target in the hand."""
     more: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-    """Facts of predicates that skills have added to the domain."""
+    """Facts of predicates that skills have added to the domain, by names in PDDL, as effects of
+    steps are."""
 
 
 def read_facts(sim: Simulation, episode: EpisodeSpec, task: Task | None = None) -> HomeFacts:
@@ -70,7 +71,7 @@ def read_facts(sim: Simulation, episode: EpisodeSpec, task: Task | None = None) 
         for marker, joint in joints.items()
     }
     if task is not None:
-        facts.more = set(task.planner_facts())
+        facts.more = set(map(pddl_fact, task.planner_facts()))
     return facts
 
 

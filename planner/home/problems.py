@@ -191,8 +191,8 @@ def task_problem(
     return problem_text(
         name,
         {pddl_name(entity): kind for entity, kind in kinds.items()},
-        map(_pddl_fact, facts),
-        map(_pddl_fact, wanted),
+        map(pddl_fact, facts),
+        map(pddl_fact, wanted),
     )
 
 
@@ -234,5 +234,6 @@ def _check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
             raise UserError(f"{what}: {name} is unknown; known are {', '.join(known) or 'none'}")
 
 
-def _pddl_fact(fact: Fact) -> Fact:
-    return (fact[0], *map(pddl_name, fact[1:]))
+def pddl_fact(fact: Fact) -> Fact:
+    """A fact about entities, by their names in PDDL; one that has these stays as it is."""
+    return (fact[0].lower(), *map(pddl_name, fact[1:]))

@@ -4,8 +4,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from rearrange.planner.agents.beliefs import Beliefs
+from rearrange.planner.agents.beliefs import FLOOR, Beliefs
 from rearrange.planner.agents.skill_view import SkillView, shifted
+from rearrange.planner.home.calls import Call
 from rearrange.sim.home.furniture import DRAWERS
 from rearrange.skills.deployed.deployment import Frames
 from rearrange.tasks.registry import make_env
@@ -88,6 +89,20 @@ def test_what_was_let_go_lies_below_the_hand_at_the_goals_height(env, beliefs):
         np.testing.assert_allclose(believed, [hand[0], hand[1], height], atol=1e-9)
     beliefs.taken(1)
     assert not beliefs.offset(1).any()
+
+
+@pytest.mark.parametrize("later", [Call("navigate", "TARGET_bowl_target|0", ""), None])
+def test_what_falls_on_the_way_lies_on_the_floor_below_the_hand(env, beliefs, later):
+    target, hand = env.episode.targets[0], env.sim.ee_pos_w
+    assert target.name == "bowl_target|0"
+    beliefs.begin(Call("pick", target.name, ""))
+    beliefs.feel(True)
+    beliefs.begin(later)
+    beliefs.feel(True)
+    assert not beliefs.offset(0).any()
+    beliefs.feel(False)
+    believed = np.array(target.start) + beliefs.offset(0)
+    np.testing.assert_allclose(believed, [hand[0], hand[1], FLOOR], atol=1e-9)
 
 
 @pytest.mark.parametrize("skill", ["pick", "navigate"])

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rearrange.errors import UserError
-from rearrange.planner.home.domain import task_domain
-from rearrange.planner.home.problems import home_domain
+from rearrange.planner.home.domain import DOMAINS, task_domain
+from rearrange.planner.home.problems import DOMAIN_PATH, home_domain
 from rearrange.skills.definition import SKILLS
 from rearrange.tasks.rules.definition import TASKS
 
@@ -20,7 +20,7 @@ ACTIONS = """(:action press
 @pytest.fixture
 def domain_with(monkeypatch):
     """domain_with(predicates, actions): of a task with a skill that adds these."""
-    for registry in (TASKS, SKILLS):
+    for registry in (TASKS, SKILLS, DOMAINS):
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
 
     def domain(predicates, actions):
@@ -45,6 +45,25 @@ def test_a_skill_adds_its_predicates_and_actions(domain_with):
     ours, domain = home_domain(), domain_with(PREDICATES, ACTIONS)
     assert set(domain.actions) - set(ours.actions) == {"press"}
     assert set(domain.predicates) - set(ours.predicates) == {"pressed"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda text: text + " ; the end (of it)",
+        lambda text: text.replace("(:predicates", "( :Predicates"),
+        lambda text: "; its (:predicates come later\n" + text,
+    ],
+    ids=["comment at the end", "space and capital", "comment before"],
+)
+@pytest.mark.parametrize("comment", ["", " ; (mine)"])
+def test_a_domain_is_added_to_however_it_is_written(domain_with, written, comment, tmp_path):
+    own = tmp_path / "own.pddl"
+    own.write_text(written(DOMAIN_PATH.read_text()))
+    DOMAINS._entries["home"] = replace(DOMAINS["home"], pddl=own)
+    domain = domain_with(PREDICATES + comment, ACTIONS.replace("\n", " ") + comment)
+    assert set(domain.actions) - set(home_domain().actions) == {"press"}
+    assert set(domain.predicates) - set(home_domain().predicates) == {"pressed"}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rearrange.errors import UserError
+from rearrange.planner.agents.beliefs import Beliefs
 from rearrange.planner.agents.chain import ChainProgram
 from rearrange.planner.agents.fact_sources import PrivilegedFacts, SensedFacts, has_worked
 from rearrange.planner.agents.memory import Memory
@@ -189,6 +190,51 @@ def test_memory_believes_a_skill_that_picks_up_or_puts_down_under_another_name(o
     memory.feel(False)
     assert memory.facts.held is None
     assert memory.facts.placed == {first.name: f"TARGET_{first.name}"}
+
+
+def test_what_a_skill_acts_on_need_not_be_what_it_puts_away(own, sim):
+    """A handle, say: what is in the hand, and where it goes, its effects tell."""
+    stow = replace(SKILLS["open_drawer"], name="stow", operators={"Stow": Operator((0,))})
+    SKILLS.add("stow", stow)
+    own()
+    episode = generate_episode("tidy_house_easy", "val", 0, 0)
+    sim.reset(episode.scene)
+    second = episode.targets[1]
+    pddl = {entity: name for name, entity in entities(episode).items()}
+    movable, goal = pddl[second.name], pddl[f"TARGET_{second.name}"]
+    held, none = frozenset({("holding", movable, ROBOT)}), frozenset()
+    lying = frozenset({("object_at", movable, goal)})
+    stowed = GroundAction("stow", (DRAWER, movable, goal, ROBOT), held, none, lying, held)
+    call = call_of(stowed, entities(episode))
+    assert (call.skill, call.entity, call.target) == ("stow", DRAWER, second.name)
+    one = own_episode(episode, call)
+    assert (one.marker, one.target_index, one.start_holding) == (DRAWER, 1, True)
+    for memory in (Memory(sim, episode, read_facts(sim, episode)), Beliefs(sim, episode)):
+        memory.begin(call)
+        for is_holding in (False, True, False):
+            memory.feel(is_holding)
+        believed = np.array(second.start) + memory.offset(1)
+        np.testing.assert_allclose(believed[:2], sim.ee_pos_w[:2], atol=1e-9)
+        assert not memory.offset(0).any()
+
+
+def test_what_a_skill_undoes_of_an_object_is_believed_undone(own, sim):
+    class Dirty(HomeTask):
+        def planner_facts(self):
+            return [("Dirty", target.name) for target in self._targets]
+
+    own()
+    episode = generate_episode("tidy_house_easy", "val", 0, 0)
+    sim.reset(episode.scene)
+    rules = Dirty("tidy_house_easy", num_targets=2, max_steps=2000)
+    rules.start(sim, episode)
+    facts = read_facts(sim, episode, rules)
+    source = SensedFacts(Memory(sim, episode, facts), episode)
+    (first, *rest), none = [(name,) for name in entities(episode)][:2], frozenset()
+    assert {("dirty", *first), ("dirty", *rest[0])} == source.facts().more
+    wash = GroundAction("press", (*first, ROBOT), none, none, none, frozenset({("dirty", *first)}))
+    source.end(wash, call_of(wash, entities(episode)), None)
+    assert source.facts().more == {("dirty", *rest[0])}
 
 
 def test_a_chain_stops_where_the_goals_of_a_domain_of_its_own_hold(own, sim):
