@@ -20,8 +20,10 @@ writer this one compresses. Pictures are multiples of 1 / 4095, see `demonstrati
 from __future__ import annotations
 
 import copy
+import io
 import json
 import operator
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,7 +41,7 @@ from rearrange.eval.demonstrations.demonstration import (
     to_depth,
 )
 from rearrange.system.checked_json import strict_json
-from rearrange.system.outputs import atomic_path
+from rearrange.system.outputs import atomic_write_bytes
 
 FILE = "demonstrations.hdf5"
 MINARI_FILE, MINARI_ABOUT = "data/main_data.hdf5", "data/metadata.json"
@@ -63,8 +65,11 @@ class Hdf5Format:
         """One episode's file, whole or not at all."""
         import h5py
 
-        with atomic_path(path) as temporary, h5py.File(temporary, "w") as file:
+        # Made in memory: where a disk is full HDF5 crashes as it closes the file.
+        whole = io.BytesIO()
+        with h5py.File(whole, "w") as file:
             write_group(file.create_group(PIECE), demonstration)
+        atomic_write_bytes(path, whole.getvalue())
 
     def assemble(self, pieces: Sequence[Path], folder: Path) -> None:
         """Makes the data set of the pieces, in their order."""
@@ -127,6 +132,7 @@ def join_pieces(pieces: Sequence[Path], path: Path) -> int:
     """One file of them all, copied as they are packed; returns the control steps in it."""
     import h5py
 
+    _check_room(path, sum(piece.stat().st_size for piece in pieces))
     steps = 0
     with h5py.File(path, "w", track_order=True) as file:
         for index, piece in enumerate(pieces):
@@ -138,6 +144,17 @@ def join_pieces(pieces: Sequence[Path], path: Path) -> int:
         file.attrs["format"] = "rearrange demonstrations 1"
         file.attrs["total_episodes"], file.attrs["total_steps"] = len(pieces), steps
     return steps
+
+
+def _check_room(path: Path, size: int) -> None:
+    """Raises OSError unless a file may have so many bytes there: HDF5's own error does not say so,
+    and may be a crash."""
+    try:
+        with open(path, "wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def read_file(path: Path) -> Iterator[Demonstration]:

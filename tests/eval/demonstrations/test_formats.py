@@ -1,6 +1,7 @@
 """Each format gives back what it was given, to the bit, and others' loaders find it."""
 
 import json
+import resource
 from dataclasses import fields
 from pathlib import Path
 
@@ -221,3 +222,25 @@ def test_statistics_of_parts_are_those_of_the_whole():
     for name in ("min", "max", "mean", "std"):
         assert depth_stats(codes)[name].item() == pytest.approx(getattr(metres, name)())
     assert depth_stats(codes)["q50"].item() == pytest.approx(np.median(metres), abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["hdf5", "minari"])
+def test_where_a_file_may_not_be_that_large_one_line_says_so(name, two, tmp_path):
+    form = FORMATS[name]
+    pieces = [tmp_path / f"{number}{form.suffix}" for number in range(2)]
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, unlimited[1]))
+        with pytest.raises(UserError, match=r"cannot write .*0\.hdf5: File too large"):
+            form.write_piece(two[0], pieces[0])
+        assert not list(tmp_path.iterdir())
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+        for one, piece in zip(two, pieces, strict=True):
+            form.write_piece(one, piece)
+        (made := tmp_path / "made").mkdir()
+        both = sum(piece.stat().st_size for piece in pieces)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (both - 1, unlimited[1]))
+        with pytest.raises(OSError, match="File too large"):
+            form.assemble(pieces, made)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
