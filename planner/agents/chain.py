@@ -23,6 +23,7 @@ from rearrange.planner.home.plan import solve_home
 from rearrange.planner.strips.pddl import GroundAction
 from rearrange.planner.strips.search import NoPlanError
 from rearrange.planner.strips.validate import PlanError, validate
+from rearrange.skills.motion.retreat import let_go
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import Program
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -108,6 +109,9 @@ class ChainProgram:
             try:
                 self._plan = solve_home(self._problem_text(), self._episode.task)
             except NoPlanError:
+                if self._num_failures + 1 < self._cfg.most_failures and self._is_believed_held:
+                    yield from self._put_aside()
+                    continue
                 return "no plan"
             if not self._plan:
                 yield from self._robot.settle(SETTLE_STEPS)
@@ -128,6 +132,19 @@ class ChainProgram:
                     break
                 if not self._still_holds():
                     break
+
+    def _put_aside(self) -> Program:
+        """Lets go of what is held, where that stands in the way of any plan: its only goal may lie
+        in a fridge that has fallen shut, which opens for an empty hand alone."""
+        self.status = "let go"
+        self._num_failures += 1
+        self.failures.append("no plan with what is held")
+        yield from let_go(self._robot)
+        yield from self._robot.settle(SETTLE_STEPS)
+
+    @property
+    def _is_believed_held(self) -> bool:
+        return self._source.facts().held is not None
 
     def _run_blindly(self) -> Program:
         """The first plan step by step; failed steps are skipped.

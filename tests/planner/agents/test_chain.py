@@ -6,6 +6,7 @@ import pytest
 
 from rearrange.planner.agents.chain import ChainProgram, limited
 from rearrange.planner.agents.oracle_skills import OracleSkills, pick_pitches
+from rearrange.sim.home.furniture import DRAWERS
 from rearrange.sim.home.objects import KINDS
 from rearrange.sim.simulation import Simulation
 from rearrange.skills.definition import SKILLS
@@ -187,6 +188,19 @@ def test_an_object_that_jumps_away_before_it_is_reached_is_fetched_where_it_is(s
 
     assert run(sim, chain, Once(later, lambda: put_on_floor(sim, first.object))) is None
     assert all(object_at(sim, target) for target in episode.targets)
+
+
+def test_what_belongs_into_something_shut_is_put_down_to_open_it(sim):
+    """With it in the hand there is no plan: it can go nowhere else, and opening needs the hand."""
+    episode, chain = start(sim, "rearrange_easy", 31)
+    (target,) = episode.targets
+    assert target.goal_container and not target.start_container
+    sim.data.joint(target.goal_container).qpos[0] = 0.0  # it has fallen shut
+    sim.snap_object(target.object)
+    assert run(sim, chain) is None and object_at(sim, target)
+    assert chain.failures[0] == "no plan with what is held"
+    opened = f"open_{'drawer' if target.goal_container in DRAWERS else 'fridge'}"
+    assert [name for name, _ in chain.attempts[:2]] == ["navigate", opened]
 
 
 def test_a_chain_whose_goals_hold_already_only_waits(sim):
