@@ -21,6 +21,7 @@ from rearrange.planner.home.descriptions import (
     describe_stages,
 )
 from rearrange.system.html import page, table
+from rearrange.tasks.rules.definition import TASKS
 
 MOST_TO_WATCH = 5  # suggested films
 
@@ -82,7 +83,13 @@ def _failures(summary: dict[str, Any]) -> Counter[str]:
 
 
 def _any_failure(summary: dict[str, Any], label: str) -> str:
-    return Descriptions().failure(label, any_step(summary["task"]))
+    return Descriptions().failure(label, any_step(_task_name(summary)))
+
+
+def _task_name(summary: dict[str, Any]) -> str:
+    """The task's own name, of one that was typed as MODULE:NAME too."""
+    word = summary["task"]
+    return TASKS.name_of(word) if ":" in word else word
 
 
 def who_acted(summary: dict[str, Any]) -> str:

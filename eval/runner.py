@@ -17,7 +17,7 @@ from rearrange.configs.collecting import CollectCfg
 from rearrange.configs.schema import AgentSettings, EvaluateCfg, RecordCfg
 from rearrange.configs.viewing import ViewCfg
 from rearrange.errors import UserError
-from rearrange.planner.agents.agent import Agent
+from rearrange.planner.agents.agent import Agent, begin_episode
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.home.descriptions import Descriptions, names_of, running_step
 from rearrange.system.outputs import expand
@@ -364,7 +364,7 @@ def follow_episode(
 ) -> EpisodeRecord:
     """Runs an episode; `watch(info)` is called after the reset and after every step."""
     observation, info = env.reset(options=reset_options(cfg, index))
-    agent.reset(observation, info)
+    begin_episode(agent, observation, info)
     home = env.unwrapped
     x, y = home.sim.base_pose[:2]
     path_length, steps, is_over, truncated = 0.0, 0, False, False

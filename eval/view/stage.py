@@ -22,7 +22,7 @@ from rearrange.eval.runner import (
     runner_cfg,
 )
 from rearrange.eval.view.keys import Person
-from rearrange.planner.agents.agent import AGENTS
+from rearrange.planner.agents.agent import AGENTS, begin_episode
 from rearrange.system.outputs import expand
 from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.definition import TASKS
@@ -126,7 +126,7 @@ class Stage:
             try:
                 self._take(made)
                 self.observation, self.info = self.env.reset(options=options)
-                self.agent.reset(self.observation, self.info)
+                begin_episode(self.agent, self.observation, self.info)
             except BaseException:
                 if kept.env is not None:  # the world of before stays to be looked at
                     self._take(kept)
@@ -144,7 +144,7 @@ class Stage:
                 if self.env is not before:
                     self.env.set_state(state, looks_anew=True)  # each its own sensors
                     self.observation = self.env.current_observation
-                self.agent.reset(self.observation, self.info)
+                begin_episode(self.agent, self.observation, self.info)
             except BaseException:
                 self._take(kept)
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from rearrange.errors import UserError
 from rearrange.system.registry import Registry
 
 
@@ -22,6 +23,25 @@ class Agent(Protocol):
 
     def reset(self, observation: Any, info: dict[str, Any]) -> None: ...
     def act(self, observation: Any, info: dict[str, Any]) -> Any: ...
+
+
+_METHODS, _REPORT = ("reset", "act"), ("attempts", "status", "plan_lines", "failure")
+
+
+def begin_episode(agent: Any, observation: Any, info: dict[str, Any]) -> None:
+    """Calls an agent's `reset`. Raises UserError for one that lacks a part of an agent."""
+    _check(agent, [name for name in _METHODS if not callable(getattr(agent, name, None))])
+    agent.reset(observation, info)
+    _check(agent, [name for name in _REPORT if not hasattr(agent, name)])
+
+
+def _check(agent: Any, missing: list[str]) -> None:
+    if missing:
+        raise UserError(
+            f"an agent must have {', '.join((*_METHODS, *_REPORT))} "
+            f"(rearrange/planner/agents/agent.py), {type(agent).__name__} lacks "
+            f"{', '.join(missing)}"
+        )
 
 
 AGENTS: Registry[Callable[..., Agent]] = Registry("agent")

@@ -29,6 +29,7 @@ GROUPS = ("task", "skill", "policy", "scheme")
 CLOSED_GROUPS = ("task", "skill")  # chosen as they are
 BARE_KEYS = ("what", "skill", "runs")  # settings whose name need not be written
 TRUE_VALUES, FALSE_VALUES = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_NAME = re.compile(r"[^\W\d][\w-]*")  # one of many, such as skills, which may have hyphens
 INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 MANY = 20  # so many names are not listed in one line
 
@@ -179,7 +180,7 @@ def _is_required(field: Any) -> bool:
 def _kind_of(verb: str, kinds: dict[str, Any], key: str) -> Any:
     """The type of a setting; a dataclass for a group."""
     part, _, name = key.rpartition(".")
-    if get_origin(kinds.get(part)) is dict and name.isidentifier():
+    if get_origin(kinds.get(part)) is dict and _NAME.fullmatch(name):
         return get_args(kinds[part])[1]
     inside = [known for known in kinds if known.startswith(f"{key}.")]
     if inside and key not in kinds:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ from rearrange.commands.training.forecast import TrainingStage, forecast
 from rearrange.commands.training.resolve import CHAIN, chain
 from rearrange.commands.training.training_env import (
     TrainingEnv,
+    beginning,
+    check_beginning,
     check_run_folder,
+    newest_metrics,
     note_beginning,
     save_config,
     training_env_of,
@@ -126,10 +130,23 @@ def train_in_stages(settings: TrainSkillCfg, ranks: Ranks) -> int:
         names = [*(stage.folder.name for stage in stages), "ver"]
         parts = [part for part in (*stages, last) if isinstance(part, TrainSkillCfg)]
         all_stages = [TrainingStage(name, part) for name, part in zip(names, parts, strict=True)]
+        ranks.on_first(lambda: _check_order(parts))
         for number, stage in enumerate(stages, start=1):
             if code := train(stage, ranks, StagePosition(number, all_stages)):
                 return code
         return _train_in(run_dir, last, ranks, folder, StagePosition(len(all_stages), all_stages))
+
+
+def _check_order(stages: Sequence[AnyRunCfg]) -> None:
+    """Raises UserError if a stage would be trained on whose weights the next has begun with."""
+    for stage, following in pairwise(stages):
+        steps = newest_metrics(stage.folder).get("step", stage.total_steps)
+        if beginning(following.folder) is not None and steps < stage.total_steps:
+            raise UserError(
+                f"{following.folder} has begun with the weights that {stage.folder} has after "
+                f"{steps} steps, of {stage.total_steps} that are asked for now: ask for no more, "
+                "or choose another run_dir"
+            )
 
 
 def folder_of_last_stage(settings: AnyRunCfg) -> Path:
@@ -170,6 +187,7 @@ def _train_in(
     """Trains in a folder that rank 0 holds."""
     training_env = training_env_of(settings)
     ranks.on_first(lambda: check_run_folder(run_dir, settings.resume))
+    ranks.on_first(lambda: check_beginning(run_dir, settings.warm_start))
     is_home, is_imitation = training_env.known_id in TASKS.values(), _is_imitation(settings)
     try:
         trainer = _trainer(run_dir, settings, training_env, ranks, folder, position.label)

@@ -143,6 +143,22 @@ def note_beginning(run_dir: Path, warm_start: str | None) -> None:
     atomic_write_json(run_dir / BEGINNING_FILE, {"warm_start": warm_start, "checksum": checksum})
 
 
+def check_beginning(run_dir: Path, warm_start: str | None) -> None:
+    """Raises UserError if a run that goes on is given other weights than it began with.
+
+    What it began with may have changed since or be gone, and need not be named again.
+    """
+    known = beginning(run_dir)
+    if known is None or warm_start in (None, known.get("warm_start")):
+        return
+    if weights_checksum(find_weights(weights_path(warm_start)).weights) != known.get("checksum"):
+        began = known.get("warm_start") or "fresh weights"
+        raise UserError(
+            f"{run_dir} has begun with {began} and would go on from there: leave out warm_start="
+            f"{warm_start}, or choose another run_dir"
+        )
+
+
 def beginning(run_dir: Path) -> dict[str, Any] | None:
     """What a run began with, as `note_beginning` wrote it; None if it has not begun, or did so
     before this was noted."""

@@ -14,38 +14,17 @@ import yaml
 from gymnasium import spaces
 
 from rearrange import cli
-from rearrange.commands.overrides import last_override_per_key, read
+from rearrange.commands.overrides import read
 from rearrange.commands.settings import compose
 from rearrange.commands.training.resolve import load_training, space_defaults
-from rearrange.commands.training.train import first_policy
 from rearrange.commands.training.training_env import check_run_folder, run_folder, training_env_of
 from rearrange.errors import UserError
-from rearrange.skills.deployed.skill_files import find_skill
-from rearrange.skills.deployed.trained_skills import skill_path
 from rearrange.system import folder_lock
 from rearrange.system.folder_lock import FolderLock, lock_folder
-from rearrange.tasks.gym_factory import read_spaces
-from rearrange.ver.workers.spaces import action_spec, observation_spec
+from tests.commands.training.commands import SLIGHT, TINY, fails, works
 from tests.waits import LIMIT_S, wait_until
 
 SMALL = ["serial=true", "num_envs=4", "num_steps=64", "device=cpu", "num_threads=1"]
-
-
-def works(capsys, *arguments):
-    """What a command that must end well prints."""
-    code = cli.main(last_override_per_key(arguments))  # the last of a key
-    captured = capsys.readouterr()
-    assert code == 0, captured.err
-    return captured.out
-
-
-def fails(capsys, *arguments):
-    """The one line of a command that must fail."""
-    assert cli.main(last_override_per_key(arguments)) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
-    assert captured.out == ""
-    return captured.err
 
 
 def test_train_leaves_a_run_that_can_be_read_and_gone_on_with(capsys, tmp_path, monkeypatch):
@@ -275,10 +254,6 @@ def test_bad_settings_are_one_line_and_leave_no_folder(capsys, tmp_path):
         assert "run_dir" in fails(capsys, "train", "env=CartPole-v1", f"run_dir={folder}")
 
 
-TINY = ["env_kwargs.depth=false", "num_envs=2", "num_steps=32", "serial=true", "num_threads=1"]
-SLIGHT = ["policy.hidden_sizes=16", "policy.vector_size=8", "policy.lstm_hidden=16"]
-
-
 def test_a_skill_is_imitated_and_then_learned_on_from_there(capsys, tmp_path):
     run_dir = tmp_path / "run"
     arguments = ["train-skill", "close_drawer", *TINY, *SLIGHT, f"run_dir={run_dir}"]
@@ -331,56 +306,6 @@ def test_who_acts_has_the_weights_that_were_learned(capsys, tmp_path, monkeypatc
     for line in lines:
         assert 0.998 < line["ppo/ratio_min"] <= line["ppo/ratio_max"] < 1.002
         assert line["ppo/first_kl"] < 1e-6
-
-
-def begun_policy(arguments):
-    settings = load_training("train-skill", arguments)
-    training_env = training_env_of(settings)
-    observation, action = read_spaces(training_env.env_id, training_env.kwargs)
-    return first_policy(settings, training_env, observation_spec(observation), action_spec(action))
-
-
-@pytest.mark.parametrize("widths", [(), ("fresh_log_std=true", "policy.initial_log_std=-2.1")])
-def test_a_warm_start_begins_with_the_given_weights(capsys, tmp_path, widths):
-    arguments = ["train-skill", "close_drawer", *TINY, *SLIGHT, "total_steps=64"]
-    works(capsys, *arguments, "method=imitation", f"run_dir={tmp_path / 'a'}")
-    given = ["close_drawer", *TINY, *SLIGHT, f"warm_start={tmp_path / 'a'}", *widths]
-    policy = begun_policy(given)
-    taught = find_skill(tmp_path / "a").weights
-    (one,) = (tmp_path / "a/checkpoints").glob("*.json")
-    assert find_skill(one).weights.keys() == taught.keys()  # a checkpoint by its manifest
-    for name, tensor in policy.state_dict().items():
-        is_width = widths and name == "actor.log_std"
-        assert (tensor == (-2.1 if is_width else taught[name])).all(), name
-
-
-def test_a_warm_start_by_name_is_the_skill_of_the_package_without_its_pictures():
-    policy = begun_policy(["close_drawer", "stage=cells", "warm_start=close_drawer"])
-    shipped = find_skill(skill_path("close_drawer")).weights
-    own, first = policy.state_dict(), "embedding.vector_layer.0.weight"
-    assert len(own) < len(shipped) and (own[first] == shipped[first]).all()
-
-
-def test_weights_of_layers_that_mean_something_else_are_refused(capsys, tmp_path):
-    cart = ["train", "env=CartPole-v1", "serial=true", "num_envs=2", "num_steps=32"]
-    works(capsys, *cart, "total_steps=64", f"run_dir={tmp_path / 'a'}")
-    other = [f"warm_start={tmp_path / 'a'}", f"run_dir={tmp_path / 'b'}", "policy.activation=gelu"]
-    was = load_training("train", cart[1:]).policy.activation
-    error = fails(capsys, *cart, "total_steps=64", *other)
-    assert f"layers of {was}: they mean nothing with policy.activation=gelu" in error
-    assert not list((tmp_path / "b").glob("checkpoints/*"))
-
-
-def test_what_a_training_began_with_may_go_once_it_has_a_checkpoint(capsys, tmp_path):
-    cart = ["train", "env=CartPole-v1", "serial=true", "num_envs=2", "num_steps=32"]
-    first, second = tmp_path / "a", [*cart, f"warm_start={tmp_path / 'a'}", "resume=auto"]
-    works(capsys, *cart, "total_steps=64", f"run_dir={first}")
-    works(capsys, *second, "total_steps=64", f"run_dir={tmp_path / 'b'}")
-    first.rename(tmp_path / "moved")
-    works(capsys, *second, "total_steps=128", f"run_dir={tmp_path / 'b'}")
-    assert "there is no skill file" in fails(
-        capsys, *second, "total_steps=64", f"run_dir={tmp_path / 'c'}"
-    )
 
 
 @pytest.mark.parametrize(
