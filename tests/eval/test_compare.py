@@ -73,6 +73,12 @@ def test_other_episodes_do_not_compare(tmp_path, name, value):
         compare(a, b)
 
 
+def test_a_task_compares_with_itself_in_a_module(tmp_path):
+    a = read_result(result(tmp_path / "a", "+-"))
+    b = read_result(result(tmp_path / "b", "+-", task="my_tasks:pick"))
+    assert compare(a, b).changed_settings == {"task": ("pick", "my_tasks:pick")}
+
+
 @pytest.mark.parametrize(
     ("name", "value", "line"),
     [

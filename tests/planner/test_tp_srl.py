@@ -285,6 +285,8 @@ def test_mistakes_are_one_line_before_any_work(folder, tmp_path, capsys):
     assert "task must be one of tidy_house, " in fails(capsys, *arguments, "task=pick")
     assert "no skill 'fly'" in fails(capsys, *arguments, "oracle_skills=navigate,fly")
     assert "limits.pick must be" in fails(capsys, *arguments, "limits.pick=0")
+    hyphen = fails(capsys, *arguments, "limits.my-skill=3")  # of one's own it may have one
+    assert "limits" in hyphen and "has no setting" not in hyphen
     assert "max_failures must be" in fails(capsys, *arguments, "max_failures=0")
     assert "is for agent=tp_srl" in fails(
         capsys, "evaluate", "agent=oracle", "oracle_skills=pick", f"output_dir={out}"

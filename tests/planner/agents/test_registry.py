@@ -6,7 +6,7 @@ import pytest
 
 import rearrange.tasks  # noqa: F401  (registers the ids)
 from rearrange.errors import UserError
-from rearrange.planner.agents.agent import AGENTS
+from rearrange.planner.agents.agent import AGENTS, begin_episode
 from rearrange.planner.agents.registry import OracleAgent, RandomAgent, make_agent
 from rearrange.planner.agents.skill_set import chaining_agents
 from rearrange.tasks.registry import make_env
@@ -149,3 +149,23 @@ def test_the_teacher_picks_and_has_no_rules_for_a_plan(pick, env):
     assert info["success"] and steps < 300
     with pytest.raises(UserError, match="agent=teacher is for task="):
         make_agent("teacher", env)
+
+
+def test_an_agent_of_ones_own_that_lacks_something_is_one_line(pick):
+    observation, info = pick.reset(options={"index": 0})
+
+    class Mute:
+        attempts, plan_lines, failure = (), (), None
+
+        def reset(self, observation, info):
+            self.was_reset = True
+
+    mute = Mute()
+    with pytest.raises(UserError, match="must have reset, act, attempts, .* Mute lacks act$"):
+        begin_episode(mute, observation, info)
+    mute.act = lambda observation, info: np.zeros(11)
+    with pytest.raises(UserError, match="Mute lacks status$"):
+        begin_episode(mute, observation, info)
+    assert mute.was_reset
+    mute.status = ""
+    begin_episode(mute, observation, info)
