@@ -134,7 +134,7 @@ class Trainer:
         manual_seed(cfg.seed)
         self._rng = np.random.default_rng(ranks.seed(cfg.seed))
         self._layout = SlotLayout(cfg.num_envs, *spec, len(cfg.info_keys))
-        self.policy = build_policy(*spec).to(self.device)
+        self.policy = build_policy(seen, action).to(self.device)
         mode = MODES[cfg.mode]
         learner_cfg = LearnerCfg(
             ppo=cfg.ppo,

@@ -49,6 +49,7 @@ MODES = {
 
 ALONE_MODES = ("async", "batched")  # of one process: the other modes may have ranks
 MOST_EPISODES = 2**40  # leaves room for those of a training, up to the 2^53 that checkpoints hold
+EPISODE_NUMBERS = ("return", "length", "finished", "averaged")  # episode/... of any environment
 MAX_ROLLOUT = 2**26  # steps; 8 GB for every 32 numbers of an observation
 
 
@@ -117,7 +118,7 @@ class TrainerCfg:
     keep_checkpoints: int = 3
     """Number of newest checkpoints to keep. The best is kept too: that with the highest
     episode/success in the metrics or, where there is none, episode/return. Imitation has none
-    unless guide.watch_every is 1 or 2, as the teacher drives in most episodes: validation.every."""
+    unless guide.watch_every is 2, as the teacher drives in most episodes: validation.every."""
     keep_milestones: int = 10
     """Further checkpoints to keep, spread evenly over total_steps; 0: none."""
     resume: str = "no"
@@ -179,6 +180,12 @@ class TrainerCfg:
         if self.overlap and MODES[self.mode].interleaving == "free":
             raise ValueError("overlap=true means nothing in mode async, which always overlaps")
 
+        taken = [name for name in self.info_keys if name in EPISODE_NUMBERS]
+        if taken:
+            raise ValueError(
+                f"info_keys must not be {', '.join(EPISODE_NUMBERS)}, whose episode/... are the "
+                f"trainer's own; got {', '.join(taken)}"
+            )
         check_logger(self.logger)
         self.sapg.check(self.num_envs, self.num_steps)
         _check_staggered(self)

@@ -53,12 +53,18 @@ def build_policy(
 def draft_policy(
     observation_spec: ObservationSpec, action_spec: ActionSpec, cfg: PolicyCfg
 ) -> SkillPolicy:
-    """What `build_policy` would build, on the meta device: no memory, no random numbers.
-
-    Raises as that does.
+    """What `build_policy` would build, without random numbers and, if it can be, on the meta
+    device, which takes no memory. Raises as that does.
     """
-    with torch.device("meta"):
-        draft = NETWORKS[cfg.network](observation_spec, action_spec, cfg)
+    make = NETWORKS[cfg.network]
+    try:
+        with torch.device("meta"):
+            draft = make(observation_spec, action_spec, cfg)
+    except (RuntimeError, NotImplementedError):  # one of a user's own that reads a tensor's numbers
+        if make is SkillPolicy:
+            raise
+        with torch.random.fork_rng(devices=[]):
+            draft = make(observation_spec, action_spec, cfg)
     count = sum(weight.numel() for weight in draft.parameters())
     if count > MAX_PARAMETERS:
         raise ValueError(

@@ -132,3 +132,37 @@ def test_two_machines_train_together(tmp_path):
     assert codes == [0, 0], (tmp_path / "output.txt").read_text()
     summary = strict_json((tmp_path / "run/summary.json").read_text())
     assert summary["world_size"] == 2 and summary["total_steps"] >= 512
+
+
+CALLER = """
+import rearrange
+from rearrange.errors import UserError
+
+if __name__ == "__main__":
+    settings = dict(env="CartPole-v1", num_envs=2, num_steps=32, total_steps=64, scheme="ranks")
+    settings["scheme.world_size"] = 2
+    try:
+        rearrange.train(**settings, warm_start="nowhere", run_dir="a")
+    except UserError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-c", CALLER],
+        pytest.param([*BY_SCHEME, "warm_start=nowhere", "run_dir=a"], marks=pytest.mark.slow),
+    ],
+    ids=["library", "command"],
+)
+def test_a_mistake_that_each_rank_finds_is_told_once(arguments, tmp_path):
+    """And no rank is started again for it."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, timeout=LIMIT_S,
+    )  # fmt: skip
+    is_command = arguments[0] != "-c"
+    said, nothing = (done.stderr, done.stdout) if is_command else (done.stdout, done.stderr)
+    assert "there is no skill file nowhere" in said and said.count("\n") == 1 and not nothing
+    assert done.returncode == (2 if is_command else 0) and not list(tmp_path.glob("a/*"))

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from gymnasium.vector import VectorEnv
 
+from rearrange.cluster.local_ranks import MISTAKE, tell_mistake
 from rearrange.cluster.scheme import SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.commands.overrides import last_override_per_key
@@ -84,10 +85,15 @@ def run(settings: AnyRunCfg) -> int:
         given = settings.given
         overrides = last_override_per_key([*given.overrides, "resume=auto"])
         return run_spread([given.verb, *overrides], settings.scheme)
-    with joined(settings.device, settings.ranks_timeout_s) as ranks:
-        if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
-            return train_in_stages(settings, ranks)
-        return train(settings, ranks, StagePosition(all_stages=_stages_of(settings)))
+    try:
+        with joined(settings.device, settings.ranks_timeout_s) as ranks:
+            if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:
+                return train_in_stages(settings, ranks)
+            return train(settings, ranks, StagePosition(all_stages=_stages_of(settings)))
+    except UserError as error:
+        if tell_mistake(error):
+            return MISTAKE
+        raise
 
 
 def _stages_of(settings: AnyRunCfg) -> list[TrainingStage]:

@@ -83,8 +83,7 @@ class RunLog:
             self._board = WeightsAndBiases(run_dir)
         else:
             # TensorBoard then hides what an earlier process wrote beyond the step we resume from.
-            purge_step = start_step + 1 if start_step else None
-            self._board = TensorBoard(run_dir / "tensorboard", purge_step)
+            self._board = TensorBoard(run_dir / "tensorboard", start_step + 1)
         self._board.show_settings(settings or {})
 
     @property

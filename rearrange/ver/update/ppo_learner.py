@@ -42,6 +42,11 @@ class PPO(Learner):
         ranks: Ranks = ALONE,
     ) -> None:
         super().__init__(policy, cfg, num_envs, device, rng, ranks)
+        if cfg.ppo.critic_updates and not isinstance(getattr(policy, "critic", None), nn.Module):
+            raise ValueError(
+                "ppo.critic_updates above 0 needs a network with a Module `critic`, which alone "
+                f"learns then; {type(policy).__name__} has none, got {cfg.ppo.critic_updates}"
+            )
         self.entropy = EntropyCoefficient(cfg.entropy).to(device)
         self.entropy_optimizer: Optimizer = Adam(
             self.entropy.parameters(), lr=cfg.entropy.learning_rate, eps=cfg.ppo.adam_eps
