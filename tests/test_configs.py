@@ -163,6 +163,11 @@ def test_words_become_typed_values():
         ("evaluate", ["num_episodes=1.5"], "num_episodes must be an integer, got '1.5'"),
         ("evaluate", ["num_episodes=9999999"], "num_episodes must be at most 1,000,000"),
         ("evaluate", ["num_episodes=0"], "num_episodes must be at least 1, got 0"),
+        (
+            "train",
+            ["env=CartPole-v1", "info_keys=[success,length]"],
+            "info_keys must not be return",
+        ),
         ("evaluate", ["num_episodes="], "num_episodes must be an integer, got ''"),
         ("evaluate", ["episode_timeout_s=nan"], "episode_timeout_s must be a number, got 'nan'"),
         ("evaluate", ["seed=-1"], "seed must not be negative, got -1"),

@@ -4,9 +4,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import rearrange
 from rearrange.commands.settings import load
 from rearrange.commands.training.final_report import what_next
 from rearrange.commands.training.resolve import load_training
@@ -14,18 +16,60 @@ from rearrange.commands.training.train import first_policy
 from rearrange.commands.training.training_env import training_env_of
 from rearrange.commands.training.validation import arguments_of
 from rearrange.errors import UserError
-from rearrange.skills.deployed.skill_files import FoundWeights, read_skill, write_skill
+from rearrange.skills.deployed.skill_files import (
+    FoundWeights,
+    find_skill,
+    read_skill,
+    write_skill,
+)
 from rearrange.skills.network.policy import NETWORKS, SkillPolicy, build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg, policy_json
 
 MODULE = """
 from dataclasses import replace
+import torch
+from torch import nn
+from rearrange.skills.network.actions.distributions import Categoricals
+from rearrange.ver.rollout.types import Evaluation, PolicyStep
 from rearrange.skills.network.policy import SkillPolicy
 
 class Calm(SkillPolicy):
     def act(self, *inputs, **how):
         step = super().act(*inputs, **how)
         return replace(step, action=0.5 * step.action)
+
+class Own(nn.Module):
+    "The methods of a policy and nothing else; takes all observations that it is told of."
+    state_size = 0
+
+    def __init__(self, observation, action, cfg):
+        super().__init__()
+        self.names, self.choices = sorted(observation), action.num_choices
+        sizes = [int(torch.tensor(observation[name].shape).prod()) for name in self.names]
+        self.actor = nn.Linear(sum(sizes), sum(self.choices))
+        self.worth = nn.Linear(sum(sizes), 1)
+
+    def _seen(self, observation):
+        x = torch.cat([observation[name].flatten(1).float() for name in self.names], dim=1)
+        return Categoricals(self.actor(x), self.choices), self.worth(x)[:, 0]
+
+    def act(self, observation, previous, is_first, state, deterministic=False):
+        actions, value = self._seen(observation)
+        action = actions.mode() if deterministic else actions.sample()
+        return PolicyStep(action, actions.log_prob(action), value, state)
+
+    def value(self, observation, previous, is_first, state):
+        return self._seen(observation)[1]
+
+    def evaluate(self, minibatch):
+        actions, value = self._seen(minibatch.observation)
+        return Evaluation(actions.log_prob(minibatch.action), actions.entropy(), value)
+
+    def observe(self, observation, gather):
+        pass
+
+    def refresh(self):
+        pass
 """
 
 
@@ -49,6 +93,27 @@ def test_the_users_word_imports_it(module):
     assert cfg.network == "Calm" and NETWORKS["Calm"].__module__ == module
     with pytest.raises(UserError, match="unknown network 'calm': did you mean 'Calm'"):
         load("train", ["env=CartPole-v1", "policy=mlp", "policy.network=calm"])
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_one_with_the_methods_of_a_policy_alone_is_trained_saved_and_used(module, tmp_path, blocks):
+    """Also among several policies, and if it cannot be drafted without memory."""
+    run_dir = tmp_path / "run"
+    rearrange.train(
+        env="CartPole-v1", num_envs=4, num_steps=16, total_steps=64, serial=True, policy="mlp",
+        run_dir=str(run_dir), sapg={"num_blocks": blocks},
+        **{"policy.network": f"{module}:Own"},
+    )  # fmt: skip
+    write_skill(find_skill(run_dir), tmp_path / "it.safetensors")
+    skill = rearrange.load_skill(tmp_path / "it.safetensors")
+    assert skill.act(np.array([0.0, 0.1, 0.0, 0.1], np.float32)) in (0, 1)
+
+
+def test_one_whose_critic_cannot_learn_alone_is_one_line(module, tmp_path):
+    settings = {"env": "CartPole-v1", "serial": True, "run_dir": str(tmp_path / "run")}
+    settings |= {"policy": "mlp", "policy.network": f"{module}:Own"}
+    with pytest.raises(UserError, match="needs a network with a Module `critic`.* Own has none"):
+        rearrange.train(**settings, ppo={"critic_updates": 1})
 
 
 def test_a_network_of_other_parts_begins_with_given_weights(module, tmp_path, monkeypatch):

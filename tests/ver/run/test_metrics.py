@@ -168,6 +168,16 @@ def test_tensorboard_holds_the_numbers_and_hides_what_was_trained_again(tmp_path
     assert found == {10: 1.0, 20: 2.0, 25: 2.5}
 
 
+def test_tensorboard_hides_all_of_a_run_that_begins_again(tmp_path):
+    """Killed before its first checkpoint, say."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    log_steps(tmp_path, [10, 20, 30])
+    log_steps(tmp_path, [15], start_step=0)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("loss/policy")] == [15]
+
+
 def test_a_tenth_file_within_a_second_hides_what_the_ninth_holds(tmp_path, monkeypatch):
     """Names of files end in how many this process has begun, and "10" comes before "9"."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
