@@ -147,6 +147,19 @@ def test_a_setting_that_the_agent_would_ignore_is_refused(capsys, tmp_path, argu
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("renderer=nope", "unknown renderer 'nope'"),
+        ("episodes=none.json.gz", "cannot read episodes from none.json.gz"),
+        ("output=/proc/x", "cannot write /proc"),
+    ],
+)
+def test_view_tells_mistakes_before_it_serves(capsys, setting, message):
+    assert message in fails(capsys, "view", "port=0", setting)
+    assert "http" not in capsys.readouterr().out
+
+
 def test_outputs_that_cannot_be_written_are_found_before_the_work(capsys, monkeypatch, tmp_path):
     def work(*_):
         raise AssertionError("the work has begun")

@@ -114,15 +114,26 @@ def film_env(env: Any, path: Path, fps: int) -> Iterator[Callable[[], None]]:
     """
     with ExitStack() as stack:
         writers: list[VideoWriter] = []
+        shape: list[tuple[int, ...]] = []  # of the first picture
 
         def add() -> None:
             frame = _even(_picture(env))
             if not writers:  # the first picture tells the size
                 height, width, _ = frame.shape
                 writers.append(stack.enter_context(VideoWriter(path, width, height, fps)))
+                shape.append(frame.shape)
+            if frame.shape != shape[0]:
+                raise UserError(
+                    f"all images of a film must have one size, got {_sized(shape[0])} at first and "
+                    f"{_sized(frame.shape)} now"
+                )
             writers[0].add(frame)
 
         yield add
+
+
+def _sized(shape: tuple[int, ...]) -> str:
+    return f"{shape[1]} x {shape[0]}"
 
 
 def _usual(number: int) -> bool:

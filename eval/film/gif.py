@@ -13,6 +13,7 @@ from pathlib import Path
 import imageio_ffmpeg
 
 from rearrange.errors import UserError
+from rearrange.eval.film.video import find_ffmpeg
 from rearrange.system.outputs import atomic_path
 
 
@@ -55,7 +56,7 @@ def write_gif(film: Path, path: Path, film_s: float, cfg: GifCfg) -> None:
     palette = f"palettegen=max_colors={cfg.num_colors}:stats_mode=diff"
     # no dithering: what does not move then compresses to nothing
     graph = f"{steps},split[a][b];[a]{palette}[p];[b][p]paletteuse=dither=none:diff_mode=rectangle"
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-threads", "1"]
+    command = [find_ffmpeg(), "-y", "-loglevel", "error", "-threads", "1"]
     # Absolute paths: ffmpeg takes what comes before a colon for a protocol.
     source = ["-i", str(film.absolute())]
     with atomic_path(path.absolute()) as temporary:
@@ -75,6 +76,7 @@ def size_of(content: bytes) -> tuple[int, int]:
 
 def length_of(film: Path) -> float:
     """Seconds that a film lasts."""
+    find_ffmpeg()  # says in a line what is wrong with it
     frames = imageio_ffmpeg.read_frames(str(film))
     try:
         return float(next(frames)["duration"])

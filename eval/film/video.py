@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -11,8 +12,23 @@ from types import TracebackType
 import imageio_ffmpeg
 import numpy as np
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, one_line
 from rearrange.system.outputs import atomic_path
+
+
+def find_ffmpeg() -> str:
+    """The ffmpeg that makes films. Raises UserError if there is none."""
+    try:
+        found = imageio_ffmpeg.get_ffmpeg_exe()
+    except RuntimeError as error:
+        raise _no_ffmpeg(one_line(error)) from error
+    if shutil.which(found) is None:
+        raise _no_ffmpeg(f"there is no program {found}")
+    return found
+
+
+def _no_ffmpeg(why: object) -> UserError:
+    return UserError(f"films need ffmpeg, which cannot be started: {why}; see `rearrange doctor`")
 
 
 class VideoWriter:
@@ -44,17 +60,23 @@ class VideoWriter:
         self._arguments = arguments
 
     def __enter__(self) -> "VideoWriter":
+        ffmpeg = [find_ffmpeg(), "-y", "-loglevel", "error", *self._arguments]
         self._files = atomic_path(self._path)
         self._temporary = self._files.__enter__()
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
-        ffmpeg = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *self._arguments]
-        self._process = subprocess.Popen(
-            [*ffmpeg, str(self._temporary.absolute())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self._messages,
-            start_new_session=True,  # Ctrl-C goes to us, and we end it
-        )
+        try:
+            self._process = subprocess.Popen(
+                [*ffmpeg, str(self._temporary.absolute())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._messages,
+                start_new_session=True,  # Ctrl-C goes to us, and we end it
+            )
+        except OSError as error:
+            self._messages.close()
+            missing = _no_ffmpeg(error.strerror)
+            self._files.__exit__(type(missing), missing, None)
+            raise missing from error
         return self
 
     def add(self, frame: np.ndarray) -> None:

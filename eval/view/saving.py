@@ -40,6 +40,7 @@ from rearrange.tasks.registry import make_env
 from rearrange.tasks.rules.episode import EpisodeSpec
 
 NOTE_LIMIT = 2**16  # bytes; ours have a hundred
+NOTED = {"agent": str, "steps": int, "success": bool}
 SAME = ("task", "split", "homes", "format")  # of all demonstrations in a folder
 
 
@@ -95,7 +96,10 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
         specs = _specs(pieces)
         is_new = driven.episode not in specs  # a data set has each episode once: the newest of it
         place = len(specs) if is_new else specs.index(driven.episode)
+        numbers = range(len(specs))
+        notes = [_read_note(_note(pieces, number)) for number in numbers if number != place]
         specs += [driven.episode] * is_new
+        numbers = range(len(specs))
         write_episodes(_spec(pieces, place), [driven.episode])
         FORMATS[form].write_piece(demonstration, _piece(pieces, place, form))
         note = alike | {
@@ -104,10 +108,9 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
             "agent": demonstration.facts["agent"],
         }
         atomic_write_json(_note(pieces, place), note)  # last: with it the piece is there
+        notes.insert(place, note)
         (folder / SUMMARY).unlink(missing_ok=True)
-        numbers = range(len(specs))
         assemble(folder, form, [_piece(pieces, number, form) for number in numbers], specs)
-        notes = [_read_note(_note(pieces, number)) for number in numbers]
         atomic_write_json(folder / SUMMARY, _summary(about, notes))
     return Kept(folder, len(specs), len(demonstration))
 
@@ -185,9 +188,13 @@ def _summary(about: dict[str, Any], notes: list[dict[str, Any]]) -> dict[str, An
 
 def _read_note(path: Path) -> dict[str, Any]:
     try:
-        return strict_json(read_whole_file(path, NOTE_LIMIT).decode())
+        note = strict_json(read_whole_file(path, NOTE_LIMIT).decode())
     except ValueError as error:
         raise UserError(f"{path} is damaged: {error}") from error
+    for name, kind in NOTED.items():
+        if not isinstance(note, dict) or type(note.get(name)) is not kind:
+            raise UserError(f"{path} is damaged: it must have {name}, a {kind.__name__}")
+    return note
 
 
 def _piece(pieces: Path, number: int, form: str) -> Path:

@@ -115,12 +115,8 @@ class Stage:
 
         Slow things come before `lock` is taken: who looks meanwhile sees the world of before.
         """
-        made, cfg = self._make(self.driver), self.cfg
-        episodes = EpisodeRunnerCfg(
-            task=cfg.task.name, agent=YOU, split=cfg.split, seed=cfg.seed,
-            episodes=expand(cfg.episodes),
-        )  # fmt: skip
-        options = reset_options(episodes, index)
+        made = self._make(self.driver)
+        options = options_of(self.cfg, index)
         with lock:
             kept = _Made(self.env, self.agent, self._made_for)
             try:
@@ -201,6 +197,15 @@ class Stage:
         unset, kept = AgentSettings(), ("agent", "homes")
         plain = {f.name: getattr(unset, f.name) for f in fields(unset) if f.name not in kept}
         return replace(self.cfg, **plain | {"agent": driver})
+
+
+def options_of(cfg: ViewCfg, index: int) -> dict[str, Any]:
+    """How an environment is reset to an episode. Raises UserError for one that there is not."""
+    episodes = EpisodeRunnerCfg(
+        task=cfg.task.name, agent=YOU, split=cfg.split, seed=cfg.seed,
+        episodes=expand(cfg.episodes),
+    )  # fmt: skip
+    return reset_options(episodes, index)
 
 
 def check_driver(cfg: ViewCfg) -> None:

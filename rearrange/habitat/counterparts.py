@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rearrange.errors import UserError, one_line
 from rearrange.habitat.reading import TheirEpisode
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.house import Layout, Receptacle
@@ -26,15 +27,15 @@ from rearrange.sim.home.objects import KINDS, NUM_SLOTS
 from rearrange.sim.homes.layout import SPLITS, layout_ids
 from rearrange.tasks.episodes.draft import Draft, DraftRejected
 from rearrange.tasks.episodes.placing import start_anywhere
-from rearrange.tasks.episodes.schema import LINKS
+from rearrange.tasks.episodes.schema import LINKS, episode_from_json, episode_to_json
 from rearrange.tasks.rules.episode import EpisodeSpec
 
 _TRIES = 10
-_TASK_OF_NAMES: dict[frozenset[str], str] = {
-    frozenset({"goal0|0"}): "rearrange_easy",
-    frozenset(f"any_targets|{i}" for i in range(5)): "tidy_house",
-    frozenset(f"obj{i}_target|{i}" for i in range(3)): "prepare_groceries",
-    frozenset({"bowl_target|0", "fruit_target|1"}): "set_table",
+_TASK_OF_NAMES: dict[tuple[str, ...], str] = {  # by the sorted names of its targets
+    ("goal0|0",): "rearrange_easy",
+    tuple(f"any_targets|{i}" for i in range(5)): "tidy_house",
+    tuple(f"obj{i}_target|{i}" for i in range(3)): "prepare_groceries",
+    ("bowl_target|0", "fruit_target|1"): "set_table",
 }  # hab-spec 11
 _JOINT_OF_LINK = {(handle, str(link)): joint for joint, (handle, link, _) in LINKS.items()}
 _SPLIT_OF_HOME = {name: split for split in SPLITS for name in layout_ids(split)}
@@ -53,7 +54,7 @@ class Gaps:
     def lines(self) -> list[str]:
         """One line for each name, the most frequent first within each kind."""
         order = sorted(self.found.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
-        return [f"{what} {name}: {count}" for (what, name), count in order]
+        return [f"{what} {one_line(name)}: {count}" for (what, name), count in order]
 
 
 def counterpart(episode: TheirEpisode, gaps: Gaps) -> EpisodeSpec | None:
@@ -63,10 +64,10 @@ def counterpart(episode: TheirEpisode, gaps: Gaps) -> EpisodeSpec | None:
     """
     if episode.ours is not None:
         return episode.ours
-    names = frozenset(target.name for target in episode.targets)
-    task, split = _TASK_OF_NAMES.get(names), _SPLIT_OF_HOME.get(episode.scene)
+    names = sorted(target.name for target in episode.targets)
+    task, split = _TASK_OF_NAMES.get(tuple(names)), _SPLIT_OF_HOME.get(episode.scene)
     if task is None:
-        gaps.add("task", " ".join(sorted(names)) or "without targets")
+        gaps.add("task", " ".join(names) or "without targets")
     if split is None:
         gaps.add("home", episode.scene)
     for marker in episode.markers:
@@ -85,9 +86,19 @@ def counterpart(episode: TheirEpisode, gaps: Gaps) -> EpisodeSpec | None:
             scene = draft.scene(lambda draft=draft: start_anywhere(draft.placer.plan, rng))
         except DraftRejected:
             continue
-        return EpisodeSpec(task, split, 0, episode.number, scene, tuple(draft.targets))
+        spec = EpisodeSpec(task, split, 0, episode.number, scene, tuple(draft.targets))
+        return _checked(spec, gaps)
     gaps.add("place", "for all of an episode's objects and the robot")
     return None
+
+
+def _checked(spec: EpisodeSpec, gaps: Gaps) -> EpisodeSpec | None:
+    """The episode, if a file of ours can hold it."""
+    try:
+        return episode_from_json(episode_to_json(spec), "")
+    except UserError as error:
+        gaps.add("episode", str(error))
+        return None
 
 
 def _opening(episode: TheirEpisode, gaps: Gaps) -> dict[str, float]:

@@ -160,10 +160,20 @@ def earlier_export(folder: Path) -> dict[str, Any]:
     splits = summary.get("splits") if is_ours else None
     if not isinstance(splits, dict) or not all(isinstance(part, dict) for part in splits.values()):
         raise UserError(f"{path} must be what an export wrote, got something else")
-    tables = [part.get(name, {}) for part in splits.values() for name in ("episodes", "seeds")]
-    if not all(isinstance(table, dict) for table in tables):
+    if not all(
+        _are_counts(part.get("episodes", {})) and _are_counts(part.get("seeds", {}), or_none=True)
+        for part in splits.values()
+    ):
         raise UserError(f"{path} must be what an export wrote, got something else")
     return summary
+
+
+def _are_counts(table: Any, or_none: bool = False) -> bool:
+    """Whether these are whole numbers from 0 by name."""
+    return isinstance(table, dict) and all(
+        (type(value) is int and value >= 0) or (or_none and value is None)
+        for value in table.values()
+    )
 
 
 def home_files(split: str) -> Iterator[tuple[str, bytes]]:

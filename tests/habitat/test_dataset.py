@@ -169,7 +169,10 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": "other"}', '{"format": "habitat-2"}',
     '{"format": "habitat-2", "splits": {"val": 3}}',
-    '{"format": "habitat-2", "splits": {"val": {"episodes": []}}}'])  # fmt: skip
+    '{"format": "habitat-2", "splits": {"val": {"episodes": []}}}',
+    '{"format": "habitat-2", "splits": {"val": {"episodes": {"a.json.gz": "abc"}}}}',
+    '{"format": "habitat-2", "splits": {"val": {"episodes": {"a.json.gz": true}}}}',
+    '{"format": "habitat-2", "splits": {"val": {"seeds": {"a.json.gz": -1}}}}'])  # fmt: skip
 def test_a_damaged_summary_is_one_line(tmp_path, text):
     (tmp_path / "export.json").write_text(text)
     with pytest.raises(UserError, match="must be what an export wrote"):
@@ -190,6 +193,7 @@ def test_an_older_export_is_not_taken_for_one_of_today(tmp_path):
         (["split=nowhere"], "split"),
         (["tasks=fly"], "fly"),
         (["num_episodes=0"], "num_episodes must be at least 1, got 0"),
+        (["num_episodes=15001"], "num_episodes must be at most 15000, got 15001"),
     ],
 )
 def test_wrong_settings_are_one_line(tmp_path, capsys, arguments, line):

@@ -178,3 +178,38 @@ def test_a_file_that_is_none_is_one_line(tmp_path, capsys):
     assert main(["import-episodes", f"file={path}"]) == 2
     assert main(["import-episodes", "file=it.pickle"]) == 2
     assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_an_episode_that_no_file_of_ours_can_hold_is_left_out(tmp_path, capsys):
+    """Two targets of one name: ours with this name has one."""
+    box = "003_cracker_box_:0000"
+    two = {"002_master_chef_can_:0000": pose(4.0, 0.5, -6.0), box: pose(4.3, 0.5, -6.0)}
+    value = episode(
+        targets=two, info={"object_labels": dict.fromkeys(two, "goal0|0")},
+        target_receptacles=2 * episode()["target_receptacles"],
+        goal_receptacles=2 * episode()["goal_receptacles"],
+    )  # fmt: skip
+    output = tmp_path / "ours.json.gz"
+    path = written(tmp_path, episode(), value)
+    assert main(["import-episodes", f"file={path}", f"output={output}"]) == 0
+    assert "2 episodes, 1 have a counterpart" in capsys.readouterr().out
+    assert len(read_episodes(output)) == 1
+
+
+def test_names_reach_the_terminal_without_its_control_characters(tmp_path, capsys):
+    strange = {"003_cracker_box_:0000": "a\x1b[31m\n\ud800|b"}
+    path = written(tmp_path, episode(name_to_receptacle=strange))
+    output = tmp_path / "ours.json.gz"
+    assert main(["import-episodes", f"file={path}", f"output={output}"]) == 0
+    assert "  receptacle a\\x1b[31m \\ud800|b: 1\n" in capsys.readouterr().out
+    assert output.exists()
+
+
+def test_a_file_is_not_replaced_by_what_is_made_of_it(tmp_path, capsys):
+    path = written(tmp_path, episode())
+    before = path.read_bytes()
+    (tmp_path / "link.json.gz").symlink_to(path)
+    for output in (path, tmp_path / "link.json.gz"):
+        assert main(["import-episodes", f"file={path}", f"output={output}"]) == 2
+        assert "output must be another file than" in capsys.readouterr().err
+    assert path.read_bytes() == before

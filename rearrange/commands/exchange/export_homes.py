@@ -10,6 +10,7 @@ from rearrange.eval.runner import check_name
 from rearrange.habitat.dataset import EPISODES, export
 from rearrange.sim.homes.layout import SPLITS
 from rearrange.system.files import user_path
+from rearrange.tasks.episodes.files import check_num_episodes
 from rearrange.tasks.rules.definition import TASKS
 
 
@@ -17,6 +18,7 @@ def run(cfg: ExportHomesCfg) -> int:
     """Writes the folder. Raises UserError for a wrong setting or folder."""
     check_name("split", cfg.split, SPLITS)
     tasks = [TASKS.find(name).name for name in cfg.tasks]
+    check_num_episodes(cfg.num_episodes)
     folder = user_path(cfg.output)
 
     def show(indices: range) -> Iterable[int]:

@@ -21,6 +21,8 @@ def run(cfg: ImportEpisodesCfg) -> int:
     """
     path, gaps = user_path(cfg.file), Gaps()
     output = None if cfg.output is None else prepare_file(user_path(cfg.output))
+    if output is not None and output.exists() and output.samefile(path):
+        raise UserError(f"output must be another file than {path}, whose episodes it would replace")
     episodes: list[EpisodeSpec] = []
     count = exact = 0
     for episode in tqdm(read_habitat_episodes(path), unit="episode", disable=None, file=sys.stderr):

@@ -20,6 +20,7 @@ from rearrange.eval.missing_episodes import print_line
 from rearrange.habitat.dataset import SUMMARY, export
 from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_json, atomic_write_text, prepare_folder
+from rearrange.tasks.episodes.files import check_num_episodes
 from rearrange.tasks.rules.names import HOME_TASKS
 
 _ACTS = {True: ["agent=learned"], False: ["agent=tp_srl", "looks=none"]}  # by: is it a skill's?
@@ -34,6 +35,8 @@ def run(cfg: PassportCfg) -> int:
         for name in names:
             if name not in known:
                 raise UserError(f"{kind} must be among {', '.join(known)}; got {name}")
+    for number in (cfg.num_episodes, cfg.num_task_episodes):
+        check_num_episodes(number)
     python, folder = check_python(cfg.habitat.python), user_path(cfg.output)
     prepare_folder(folder)
     wanted = ((cfg.skills, cfg.num_episodes), (cfg.tasks, cfg.num_task_episodes))

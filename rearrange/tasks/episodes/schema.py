@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, one_line
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
 from rearrange.sim.home.house import Layout
@@ -212,10 +212,15 @@ def episode_from_json(value: Any, where: str) -> EpisodeSpec:
     task = ours["task"].text(TASKS)
     split = ours["split"].text(SPLITS)
     layout_id = ours["layout"].text()
-    homes = homes_of(layout_id)
-    varied = varied_layout_ids() if (split, homes) == ("train", HAB) else ()  # starts="varied"
-    ours["layout"].text(layout_ids(split, homes) + varied)
-    layout = make_layout(layout_id)
+    try:
+        homes = homes_of(layout_id)
+        varied = varied_layout_ids() if (split, homes) == ("train", HAB) else ()  # starts="varied"
+        known = layout_ids(split, homes) + varied
+        layout = make_layout(layout_id) if layout_id in known else None
+    except UserError as error:  # of a home in a file of its own
+        raise UserError(f"{where}rearrange.layout: {one_line(error)}") from error
+    ours["layout"].text(known)
+    assert layout is not None
     digest = _read_digest(ours, where)
     node["episode_id"].text()
     node["scene_id"].equal(_SCENE_ID.format(layout_id))

@@ -191,3 +191,28 @@ def test_record_video_needs_pictures(tmp_path):
     env.render_mode = None
     with pytest.raises(UserError, match="render_mode='rgb_array', got None"):
         rearrange.RecordVideo(env, tmp_path)
+
+
+def test_images_of_another_size_are_one_line(tmp_path):
+    class Growing(Counting):
+        def render(self):
+            return np.zeros((48 + 16 * self.n, 64, 3), np.uint8)
+
+    env = rearrange.RecordVideo(Growing(), tmp_path)
+    env.reset()
+    with pytest.raises(UserError, match="must have one size, got 64 x 48 at first and 64 x 64 now"):
+        env.step(0)
+    env.close()
+
+
+@pytest.mark.parametrize("program", ["missing", "empty"])
+def test_an_ffmpeg_that_cannot_be_started_is_one_line(tmp_path, monkeypatch, program):
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "empty").chmod(0o755)  # neither a program nor a script
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(tmp_path / program))
+    with (
+        pytest.raises(UserError, match="films need ffmpeg, .*; see `rearrange doctor`"),
+        VideoWriter(tmp_path / "a.mp4", 64, 48, 10),
+    ):
+        raise AssertionError
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]

@@ -60,6 +60,21 @@ def test_a_data_set_grows_and_has_each_episode_once(session, page, folder):
     ]
 
 
+@pytest.mark.parametrize("note", ["{}", "[]", "1", "null", '{"agent": 1, "steps": 1}'])
+def test_a_damaged_note_is_one_line_and_nothing_changes(session, page, folder, note):
+    drive(session, page)
+    session.hear(said(pressed=("k",)))
+    session.hear(said(pressed=("Enter",)))
+    (folder / "pieces/000000.json").write_text(note)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    drive(session, page, "d")
+    session.hear(said(pressed=("k",)))
+    assert "000000.json is damaged: it must have " in session.look().state["message"]
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    lock = folder / ".lock"
+    assert {**before, lock: b""} == {**after, lock: b""}
+
+
 def test_nothing_driven_and_folders_of_others_are_refused(session, page, folder, tmp_path):
     session.hear(said(pressed=("k",)))
     assert session.look().state["message"] == "nothing has been driven yet"

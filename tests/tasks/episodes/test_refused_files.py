@@ -94,6 +94,7 @@ def test_a_gzip_bomb_is_refused(tmp_path, monkeypatch):
 WRONG = {
     "task": (("rearrange", "task"), "tidy", "rearrange.task must be one of tidy_house, "),
     "split": (("rearrange", "split"), "train", "rearrange.layout must be"),
+    "home": (("rearrange", "layout"), "none.json", "episode 0: rearrange.layout: there is no file"),
     "layout": (("rearrange", "layout"), "v3_sc3_staging_21", "rearrange.layout must be one of"),
     "other scene": (("scene_id",), "elsewhere", "scene_id must be"),
     "format": (("rearrange", "format"), 2, "rearrange.format must be 1, got 2"),
