@@ -92,16 +92,17 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
                 )
 
 
-def _own_name(value: Any) -> Any:
-    """A setting; of a task that was typed as MODULE:NAME its name."""
-    return value.rpartition(":")[2] if isinstance(value, str) else value
+def _same_for(name: str, settings: dict[str, Any]) -> Any:
+    """A setting that determines the episodes; of a task that was typed as MODULE:NAME its name."""
+    value = settings.get(name)
+    return value.rpartition(":")[2] if name == "task" else value
 
 
 def compare(a: Result, b: Result) -> Comparison:
     """Raises UserError if they have no episodes in common, or others under the same numbers."""
     is_given = a.settings.get("episodes") is not None  # then a file says what the others would
     for name in ("task", "episodes") if is_given else SAME:
-        if _own_name(a.settings.get(name)) != _own_name(b.settings.get(name)):
+        if _same_for(name, a.settings) != _same_for(name, b.settings):
             raise UserError(
                 f"only evaluations of the same episodes compare: {name} is "
                 f"{a.settings.get(name)} in {a.folder} and {b.settings.get(name)} in {b.folder}"
