@@ -95,7 +95,7 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
 def _same_for(name: str, settings: dict[str, Any]) -> Any:
     """A setting that determines the episodes; of a task that was typed as MODULE:NAME its name."""
     value = settings.get(name)
-    return value.rpartition(":")[2] if name == "task" else value
+    return str(value).rpartition(":")[2] if name == "task" else value
 
 
 def compare(a: Result, b: Result) -> Comparison:
