@@ -114,20 +114,19 @@ def film_env(env: Any, path: Path, fps: int) -> Iterator[Callable[[], None]]:
     """
     with ExitStack() as stack:
         writers: list[VideoWriter] = []
-        shape: list[tuple[int, ...]] = []  # of the first picture
 
         def add() -> None:
             frame = _even(_picture(env))
             if not writers:  # the first picture tells the size
                 height, width, _ = frame.shape
                 writers.append(stack.enter_context(VideoWriter(path, width, height, fps)))
-                shape.append(frame.shape)
-            if frame.shape != shape[0]:
+            (writer,) = writers
+            if frame.shape != writer.shape:
                 raise UserError(
-                    f"all images of a film must have one size, got {_sized(shape[0])} at first and "
-                    f"{_sized(frame.shape)} now"
+                    f"all images of a film must have one size, got {_sized(writer.shape)} at first "
+                    f"and {_sized(frame.shape)} now"
                 )
-            writers[0].add(frame)
+            writer.add(frame)
 
         yield add
 

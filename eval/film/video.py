@@ -43,7 +43,7 @@ class VideoWriter:
     """
 
     def __init__(self, path: Path, width: int, height: int, fps: int) -> None:
-        self._path, self._shape = path, (height, width, 3)
+        self._path, self.shape = path, (height, width, 3)
         arguments = [
             "-f",
             "rawvideo",
@@ -81,8 +81,8 @@ class VideoWriter:
 
     def add(self, frame: np.ndarray) -> None:
         """Appends a frame."""
-        if frame.shape != self._shape or frame.dtype != np.uint8:
-            raise ValueError(f"frames must be {self._shape} uint8, got {frame.shape} {frame.dtype}")
+        if frame.shape != self.shape or frame.dtype != np.uint8:
+            raise ValueError(f"frames must be {self.shape} uint8, got {frame.shape} {frame.dtype}")
         assert self._process.stdin is not None  # a pipe, see `__enter__`
         try:
             self._process.stdin.write(np.ascontiguousarray(frame).data)

@@ -96,10 +96,9 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
         specs = _specs(pieces)
         is_new = driven.episode not in specs  # a data set has each episode once: the newest of it
         place = len(specs) if is_new else specs.index(driven.episode)
-        numbers = range(len(specs))
-        notes = [_read_note(_note(pieces, number)) for number in numbers if number != place]
+        others = (number for number in range(len(specs)) if number != place)
+        notes = [_read_note(_note(pieces, number)) for number in others]
         specs += [driven.episode] * is_new
-        numbers = range(len(specs))
         write_episodes(_spec(pieces, place), [driven.episode])
         FORMATS[form].write_piece(demonstration, _piece(pieces, place, form))
         note = alike | {
@@ -110,7 +109,8 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
         atomic_write_json(_note(pieces, place), note)  # last: with it the piece is there
         notes.insert(place, note)
         (folder / SUMMARY).unlink(missing_ok=True)
-        assemble(folder, form, [_piece(pieces, number, form) for number in numbers], specs)
+        whole = [_piece(pieces, number, form) for number in range(len(specs))]
+        assemble(folder, form, whole, specs)
         atomic_write_json(folder / SUMMARY, _summary(about, notes))
     return Kept(folder, len(specs), len(demonstration))
 

@@ -290,7 +290,7 @@ class Session:
 
     def _about_session(self) -> dict[str, Any]:
         return {
-            **self.stage.chosen._replace(task=TASKS.name_of(self.stage.chosen.task))._asdict(),
+            **self.stage.chosen._asdict(),
             "index": self.index,
             "scene": self._scene,
             "driver": self.stage.driver,

@@ -51,6 +51,7 @@ class Chosen(NamedTuple):
     """What episodes are of."""
 
     task: str
+    """Its own name, also where the settings have MODULE:NAME."""
     split: str
     limit: bool
     """Whether time is limited."""
@@ -58,7 +59,7 @@ class Chosen(NamedTuple):
 
 def chosen_in(cfg: ViewCfg) -> Chosen:
     """What the settings ask for."""
-    return Chosen(cfg.task.name, cfg.split, cfg.time_limit)
+    return Chosen(TASKS.name_of(cfg.task.name), cfg.split, cfg.time_limit)
 
 
 class _Made(NamedTuple):
@@ -103,9 +104,11 @@ class Stage:
         there is not.
         """
         task, split, limit = self.chosen._replace(**changes)
-        found = TASKS.find(task)
-        stages = [list(skills) for skills in found.stage_skills]
-        part = TaskCfg(name=task, title=found.title, stage_skills=stages)
+        part = self.cfg.task
+        if "task" in changes:
+            found = TASKS.find(task)
+            stages = [list(skills) for skills in found.stage_skills]
+            part = TaskCfg(name=task, title=found.title, stage_skills=stages)
         self.cfg = replace(self.cfg, task=part, split=split, time_limit=limit)
         if "task" in changes and self.driver not in drivers_for(task):
             self.driver = YOU
@@ -223,9 +226,8 @@ def drivers_for(task: str) -> list[str]:
     from rearrange.planner.agents.skill_set import variant_of
     from rearrange.skills.definition import SKILLS
 
-    own_name = TASKS.name_of(task)
-    planned = TASKS[own_name].is_planned
-    taught = any(s.task == own_name and s.teacher is not None for s in SKILLS.values())
+    planned = TASKS[task].is_planned
+    taught = any(s.task == task and s.teacher is not None for s in SKILLS.values())
     found = []
     for name in AGENTS:
         if name == "teacher" and not taught or name == "learned" and planned:

@@ -19,14 +19,13 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rearrange.cluster.scheme import SchemeCfg
+from rearrange.cluster.scheme import MISTAKE, SchemeCfg
 from rearrange.errors import UserError, one_line
 from rearrange.system.files import write_whole_file
 from rearrange.system.machine import single_threaded
 from rearrange.system.stop_signals import EXIT_CODES
 
 SHUTDOWN_S = 90  # an update may run for 15 s after a signal, then the checkpoint is written
-MISTAKE = 2  # exit code of a command that reports a mistake of its caller
 MISTAKE_FILE = "REARRANGE_MISTAKE_FILE"
 """The variable of ranks that says where a mistake is written."""
 _LOOK_S = 0.1  # between looks whether there is one

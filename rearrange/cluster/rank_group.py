@@ -30,13 +30,12 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rearrange.cluster.rank_host import RankHost, Report, Spot, variables_of
-from rearrange.cluster.scheme import SchemeCfg
+from rearrange.cluster.scheme import MISTAKE, SchemeCfg
 from rearrange.system.stop_signals import EXIT_CODES, StopSignals
 
 LOOK_EVERY_S = 0.5
 STOP_S = 90.0  # an update may run for 15 s after a signal, then the checkpoint is written
 WAIT_S = 30.0  # waiting time for resources before a message is logged
-MISTAKE = 2  # exit code of a command that reports a mistake of its caller
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 SCHEMES = ("serial", "ver", "ranks", "ray")
+MISTAKE = 2  # exit code of a command that reports a mistake of its caller
 SPREAD = ("ranks", "ray")  # start processes that run the same arguments again
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rearrange.cluster.scheme import SchemeCfg
+from rearrange.cluster.scheme import MISTAKE, SchemeCfg
 from rearrange.errors import UserError
 from rearrange.system.stop_signals import StopSignals
 
@@ -30,7 +30,7 @@ def _run_on_ray(arguments: list[str], scheme: SchemeCfg) -> int:
 
     stop = StopSignals()
     with connected(scheme.address, scheme.world_size * scheme.num_cpus), stop.listening():
-        from rearrange.cluster.rank_group import MISTAKE, RankGroup, look_until_over
+        from rearrange.cluster.rank_group import RankGroup, look_until_over
 
         group = RankGroup("the training", arguments, scheme, os.getcwd(), _show)
         look_until_over([group], stop)

@@ -18,7 +18,7 @@ from rearrange.commands.skills.plan import Step, output_folder
 from rearrange.commands.skills.runner import Task
 from rearrange.commands.training.export import export
 from rearrange.commands.training.recipes import begins_with
-from rearrange.commands.training.training_env import beginning
+from rearrange.commands.training.training_env import beginning, beginning_checksum
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.errors import UserError
 from rearrange.eval.episode_store import EPISODES_FILE, SETTINGS_FILE, stored_settings
@@ -197,11 +197,8 @@ def check_beginning(step: Step, steps: Sequence[Step]) -> None:
     if known is None:
         return  # not begun, or by a version that did not note it
     name = begins_with([other.stage for other in steps], step.stage)
-    checksum = None
-    if name is not None:
-        weights = next(other.weights for other in steps if other.stage.name == name)
-        checksum = weights_checksum(find_weights(weights).weights)
-    if known.get("checksum") != checksum:
+    weights = next((str(other.weights) for other in steps if other.stage.name == name), None)
+    if known.get("checksum") != beginning_checksum(weights):
         raise UserError(
             f"{step.folder} began with other weights than those of {name or 'no stage'}, with "
             "which the recipe lets it begin: remove the folder, or choose another output"

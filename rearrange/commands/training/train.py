@@ -22,8 +22,8 @@ from typing import Any
 import torch
 from gymnasium.vector import VectorEnv
 
-from rearrange.cluster.local_ranks import MISTAKE, tell_mistake
-from rearrange.cluster.scheme import SPREAD, is_placed
+from rearrange.cluster.local_ranks import tell_mistake
+from rearrange.cluster.scheme import MISTAKE, SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.commands.overrides import last_override_per_key
 from rearrange.commands.training.final_report import table, what_next

@@ -137,10 +137,15 @@ def note_beginning(run_dir: Path, warm_start: str | None) -> None:
     """Writes which weights a run begins with, unless it has begun."""
     if _has_begun(run_dir):
         return
-    checksum = None
-    if warm_start is not None:
-        checksum = weights_checksum(find_weights(weights_path(warm_start)).weights)
-    atomic_write_json(run_dir / BEGINNING_FILE, {"warm_start": warm_start, "checksum": checksum})
+    noted = {"warm_start": warm_start, "checksum": beginning_checksum(warm_start)}
+    atomic_write_json(run_dir / BEGINNING_FILE, noted)
+
+
+def beginning_checksum(warm_start: str | None) -> str | None:
+    """Of the weights that a run begins with; None: of fresh ones."""
+    if warm_start is None:
+        return None
+    return weights_checksum(find_weights(weights_path(warm_start)).weights)
 
 
 def check_beginning(run_dir: Path, warm_start: str | None) -> None:
@@ -151,7 +156,7 @@ def check_beginning(run_dir: Path, warm_start: str | None) -> None:
     known = beginning(run_dir)
     if known is None or warm_start in (None, known.get("warm_start")):
         return
-    if weights_checksum(find_weights(weights_path(warm_start)).weights) != known.get("checksum"):
+    if beginning_checksum(warm_start) != known.get("checksum"):
         began = known.get("warm_start") or "fresh weights"
         raise UserError(
             f"{run_dir} has begun with {began} and would go on from there: leave out warm_start="

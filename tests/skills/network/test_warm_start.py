@@ -18,6 +18,25 @@ PICTURE = {"depth": spaces.Box(0.0, 1.0, (32, 32, 1))}
 PICTURE_SIZE, SCAN_SIZE = 24, 12
 
 
+def make_policies(hidden_sizes, *observations):
+    """A policy for each, of the same settings."""
+    torch.manual_seed(0)
+    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
+    encoder = EncoderCfg(image_size=32, base_width=8, compressed_size=32, feature_size=PICTURE_SIZE)
+    cfg = PolicyCfg(
+        encoder=encoder, vector_size=8, scan_size=SCAN_SIZE, lstm_hidden=13,
+        hidden_sizes=hidden_sizes,
+    )  # fmt: skip
+    return [build_policy(observation_spec(spaces.Dict(it)), action, cfg) for it in observations]
+
+
+def draw_inputs():
+    """All that any of them sees, in four environments."""
+    return {
+        "goal": torch.rand(4, 5), "scan": torch.rand(4, 40), "depth": torch.rand(4, 32, 32, 1)
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("hidden_sizes", [[16], []])
 @pytest.mark.parametrize(
     "before, after, new",
@@ -30,21 +49,11 @@ PICTURE_SIZE, SCAN_SIZE = 24, 12
     ],
 )
 def test_it_acts_alike_at_first_whatever_it_sees(before, after, new, hidden_sizes):
-    torch.manual_seed(0)
-    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
-    encoder = EncoderCfg(image_size=32, base_width=8, compressed_size=32, feature_size=PICTURE_SIZE)
-    cfg = PolicyCfg(
-        encoder=encoder, vector_size=8, scan_size=SCAN_SIZE, lstm_hidden=13,
-        hidden_sizes=hidden_sizes,
-    )  # fmt: skip
-    old = build_policy(observation_spec(spaces.Dict(before)), action, cfg)
-    grown = build_policy(observation_spec(spaces.Dict(after)), action, cfg)
+    old, grown = make_policies(hidden_sizes, before, after)
     grown.load_state_dict(
         with_new_inputs(old.state_dict(), grown.state_dict(), grown.embedding), strict=True
     )
-    seen = {
-        "goal": torch.rand(4, 5), "scan": torch.rand(4, 40), "depth": torch.rand(4, 32, 32, 1)
-    }  # fmt: skip
+    seen = draw_inputs()
     state, previous = torch.rand(4, old.state_size), torch.rand(4, 3)
     is_first = torch.tensor([True, False, False, False])
 
@@ -64,23 +73,13 @@ def test_it_acts_alike_at_first_whatever_it_sees(before, after, new, hidden_size
 @pytest.mark.parametrize("hidden_sizes", [[16], []])
 @pytest.mark.parametrize("after", [GOAL, GOAL | SCAN])
 def test_without_its_pictures_it_acts_as_one_that_does_not_heed_them(after, hidden_sizes):
-    torch.manual_seed(0)
-    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
-    encoder = EncoderCfg(image_size=32, base_width=8, compressed_size=32, feature_size=PICTURE_SIZE)
-    cfg = PolicyCfg(
-        encoder=encoder, vector_size=8, scan_size=SCAN_SIZE, lstm_hidden=13,
-        hidden_sizes=hidden_sizes,
-    )  # fmt: skip
-    old = build_policy(observation_spec(spaces.Dict(after | PICTURE)), action, cfg)
+    old, blind = make_policies(hidden_sizes, after | PICTURE, after)
     for layer in old.trunks.parameters():
         if layer.shape[-1:] == (old.embedding.size,):
             layer.data[:, :PICTURE_SIZE] = 0.0
-    blind = build_policy(observation_spec(spaces.Dict(after)), action, cfg)
     weights = with_new_inputs(old.state_dict(), blind.state_dict(), blind.embedding)
     blind.load_state_dict(weights, strict=True)
-    seen = {
-        "goal": torch.rand(4, 5), "scan": torch.rand(4, 40), "depth": torch.rand(4, 32, 32, 1)
-    }  # fmt: skip
+    seen = draw_inputs()
     state = torch.rand(4, old.state_size)
     rest = torch.rand(4, 3), torch.tensor([True, False, False, False]), state
     one, other = (
@@ -92,11 +91,7 @@ def test_without_its_pictures_it_acts_as_one_that_does_not_heed_them(after, hidd
 
 
 def test_pictures_are_not_left_out_where_other_inputs_are_missing_too():
-    action = action_spec(spaces.Box(-1.0, 1.0, (3,)))
-    encoder = EncoderCfg(image_size=32, base_width=8, compressed_size=32, feature_size=PICTURE_SIZE)
-    cfg = PolicyCfg(encoder=encoder, scan_size=SCAN_SIZE)
-    old = build_policy(observation_spec(spaces.Dict(GOAL | SCAN | PICTURE)), action, cfg)
-    blind = build_policy(observation_spec(spaces.Dict(GOAL)), action, cfg)
+    old, blind = make_policies([16], GOAL | SCAN | PICTURE, GOAL)
     known = old.state_dict()
     assert with_new_inputs(known, blind.state_dict(), blind.embedding) is known
 
