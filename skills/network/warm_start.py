@@ -83,7 +83,7 @@ def _without_pictures(
 
     Only if all of the other inputs are the same.
     """
-    if embedding.picture_size or not any(name.startswith(ENCODER) for name in known):
+    if embedding.picture_size or not sees_pictures(known):
         return known
     weights = {name: given for name, given in known.items() if not name.startswith(ENCODER)}
     if weights.keys() != own.keys():
@@ -91,6 +91,25 @@ def _without_pictures(
     for name, wanted in own.items():
         if wanted.ndim == 2 and wanted.shape[1] == embedding.size:
             weights[name] = weights[name][:, -embedding.size :].clone()
+    return weights
+
+
+def sees_pictures(weights: dict[str, Tensor]) -> bool:
+    return any(name.startswith(ENCODER) for name in weights)
+
+
+def with_pictures_of(seeing: dict[str, Tensor], known: dict[str, Tensor]) -> dict[str, Tensor]:
+    """`known` with the encoder of `seeing` and the columns of its pictures, which come first.
+
+    Of what a policy without pictures has never learned, only the other can say anything.
+    """
+    weights = {name: own for name, own in seeing.items() if name.startswith(ENCODER)}
+    for name, given in known.items():
+        own = seeing.get(name, given)
+        if own.ndim == given.ndim == 2 and len(own) == len(given):
+            columns = own[:, : max(0, own.shape[1] - given.shape[1])]
+            given = torch.cat([columns.to(given), given], dim=1)
+        weights[name] = given
     return weights
 
 

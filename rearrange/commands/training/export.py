@@ -4,16 +4,20 @@ Of any environment: a skill file, which `load_skill` reads, or an ONNX model for
 
 With `average` the mean of its weights and those of trainings that went on from it, or that it went
 on from: among the minima around one another the mean is often better than each (Wortsman et al.,
-2022, model soups). Of trainings from different fresh weights it is worth nothing.
+2022, model soups). Of trainings from different fresh weights it is worth nothing. One that saw
+the camera's cells alone counts for all but the picture network, which the others have.
 """
 
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import compress
+from math import isqrt, prod
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rearrange.configs.schema import ExportSkillCfg
 from rearrange.errors import UserError
@@ -26,10 +30,12 @@ from rearrange.skills.deployed.skill_files import (
     read_skill,
     skill_bytes,
 )
+from rearrange.skills.network.warm_start import sees_pictures, with_pictures_of
 from rearrange.system.files import user_path
 from rearrange.system.outputs import atomic_write_bytes, prepare_file
 from rearrange.tasks.env import RearrangeEnv
 from rearrange.tasks.gym_factory import find_id
+from rearrange.tasks.ranges import BASE_SCAN, COARSE_DEPTH
 from rearrange.tasks.rules.names import SKILL_TASKS, TASK_OF_ID
 
 MEGABYTE = 1_000_000
@@ -40,6 +46,7 @@ _OF_SKILL = (  # what a policy sees and moves, of `env_kwargs`
     "observation_delay", "motor_lead", "action_space", "camera_size", "ranges", "depth", "rgb",
     "panoptic", "handle_sensors",
 )  # fmt: skip
+_OF_PICTURES = {"camera_size", "ranges", "depth", "rgb", "panoptic"}  # of those
 
 
 def run(cfg: ExportSkillCfg) -> int:
@@ -89,39 +96,78 @@ def export(
     return f"{name} after {back.origin['steps']} steps: {output}, {size:.1f} MB"
 
 
-def _meaning(skill: SkillFile) -> dict[str, Any]:
-    """What says how weights become actions: the network, and what it sees and moves."""
+def _meaning(skill: SkillFile, with_pictures: bool) -> dict[str, Any]:
+    """What says how weights become actions: the network, and what it sees and moves.
+
+    Without what only pictures need, cells of the camera's picture are the same whoever makes them.
+    """
     network, usual = asdict(skill.policy_cfg), {}
     if skill.env_id in TASK_OF_ID:  # an option that is not given is as one that says the default
         parameters = inspect.signature(RearrangeEnv).parameters
         usual = {name: parameters[name].default for name in _OF_SKILL}
+    env_kwargs = {name: skill.env_kwargs.get(name, usual.get(name)) for name in _OF_SKILL}
+    if not with_pictures:
+        cells = skill.observation.get(COARSE_DEPTH)
+        network["nearest_cells"] = (
+            isqrt(prod(cells.shape)) if cells else skill.policy_cfg.nearest_cells
+        )
+        env_kwargs["base_scan"] = BASE_SCAN in skill.observation
+        network = {name: value for name, value in network.items() if name != "encoder"}
+        env_kwargs = {name: env_kwargs[name] for name in env_kwargs.keys() - _OF_PICTURES}
     return {
         "policy": {name: value for name, value in network.items() if name not in _OF_TRAINING},
-        "env_kwargs": {name: skill.env_kwargs.get(name, usual.get(name)) for name in _OF_SKILL},
+        "env_kwargs": env_kwargs,
     }
 
 
 def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
-    """The first skill with the mean of the weights of all.
+    """The first skill that sees pictures, or else the first, with the mean of the weights of all.
+
+    The picture network is the mean of those that have one.
 
     Raises UserError where they are not of one environment and one network.
     """
-    first = skills[0]
-    for other in skills[1:]:
-        shapes = [{name: w.shape for name, w in skill.weights.items()} for skill in (first, other)]
-        if other.env_id != first.env_id or shapes[0] != shapes[1]:
-            raise UserError(
-                f"average: {other.source} is for another skill or network than {first.source}"
-            )
-        for name, of_first, of_other in differences(_meaning(first), _meaning(other), None):
-            raise UserError(
-                f"average: the same weights mean something else in {other.source}, whose {name} "
-                f"is {of_other}, than in {first.source}, where it is {of_first}"
-            )
-    weights = {}
-    for name, own in first.weights.items():
-        same = [skill.weights[name].float() for skill in skills]
-        total = sum(same, torch.zeros_like(same[0]))
-        weights[name] = (total / len(same)).to(own.dtype) if own.is_floating_point() else own
+    first = next((skill for skill in skills if sees_pictures(skill.weights)), skills[0])
+    for other in skills:
+        _check_alike(first, other)
+    is_seeing = [sees_pictures(skill.weights) == sees_pictures(first.weights) for skill in skills]
+    own = [skill.weights for skill in skills]
+    pictures = _mean(list(compress(own, is_seeing)))
+    whole = [
+        weights if seeing else with_pictures_of(pictures, weights)
+        for weights, seeing in zip(own, is_seeing, strict=True)
+    ]
+    weights = {name: weight.to(first.weights[name].dtype) for name, weight in _mean(whole).items()}
     origin = first.origin | {"mean_of": [skill.origin for skill in skills]}
     return replace(first, weights=weights, origin=origin)
+
+
+def _check_alike(first: SkillFile, other: SkillFile) -> None:
+    """Raises UserError unless the two are of one environment and one network.
+
+    `other` may lack the picture network.
+    """
+    weights, is_blind = other.weights, sees_pictures(first.weights) > sees_pictures(other.weights)
+    if is_blind:
+        weights = with_pictures_of(first.weights, weights)
+    shapes = [{name: w.shape for name, w in found.items()} for found in (first.weights, weights)]
+    if other.env_id != first.env_id or shapes[0] != shapes[1]:
+        raise UserError(
+            f"average: {other.source} is for another skill or network than {first.source}"
+        )
+    meanings = [_meaning(skill, with_pictures=not is_blind) for skill in (first, other)]
+    for name, of_first, of_other in differences(meanings[0], meanings[1], None):
+        raise UserError(
+            f"average: the same weights mean something else in {other.source}, whose {name} "
+            f"is {of_other}, than in {first.source}, where it is {of_first}"
+        )
+
+
+def _mean(of: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """In float32; what is no number with a fraction, of the first."""
+    return {
+        name: torch.stack([weights[name].float() for weights in of]).mean(dim=0)
+        if own.is_floating_point()
+        else own
+        for name, own in of[0].items()
+    }

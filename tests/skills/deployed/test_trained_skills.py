@@ -16,6 +16,7 @@ from rearrange.skills.deployed.trained_skills import (
     skill_path,
     weights_path,
 )
+from rearrange.skills.network.policy import build_policy
 from rearrange.tasks.env_options import to_record
 from rearrange.ver.run.checkpoint import save_checkpoint, with_prefix
 
@@ -146,3 +147,61 @@ def test_a_path_comes_before_a_name_of_the_package(tmp_path, monkeypatch):
     assert weights_path("pick") == Path("pick")
     with pytest.raises(UserError, match="no skill file pik, .*: close_drawer, .*pick, place"):
         weights_path("pik")
+
+
+def of_pick(make_skill, cells, **env_kwargs):
+    """A Pick whose network makes `cells` x `cells` of the picture itself; 0: it makes none."""
+    skill = make_skill("pick", **env_kwargs)
+    cfg = replace(skill.policy_cfg, nearest_cells=cells)
+    torch.manual_seed(4 + cells)
+    policy = build_policy(skill.observation, skill.action, cfg)
+    return replace(skill, policy_cfg=cfg, weights=policy.state_dict())
+
+
+def test_one_that_learned_by_cells_alone_counts_for_all_but_the_picture_network(
+    make_skill, tmp_path, capsys
+):
+    seeing, by_cells = of_pick(make_skill, 16), of_pick(make_skill, 0, ranges="camera", depth=False)
+    other = replace(seeing, weights={n: 2 * w for n, w in seeing.weights.items()})
+    for name, skill in (("seeing", seeing), ("by_cells", by_cells), ("other", other)):
+        write_skill(skill, tmp_path / f"{name}.safetensors")
+    paths = {n: tmp_path / f"{n}.safetensors" for n in ("seeing", "by_cells", "other")}
+    arguments = [
+        "export-skill", f"run={paths['by_cells']}",
+        f"average=[{paths['seeing']},{paths['other']}]", f"output={tmp_path / 'mean.safetensors'}",
+    ]  # fmt: skip
+    assert cli.main(arguments) == 0, capsys.readouterr().err
+    mean = read_skill(tmp_path / "mean.safetensors")
+    assert mean.observation.keys() == seeing.observation.keys() and mean.policy_cfg.nearest_cells
+    assert len(mean.origin["mean_of"]) == 3
+    width = seeing.policy_cfg.encoder.feature_size
+    for name, weight in mean.weights.items():
+        known, own = seeing.weights[name].double(), by_cells.weights.get(name)
+        if own is None:  # the picture network: of the two that have one
+            expected = 1.5 * known
+        elif own.shape == known.shape:
+            expected = known + own.double() / 3
+        else:  # columns of the picture come first
+            expected = 1.5 * known
+            expected[:, width:] = known[:, width:] + own.double() / 3
+        torch.testing.assert_close(weight.double(), expected, atol=2e-3, rtol=2e-3)
+    assert any(w.shape != seeing.weights[n].shape for n, w in by_cells.weights.items())
+
+
+@pytest.mark.parametrize(
+    ("cells", "env", "message"),
+    [
+        (8, {"ranges": "camera"}, "for another skill or network"),
+        (0, {"ranges": "camera"}, "for another skill or network"),
+        (16, {"ranges": True}, "for another skill or network"),
+        (16, {"ranges": "camera", "observation_delay": 0}, "env_kwargs.observation_delay is 0"),
+    ],
+)
+def test_other_cells_or_senses_are_not_averaged(make_skill, tmp_path, capsys, cells, env, message):
+    paths = tmp_path / "seeing.safetensors", tmp_path / "by_cells.safetensors"
+    write_skill(of_pick(make_skill, cells), paths[0])
+    write_skill(of_pick(make_skill, 0, depth=False, **env), paths[1])
+    output = tmp_path / "mean.safetensors"
+    arguments = ["export-skill", f"run={paths[0]}", f"average=[{paths[1]}]", f"output={output}"]
+    assert message in fails(capsys, *arguments)
+    assert not output.exists()
