@@ -19,6 +19,9 @@ class GuideCfg:
     """Weight of the rare labels that call stop. If it is much larger, stop is called too early."""
     release_weight: float = 12.0
     """Weight of the labels that release: one step per episode."""
+    retreat_weight: float = 1.0
+    """Weight of the labels that begin to back off: where the student cannot tell whether it is
+    caught, more than 1 makes it back off once too often rather than stand there for good."""
     alone_steps: int = 2500
     """First steps of an environment, in which only the teacher acts: an untrained policy would drop
     what it holds at once."""
@@ -32,7 +35,7 @@ class GuideCfg:
                 raise ValueError(f"{name} must be two increasing numbers from 1, got {turn}")
         if self.watch_every < 2:
             raise ValueError(f"watch_every must be at least 2, got {self.watch_every}")
-        for name in ("stop_weight", "release_weight", "alone_steps"):
+        for name in ("stop_weight", "release_weight", "retreat_weight", "alone_steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.time_factor < 1.0:

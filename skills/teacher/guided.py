@@ -26,6 +26,7 @@ from gymnasium.spaces import Box, Dict
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP, checked_action
 from rearrange.skills.teacher.guide_cfg import GuideCfg
+from rearrange.skills.teacher.retreat import ROLL
 from rearrange.skills.teacher.rules import teacher_for
 from rearrange.tasks.gym_factory import find_id, make_gym
 from rearrange.tasks.rules.names import TASK_OF_ID
@@ -57,11 +58,12 @@ class GuidedEnv(gymnasium.Wrapper):
         self._is_watched = is_watched
         assert isinstance(env.observation_space, Dict)
         slots = (ACTION_SIZE,)
+        most = max(1.0, cfg.stop_weight, cfg.release_weight, cfg.retreat_weight)
         self.observation_space = Dict(
             {
                 **env.observation_space.spaces,
                 LABEL: Box(-1.0, 1.0, slots, np.float32),
-                WEIGHT: Box(0.0, max(cfg.stop_weight, cfg.release_weight), slots, np.float32),
+                WEIGHT: Box(0.0, most, slots, np.float32),
             }
         )
         self._uses_stop = self._world.task.rules.is_stop_used
@@ -110,6 +112,8 @@ class GuidedEnv(gymnasium.Wrapper):
         action = checked_action(self._teacher.act(), f"the teacher of {self._world.task.name}")
         self._label = np.clip(action, -1.0, 1.0).astype(np.float32)
         weight = np.ones(ACTION_SIZE, np.float32)
+        if getattr(self._teacher, "is_turning_back", False):  # one's own need not tell
+            weight[ROLL] = self._cfg.retreat_weight
         if self._world.task.grip_command(self._world.sim, 1.0) is None:
             weight[GRIP] = 0.0  # the gripper keeps its state, whatever the command
         elif self._world.sim.is_holding and self._label[GRIP] < 0.0:

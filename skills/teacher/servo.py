@@ -54,6 +54,11 @@ class Servo(Steering):
         raise NotImplementedError
 
     @property
+    def is_turning_back(self) -> bool:
+        """Whether its last action begins to back off, which shows in the hand's roll."""
+        return False
+
+    @property
     def hand_w(self) -> np.ndarray:
         """Position of the hand, [3] m, world, from the arm's angles.
 

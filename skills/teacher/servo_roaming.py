@@ -68,6 +68,10 @@ class RoamingServo(Servo):
     def is_backing(self) -> bool:
         return self.retreat.share > 0.5
 
+    @property
+    def is_turning_back(self) -> bool:
+        return self.retreat.wish is not None and self.retreat.share < 1.0
+
     def backed(self, base: Base) -> Base:
         return self.retreat.ask(base)
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from rearrange.skills.motion.robot import Robot
-from rearrange.skills.skill import ACTION_SIZE, GRIP, STOP
+from rearrange.skills.skill import ACTION_SIZE, BASE, GRIP, STOP
 from rearrange.skills.teacher.guide_cfg import GuideCfg
 from rearrange.skills.teacher.guided import LABEL, WEIGHT, make_guided
+from rearrange.skills.teacher.retreat import ROLL
 from rearrange.skills.teacher.rules import teacher_for
 from rearrange.tasks.rules.names import TASKS
 
@@ -70,6 +71,24 @@ def test_the_label_is_what_the_teacher_would_do_in_this_very_state():
     for _ in range(40):
         np.testing.assert_allclose(observation[LABEL], np.clip(other.act(), -1, 1), atol=1e-6)
         observation, *_ = env.step(np.zeros(ACTION_SIZE, np.float32) - 0.1)
+
+
+def test_labels_that_begin_to_back_off_count_for_more():
+    cfg = GuideCfg(retreat_weight=5.0, watch_every=2)
+    env = guided("navigate", cfg, index=1)  # the policy's alone
+    ahead = np.full(ACTION_SIZE, -1.0, np.float32)
+    ahead[:GRIP], ahead[BASE] = 0.0, (0.3, 0.0)
+    observation, _ = env.reset(options={"index": 0})
+    weights, forces, is_over = [], [], False
+    while not is_over:  # slowly against whatever is there, and on
+        weights.append(float(observation[WEIGHT][ROLL]))
+        forces.append(env.unwrapped.sim.force_instant)
+        assert weights[-1] == (5.0 if observation[LABEL][ROLL] > 0.9 else 1.0)
+        observation, _, terminated, truncated, _ = env.step(ahead)
+        is_over = terminated or truncated
+    first = weights.index(5.0)
+    assert set(weights) == {1.0, 5.0} and first > 12  # it knows once it has stood there for 12
+    assert min(forces[first - 11 : first + 1]) > 0.0
 
 
 def test_a_watched_environment_is_the_policys_alone_and_reports_success():
