@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rearrange.configs.checks import LONGEST_S, MISSING
+from rearrange.configs.checks import LONGEST_S, MISSING, check_number
 from rearrange.configs.checks import check as _check
 
 _BENCHES = "choose from sim, homes, trainers, scaling, bridge, staggered-resets"
@@ -29,7 +29,7 @@ class BenchCfg:
         for name in ("num_steps", "num_resets", "num_images"):
             value = getattr(self, name)
             _check(value >= 1, f"{name} must be at least 1, got {value}")
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("seed", self.seed)
 
 
 @dataclass(kw_only=True)
@@ -64,7 +64,7 @@ class BenchHomesCfg:
         for name in ("threads", "sizes"):
             for value in getattr(self, name):
                 _check(value >= 1, f"{name} must be at least 1, got {value}")
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("seed", self.seed)
 
 
 @dataclass(kw_only=True)
@@ -261,7 +261,7 @@ class ChaosCfg:
     """Instead of the faults: kill a worker and the fork server together, in this many trainings."""
 
     def __post_init__(self) -> None:
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("seed", self.seed)
         minutes = self.soak_minutes
         _check(minutes >= 0.0, f"soak_minutes must not be negative, got {minutes}")
         kills = self.soak_kills

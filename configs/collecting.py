@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from rearrange.configs.checks import LONGEST_S, MISSING
+from rearrange.configs.checks import LONGEST_S, MISSING, check_number
 from rearrange.configs.checks import check as _check
 from rearrange.configs.schema import AgentSettings, TaskCfg
 
@@ -34,12 +34,12 @@ class CollectCfg(AgentSettings):
     """The command line (`rearrange.commands.overrides.ParsedOverrides`)."""
 
     def __post_init__(self) -> None:
+        check_number("seed", self.seed)
         known = ("lerobot", "lerobot-v2.1", "minari", "hdf5")
         _check(self.format in known, f"format must be one of {', '.join(known)}, got {self.format}")
         for name, low in (
             ("num_episodes", 1),
             ("num_workers", 0),
-            ("seed", 0),
             ("max_restarts", 0),
         ):
             value = getattr(self, name)

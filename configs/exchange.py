@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from rearrange.configs.backend import HabitatCfg
-from rearrange.configs.checks import MISSING
+from rearrange.configs.checks import MISSING, check_number
 from rearrange.configs.checks import check as _check
 
 _SKILLS = (
@@ -37,9 +37,8 @@ class ExportHomesCfg:
         _check(self.homes == "hab", f"export-homes takes homes=hab alone, got {self.homes}")
         _check(bool(self.tasks), "tasks must name at least one")
         _check(len({*self.tasks}) == len(self.tasks), "tasks must not name anything twice")
-        for name, low in (("num_episodes", 1), ("seed", 0)):
-            value = getattr(self, name)
-            _check(value >= low, f"{name} must be at least {low}, got {value}")
+        _check(self.num_episodes >= 1, f"num_episodes must be at least 1, got {self.num_episodes}")
+        check_number("seed", self.seed)
 
 
 @dataclass(kw_only=True)
@@ -86,10 +85,10 @@ class PassportCfg:
         names = [*self.skills, *self.tasks]
         _check(bool(names), "skills or tasks must name at least one")
         _check(len({*names}) == len(names), "skills and tasks must not name anything twice")
+        check_number("seed", self.seed)
         lows = {
             "num_episodes": 1,
             "num_task_episodes": 1,
-            "seed": 0,
             "num_resets": 0,
             "record": 0,
             "num_workers": 0,

@@ -3,8 +3,7 @@
 Types, defaults and meanings are defined here; `rearrange VERB --help` prints them from this file.
 `verbs.yaml` holds what differs per verb; `rearrange/commands/settings.py` builds the objects.
 This module imports nothing heavy, so that help is quick; training verbs have their settings in
-`training.py`, benchmarks in `benches.py`, demonstrations in `collecting.py`, `view` in
-`viewing.py`.
+`training.py`, benchmarks in `benches.py`, `collect` in `collecting.py`, `view` in `viewing.py`.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rearrange.configs.backend import HabitatCfg, check_backend
-from rearrange.configs.checks import LONGEST_S, MISSING
+from rearrange.configs.checks import LONGEST_S, MISSING, check_number
 from rearrange.configs.checks import check as _check
 from rearrange.configs.stages import PRESETS
 
@@ -113,7 +112,7 @@ class EvaluateCfg(AgentSettings):
         is_there = self.address is None or self.scheme == "ray"
         _check(is_there, f"address={self.address} is for scheme=ray, got scheme={self.scheme}")
         _check(self.record >= 0, f"record must not be negative, got {self.record}")
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("seed", self.seed)
         _check_backend(self)
         _check(
             self.max_restarts >= 0, f"max_restarts must not be negative, got {self.max_restarts}"
@@ -153,8 +152,8 @@ class RecordCfg(AgentSettings):
     """The command's own overrides."""
 
     def __post_init__(self) -> None:
-        _check(self.index >= 0, f"index must not be negative, got {self.index}")
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("index", self.index)
+        check_number("seed", self.seed)
         _check_backend(self)
         is_right = Path(self.output).suffix in (".mp4", ".gif")  # `.mp4` alone has none
         _check(is_right, f"output must end in .mp4 or .gif, got {self.output}")
@@ -196,8 +195,8 @@ class PlanCfg:
     """For an episode: also write its PDDL problem to this file."""
 
     def __post_init__(self) -> None:
-        _check(self.index >= 0, f"index must not be negative, got {self.index}")
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("index", self.index)
+        check_number("seed", self.seed)
         _check(
             (self.domain is None) == (self.problem is None),
             "domain and problem go together: give both PDDL files or neither",
@@ -237,7 +236,7 @@ class EpisodesCfg:
         choices = "choose from generate, check"
         _check(self.what in ("generate", "check"), f"unknown '{self.what}': {choices}")
         _check_episodes(self.num_episodes)
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("seed", self.seed)
         if self.what == "generate":
             _check(self.output is not None, "episodes generate needs output=FILE.json.gz")
         else:
@@ -265,12 +264,14 @@ class HomesCfg:
     def __post_init__(self) -> None:
         known = ("check", "draw", "generate", "measure")
         _check(self.what in known, f"unknown '{self.what}': choose from {', '.join(known)}")
-        for name, low in (("index", 0), ("num_homes", 1)):
-            value = getattr(self, name)
-            _check(value >= low, f"{name} must be at least {low}, got {value}")
-        for what, ending in (("draw", ".html"), ("generate", ".json")):
+        check_number("index", self.index)
+        _check(self.num_homes >= 1, f"num_homes must be at least 1, got {self.num_homes}")
+        what, ending = self.what, {"draw": ".html", "generate": ".json"}.get(self.what)
+        if ending is None:
+            _check(self.output is None, f"homes {what} writes no file: leave out output=")
+        else:
             is_right = self.output is not None and self.output.endswith(ending)
-            _check(self.what != what or is_right, f"homes {what} needs output=FILE{ending}")
+            _check(is_right, f"homes {what} needs output=FILE{ending}")
 
 
 @dataclass(kw_only=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rearrange.configs.checks import check as _check
+from rearrange.configs.checks import check_number
 from rearrange.configs.schema import AgentSettings, TaskCfg
 
 
@@ -42,8 +43,8 @@ class ViewCfg(AgentSettings):
     """Render resolution, 0.2 to 1, as a share of the shown 960 x 540: less is faster."""
 
     def __post_init__(self) -> None:
-        _check(self.index >= 0, f"index must not be negative, got {self.index}")
-        _check(self.seed >= 0, f"seed must not be negative, got {self.seed}")
+        check_number("index", self.index)
+        check_number("seed", self.seed)
         _check(0 <= self.port <= 65535, f"port must lie in [0, 65535], got {self.port}")
         known = ("lerobot", "lerobot-v2.1", "minari", "hdf5")
         _check(self.format in known, f"format must be one of {', '.join(known)}, got {self.format}")

@@ -90,6 +90,10 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
                     f"damaged {folder / SETTINGS_FILE}: {name} must be of kind {kind.__name__}, "
                     f"got {quoted(settings.get(name))}"
                 )
+    if settings["seed"] < 0:
+        raise UserError(
+            f"damaged {folder / SETTINGS_FILE}: seed must not be negative, got {settings['seed']}"
+        )
 
 
 def _same_for(name: str, settings: dict[str, Any]) -> Any:

@@ -95,7 +95,6 @@ class EpisodeStore:
         self._file: BinaryIO | None = None
         self._read(num_episodes)
         self.num_before = len(self.records)
-        self._write_settings()
         self.write()
 
     def add(self, record: Any) -> None:
@@ -117,8 +116,12 @@ class EpisodeStore:
             self._write_settings()
 
     def write(self) -> None:
-        """Writes all lines in order of their index."""
+        """Writes all lines in order of their index, and the settings behind them.
+
+        Anew, should somebody have removed the folder: without the settings its lines are useless.
+        """
         self.close()
+        self._write_settings()
         lines = [_line(self.records[index]) for index in sorted(self.records)]
         atomic_write_text(self._folder / EPISODES_FILE, "".join(lines))
 
@@ -239,6 +242,7 @@ def _record(line: str) -> EpisodeRecord | None:
                 for names in values["targets"].values()
             )
             and isinstance(values["failure"], str | None)
+            and values["success"] == (values["failure"] is None)
             and type(values["index"]) is type(values["steps"]) is int  # True is one too
             and values["index"] >= 0
             and values["steps"] >= 0

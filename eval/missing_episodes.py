@@ -147,14 +147,15 @@ def _run_all(
         is_quiet = notify is silent
         with Progress(runner.title, cfg.num_episodes, len(done), steps, is_quiet) as progress:
             for record in pool.run(missing, progress.underway):
-                _check_lock(lock)
+                if (lost := _taken(lock)) is not None:
+                    raise UserError(f"{lost}: the evaluation stops") from lost
                 store.acts_with(pool.acting)
                 store.add(record)
                 records.append(record)
                 progress.step(runner.progress_text(list(store.records.values())), record.steps)
         is_complete = True
     finally:
-        if not is_complete:
+        if not is_complete and _taken(lock) is None:
             remove_unfinished(lock.folder / "videos")
             store.write()
             if store.records:
@@ -163,12 +164,13 @@ def _run_all(
     return records
 
 
-def _check_lock(lock: FolderLock) -> None:
+def _taken(lock: FolderLock) -> FolderLockLost | None:
+    """What says that the folder is another's now; one that was deleted is rewritten at the end."""
     try:
         lock.check()
     except FolderLockLost as lost:
-        if lost.is_taken:  # a deleted one is rewritten at the end
-            raise UserError(f"{lost}: the evaluation stops") from lost
+        return lost if lost.is_taken else None
+    return None
 
 
 def _remove_old_results(output_dir: Path) -> None:

@@ -11,9 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from rearrange.errors import UserError
-from rearrange.system.checked_json import quoted
-
-MAX_WHOLE = 2**53  # of seeds, indices and steps, as in episode files
+from rearrange.system.checked_json import MAX_WHOLE, quoted
 
 
 def whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:

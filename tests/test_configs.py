@@ -171,6 +171,22 @@ def test_words_become_typed_values():
         ("evaluate", ["num_episodes="], "num_episodes must be an integer, got ''"),
         ("evaluate", ["episode_timeout_s=nan"], "episode_timeout_s must be a number, got 'nan'"),
         ("evaluate", ["seed=-1"], "seed must not be negative, got -1"),
+        (
+            "plan",
+            ["index=9007199254740993"],
+            "index must be at most 9007199254740992, got 9007199254740993",
+        ),
+        (
+            "passport",
+            ["seed=9007199254740993"],
+            "seed must be at most 9007199254740992, got 9007199254740993",
+        ),
+        (
+            "episodes",
+            ["what=generate", "seed=9007199254740993", "output=a.json.gz"],
+            "seed must be at most 9007199254740992",
+        ),
+        ("homes", ["what=check", "output=x.html"], "homes check writes no file: leave out output="),
         ("evaluate", ["output_dir="], "output_dir must not be empty"),
         ("evaluate", ["output_dir=${oc.env:HOME}"], "output_dir must not contain"),
         ("evaluate", ["+task=pick"], "evaluate has no setting '+task': did you mean 'task'?"),

@@ -28,6 +28,7 @@ from rearrange.ver.workers.forking import end_process
 
 START_S = 300.0  # to import Habitat, and to load the first home
 STEP_S = 120.0
+SETTING = "habitat.python"  # that names Habitat's Python
 _SERVING = "rearrange.eval.habitat.lab.serving"
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class HabitatEnv:
 
     def __init__(self, python: str, folder: Path, cfg: StockCfg, delay: int = 1) -> None:
         self._delay = delay
-        self._program, self._folder, self._cfg = find_python(python), folder, cfg
+        self._program, self._folder, self._cfg = find_python(python, SETTING), folder, cfg
         self._name, self._current = str(self._program), dict[str, np.ndarray]()
         self._start()
 
@@ -168,11 +169,11 @@ def check_python(python: str | None) -> str:
         )
     missing = habitat.lacking(versions_of(python))
     if missing is not None:
-        raise UserError(f"{find_python(python)} lacks {missing} for backend=habitat")
-    return str(find_python(python))
+        raise UserError(f"{find_python(python, SETTING)} lacks {missing} for backend=habitat")
+    return str(find_python(python, SETTING))
 
 
 @lru_cache(maxsize=4)  # each asks that Python, which takes a second
 def versions_of(python: str) -> dict[str, str]:
     """Of that Python and its packages. Raises UserError if workers cannot run there."""
-    return describe(find_python(python), START_S)
+    return describe(find_python(python, SETTING), START_S)

@@ -14,6 +14,7 @@ import math
 import os
 import shutil
 import signal
+import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from rearrange.system.stop_signals import signals_blocked
 
 OBJECT_STORE_BYTES = 200 * 2**20  # only records and a few lines of text are exchanged
 LOCAL = "local"  # Ray's word for a cluster of its own
+ANSWER_S = 10.0  # that a cluster has to answer in; Ray by itself tries for a quarter of an hour
 
 
 @contextmanager
@@ -36,7 +38,7 @@ def connected(address: str | None, num_cpus: float = 0.0) -> Generator[ModuleTyp
         address: of a cluster; None: see above; "local": a new one.
         num_cpus: that a new one must offer, even if the machine has fewer cores.
 
-    Raises UserError if Ray is not installed, or does not answer.
+    Raises UserError if Ray is not installed, or nobody answers at the address.
     """
     ray = _imported()
     before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
@@ -46,6 +48,7 @@ def connected(address: str | None, num_cpus: float = 0.0) -> Generator[ModuleTyp
         if address in (None, LOCAL):
             folder = _start(ray, address, math.ceil(max(num_cores(), num_cpus)))
         else:
+            _check_answers(address)
             _join(ray, address)
         _restore(before)  # Ray's own handlers exit at once
         yield ray
@@ -91,6 +94,20 @@ def _join(ray: ModuleType, address: str | None) -> None:
         where = "that `ray start` made here (address=local starts another)"
         where = where if address is None else f"at {address}"
         raise UserError(f"cannot join the Ray cluster {where}: {_line(error)}") from error
+
+
+def _check_answers(address: str) -> None:
+    """Raises UserError if nobody listens at HOST:PORT; Ray's other words for a place pass."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise UserError(
+            f"cannot join the Ray cluster at {address}: nobody answers there "
+            f"({_line(error)}); `ray start --head` starts one"
+        ) from error
 
 
 def _init(ray: ModuleType, **options: Any) -> Any:

@@ -232,7 +232,7 @@ def _external_python(word: str, timeout_s: float) -> tuple[Finding, dict[str, st
     """Whether environment workers can run there, available packages, and their versions."""
     name = "workers.python"
     try:
-        versions = describe(find_python(word), timeout_s)
+        versions = describe(find_python(word, "python"), timeout_s)
     except UserError as error:
         value = f"does not work: {error}"
         return Finding(name, value, is_good=False, fix="see its line"), None

@@ -89,8 +89,10 @@ def export(
     names = [file_name(task) for task in tasks]
     kept = {name: n for name, n in here.get("episodes", {}).items() if name not in names}
     seeds = {name: _seed_of(here, name) for name in kept}
-    if kept != here.get("episodes", {}):  # what is not whole for a while is not listed meanwhile
-        splits[split] = here | {"seeds": seeds, "episodes": kept}
+    is_new = not (folder / SUMMARY).exists()  # one that is ended half-way is gone on with
+    if is_new or kept != here.get("episodes", {}):  # what is not whole is not listed meanwhile
+        if not is_new:
+            splits[split] = here | {"seeds": seeds, "episodes": kept}
         _write(folder, SUMMARY, _json(_summary(splits)))
     kinds = set(YCB_KINDS)
     written: dict[str, int] = {}

@@ -82,6 +82,11 @@ def read_habitat_episodes(path: Path) -> Iterator[TheirEpisode]:
 def their_episode(value: Any, number: int, where: str) -> TheirEpisode:
     """An episode of a decoded JSON value. Raises UserError, beginning with `where`."""
     node = Node(value, where)
+    if isinstance(value, dict) and isinstance(value.get(OURS), dict):
+        raise UserError(
+            f"{where}is one of ours already: evaluate, record and collect take its file as it is, "
+            "episodes=FILE"
+        )
     info = node["info"]
     ours = exported_episode(value, where) if OURS in dict(info.items()) else None
     places: dict[str, str] = {}

@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn, TypeGuard, overload
 from rearrange.errors import UserError, nearest
 
 _KIND_NAMES = {dict: "an object", list: "a list", str: "a string"}
+MAX_WHOLE = 2**53  # of seeds, indices and steps: a float holds all up to there
 _LONGEST_QUOTE = 60  # characters of a wrong value that a line repeats
 _MOST_DIGITS = 100  # of a whole number; it still fits a float, and a random state has 39
 
@@ -80,6 +81,7 @@ def quoted(value: Any) -> str:
     """A wrong value, short enough for a line and without line breaks."""
     outline = _outline(value)
     text = ascii(value) if outline is None else outline.format(len(value))
+    text = " ".join(text.split())  # an array's has several lines
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 

@@ -166,7 +166,8 @@ class Window:
     """
 
     def __init__(self, size: Sequence[int], camera: str, cache: VisualsCache) -> None:
-        is_pair = isinstance(size, Sequence) and not isinstance(size, str) and len(size) == 2
+        is_row = isinstance(size, Sequence) or (isinstance(size, np.ndarray) and size.ndim == 1)
+        is_pair = is_row and not isinstance(size, str) and len(size) == 2
         if not is_pair or not all(_is_side(value) for value in size):
             room = f"two whole numbers from {MIN_RENDER} to {MAX_RENDER}, width and height"
             raise UserError(f"render_size must be {room}, got {quoted(size)}")

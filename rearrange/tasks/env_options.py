@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rearrange.checked_arguments import MAX_WHOLE
 from rearrange.errors import UserError
 from rearrange.sim.homes.layout import HOMES, SPLITS
-from rearrange.system.checked_json import Node, quoted
+from rearrange.system.checked_json import MAX_WHOLE, Node, quoted
 from rearrange.tasks.actions import ACTION_SPACES
 from rearrange.tasks.cameras import MAX_RENDER, MIN_RENDER, PLAIN, RENDER_CAMERAS
 from rearrange.tasks.episodes.generate import STARTS

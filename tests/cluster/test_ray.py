@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,20 @@ pytest.importorskip("ray", reason="Ray is not installed: the extra `cluster` bri
 ROOT = Path(__file__).parents[2]
 RUN_FACTS = missing_episodes.RUN_FACTS
 TASK = TaskCfg(name="fake", title="Fake", stage_skills=[["navigate", "pick"], ["place"]])
+
+
+@pytest.mark.parametrize("prefix", ["", "ray://"])
+def test_a_cluster_that_nobody_runs_is_one_line_at_once(prefix, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"{prefix}127.0.0.1:{free.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        for given in (address, None):
+            with (
+                pytest.raises(UserError, match=f"cluster at {address}: nobody answers there"),
+                connected(given),
+            ):
+                pass
 
 
 @pytest.fixture(scope="module")

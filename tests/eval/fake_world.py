@@ -4,6 +4,7 @@ Episode `index` lasts 5 + index % 3 steps and succeeds unless index % 4 == 3.
 """
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -79,6 +80,21 @@ def make_env_and_agent(cfg):
     if cfg.split == "nowhere":
         raise UserError("unknown split 'nowhere'")
     return FakeEnv(), FakeAgent()
+
+
+class RemovingAgent(FakeAgent):
+    """Removes the output folder at its first episode but one."""
+
+    def reset(self, observation, info):
+        super().reset(observation, info)
+        if self.env.index == 1:
+            shutil.rmtree(self.folder)
+
+
+def make_removing_world(cfg):
+    env, agent = FakeEnv(), RemovingAgent()
+    agent.env, agent.folder = env, Path(cfg.video_dir).parent
+    return env, agent
 
 
 class DyingAgent(FakeAgent):

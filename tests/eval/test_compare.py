@@ -144,6 +144,19 @@ def test_settings_of_a_wrong_kind_are_one_line_that_names_them(tmp_path, capsys,
         assert error.count("\n") == 1
 
 
+def test_a_negative_seed_and_a_success_with_a_failure_are_damage(tmp_path, capsys):
+    a, b = result(tmp_path / "a", "+-"), result(tmp_path / "b", "+-", seed=-1)
+    assert cli.main(["compare", str(b), str(b)]) == 2
+    assert (
+        f"damaged {b}/settings.json: seed must not be negative, got -1" in capsys.readouterr().err
+    )
+    lines = [json.loads(line) for line in (a / "episodes.jsonl").read_text().splitlines()]
+    for spoilt in (lines[0] | {"success": False}, lines[1] | {"success": True}):
+        (a / "episodes.jsonl").write_text(json.dumps(spoilt) + "\n")
+        assert cli.main(["compare", str(a), str(a)]) == 2
+        assert "line 1 must be the record of an episode" in capsys.readouterr().err
+
+
 def test_the_command_prints_and_writes_what_it_found(tmp_path, capsys):
     digests = ({"pick": "ab" * 32}, {"pick": "cd" * 32})
     a = result(tmp_path / "a", "++--+-++", trained_skills=digests[0])

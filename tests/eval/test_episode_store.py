@@ -151,6 +151,14 @@ def test_a_folder_in_which_nothing_came_about_takes_other_settings(tmp_path, who
     assert results(tmp_path) == results(whole)
 
 
+def test_a_folder_that_is_removed_meanwhile_comes_back_with_all_that_it_needs(tmp_path, whole):
+    folder = tmp_path / "out"
+    evaluate(settings(folder, record=0), fake_world.make_removing_world)
+    assert results(folder) == results(whole)
+    evaluate(settings(folder), fake_world.make_env_and_agent)  # takes it for whole
+    assert results(folder) == results(whole)
+
+
 def test_files_count_by_what_is_in_them_and_so_does_the_program(tmp_path):
     def of(path, **more):
         chain = ChainCfg(skills=str(tmp_path))

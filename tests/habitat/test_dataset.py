@@ -160,6 +160,19 @@ def test_each_file_of_episodes_has_its_seed_and_what_is_not_whole_is_not_listed(
     assert exported_there(tmp_path, "place", "val") == (1, 3)
 
 
+def test_an_export_that_was_ended_half_way_is_gone_on_with(tmp_path, capsys):
+    def interrupted(indices):
+        (tmp_path / "set/data").mkdir()  # as if some files were there
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export(tmp_path / "set", "val", ["set_table"], 1, show=interrupted)
+    assert exported_there(tmp_path / "set", "set_table", "val") == (0, None)
+    command = ["export-homes", f"output={tmp_path / 'set'}", "tasks=set_table", "num_episodes=1"]
+    assert main(command) == 0, capsys.readouterr().err
+    assert exported_there(tmp_path / "set", "set_table", "val") == (1, 0)
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="holds files and no export.json"):
@@ -192,6 +205,7 @@ def test_an_older_export_is_not_taken_for_one_of_today(tmp_path):
         (["homes=procedural"], "export-homes takes homes=hab alone, got procedural"),
         (["split=nowhere"], "split"),
         (["tasks=fly"], "fly"),
+        (["seed=9007199254740993"], "seed must be at most 9007199254740992, got 9007199254740993"),
         (["num_episodes=0"], "num_episodes must be at least 1, got 0"),
         (["num_episodes=15001"], "num_episodes must be at most 15000, got 15001"),
     ],

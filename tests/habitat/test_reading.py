@@ -205,6 +205,16 @@ def test_names_reach_the_terminal_without_its_control_characters(tmp_path, capsy
     assert output.exists()
 
 
+def test_a_file_of_ours_needs_no_import(tmp_path, capsys):
+    path, output = tmp_path / "ours.json.gz", tmp_path / "again.json.gz"
+    made = ["episodes", "generate", "task=tidy_house", "num_episodes=1", f"output={path}"]
+    assert main(made) == 0
+    capsys.readouterr()
+    assert main(["import-episodes", f"file={path}", f"output={output}"]) == 2
+    assert "episode 0: is one of ours already" in capsys.readouterr().err
+    assert not output.exists()
+
+
 def test_a_file_is_not_replaced_by_what_is_made_of_it(tmp_path, capsys):
     path = written(tmp_path, episode())
     before = path.read_bytes()

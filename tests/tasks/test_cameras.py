@@ -130,7 +130,7 @@ def test_render_has_the_size_and_the_camera_that_were_asked_for():
     env = make(rgb=True, render_mode="rgb_array", render_size=[SIZE, SIZE], render_camera="head")
     observation, _ = env.reset(options={"index": 0})
     assert np.array_equal(env.render(), observation["head_rgb"])
-    wide = make(render_mode="rgb_array", render_size=(64, 36))
+    wide = make(render_mode="rgb_array", render_size=np.array([64, 36]))
     wide.reset(options={"index": 0})
     assert wide.render().shape == (36, 64, 3)
 
@@ -142,6 +142,7 @@ def test_render_has_the_size_and_the_camera_that_were_asked_for():
         ({"panoptic": 1}, "panoptic must be true or false, got 1"),
         ({"render_size": 640}, "render_size must be two whole numbers from 16 to 4096, width and"),
         ({"render_size": (640, 5000)}, "height, got (640, 5000)"),
+        ({"render_size": np.zeros((2, 2))}, "render_size must be two whole numbers from 16 to"),
         ({"render_camera": "top"}, "render_camera must be one of third_person, head, arm; got"),
     ],
 )

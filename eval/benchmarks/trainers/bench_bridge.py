@@ -49,7 +49,7 @@ Pool = TypeVar("Pool", SerialPool, WorkerPool)
 def run(cfg: BenchBridgeCfg) -> int:
     """Prints the figures; 1 if the threshold is missed or something is left behind."""
     output = prepare_output(cfg.output)
-    python = find_python(cfg.python or sys.executable)
+    python = find_python(cfg.python or sys.executable, "python")
     found = describe(python, _START_S)
     print(f"{python}: {', '.join(f'{name} {version}' for name, version in found.items())}")
     envs, timings = ExternalEnvs(python, ENV, {}), dict[str, dict[str, Any]]()

@@ -52,8 +52,16 @@ def tasks(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> list[Task]:
 
 
 def skill_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> Path:
-    """Where `skills=OUT` looks for it."""
-    return output_folder(cfg) / f"{steps[0].skill}.safetensors"
+    """Where `skills=OUT` looks for it; beside it if that one has further stages already, which
+    `stop_after` leaves out."""
+    path = output_folder(cfg) / f"{steps[0].skill}.safetensors"
+    if cfg.stop_after is not None:
+        names = [step.stage.name for step in steps]
+        with suppress(UserError, KeyError, TypeError):
+            known = [stage["name"] for stage in read_skill(path).origin["stages"]]
+            if len(known) > len(names) and known[: len(names)] == names:
+                return path.with_stem(f"{path.stem}-{names[-1]}")
+    return path
 
 
 def write_file(cfg: TrainSkillsCfg, steps: Sequence[Step]) -> None:

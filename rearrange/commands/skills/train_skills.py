@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,19 +55,23 @@ def run(cfg: TrainSkillsCfg) -> int:
             finally:
                 status_table.close()
         atomic_write_text(output / REPORT_FILE, write_report(cfg, skills, outcome.failures))
-        print_line(results(cfg, skills))
+        print_line(results(cfg, skills, outcome.failures))
         return _end(outcome, stop, output)
 
 
-def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
-    """A line for each skill."""
+def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]], failures: Mapping[str, str]) -> str:
+    """A line for each skill; what those that failed have left behind is not offered."""
     lines: list[str] = []
+    done: list[list[Step]] = []
     width = max(map(len, [*skills, "report"])) + 2
     for skill, steps in skills.items():
         seconds = sum(step.standing()[1] for step in steps)
         num_done = sum(step.summary() is not None for step in steps)
         parts = [f"{num_done} of {len(steps)} stages in {duration(seconds)}"]
-        if num_done == len(steps) and (path := skill_file(cfg, steps)).is_file():
+        if any(name.startswith(f"{skill} ") for name in failures):
+            parts.append("failed")
+        elif num_done == len(steps) and (path := skill_file(cfg, steps)).is_file():
+            done.append(steps)
             parts.append(str(path))
             if (found := evaluated(cfg, steps[-1])) is not None:
                 success = found["success"]
@@ -77,11 +81,6 @@ def results(cfg: TrainSkillsCfg, skills: dict[str, list[Step]]) -> str:
                 )
         lines.append(f"{skill:<{width}}{', '.join(parts)}")
     lines.append(f"{'report':<{width}}{output_folder(cfg) / REPORT_FILE}")
-    done = [
-        own
-        for own in skills.values()
-        if all(step.summary() is not None for step in own) and skill_file(cfg, own).is_file()
-    ]
     return "\n".join([*lines, *what_next(cfg, done)])
 
 

@@ -28,7 +28,11 @@ from rearrange.commands.training.speeds import (
     sum_if_known,
     usual_rate,
 )
-from rearrange.commands.training.training_env import newest_metrics, training_env_of
+from rearrange.commands.training.training_env import (
+    newest_metrics,
+    saved_steps,
+    training_env_of,
+)
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.system.machine import (
     PROGRAM_BYTES,
@@ -60,9 +64,14 @@ class TrainingStage:
         line = newest_metrics(self.settings.folder)
         return line.get("step", 0), line.get("time_s", 0.0)
 
+    @cached_property
+    def _saved(self) -> int:
+        """Steps that it goes on from: what a killed training did since then is done again."""
+        return saved_steps(self.settings.folder)
+
     @property
     def steps_left(self) -> int:
-        return max(0, self.settings.total_steps - self._done[0])
+        return max(0, self.settings.total_steps - min(self._done[0], self._saved))
 
     @property
     def rate(self) -> float | None:

@@ -37,7 +37,7 @@ def habitat_envs(settings: TrainSkillCfg, kwargs: dict[str, Any]) -> ExternalEnv
         )
     if task not in STOCK_TASKS:
         raise UserError(f"backend=habitat has {', '.join(STOCK_TASKS)}; got {task}")
-    python = find_python(check_python(settings.habitat.python))
+    python = find_python(check_python(settings.habitat.python), "habitat.python")
     data = find_data(settings.habitat.data, task, split, " num_episodes=1000")
     space, _ = read_spaces(settings.skill.env, kwargs)
     content = {

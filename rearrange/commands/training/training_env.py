@@ -179,6 +179,12 @@ def _has_begun(run_dir: Path) -> bool:
     return any((run_dir / CHECKPOINTS_FOLDER).glob("*.json"))
 
 
+def saved_steps(run_dir: Path) -> int:
+    """Steps of a run's newest checkpoint; 0 if it has none."""
+    manifests = (run_dir / CHECKPOINTS_FOLDER).glob("*.json")
+    return max((int(path.stem) for path in manifests if path.stem.isdecimal()), default=0)
+
+
 def newest_metrics(run_dir: Path) -> dict[str, Any]:
     """The last whole line of a run's metrics; empty if there is none yet."""
     with suppress(OSError, ValueError):

@@ -29,6 +29,7 @@ import numpy as np
 from rearrange.errors import UserError
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS, YCB_KINDS
 from rearrange.sim.homes.layout import HAB, MIXED, PROCEDURAL, layout_ids, varied_layout_ids
+from rearrange.system.checked_json import MAX_WHOLE
 from rearrange.system.registry import resolved
 from rearrange.tasks.episodes.draft import (
     DRAWER_OPEN,
@@ -92,8 +93,8 @@ def generate_episode(
         starts: one of `STARTS`.
         homes: one of `layout.HOMES`, or the file of a home.
 
-    Raises UserError for an unknown task, split, kind of starts or set of homes, a negative seed or
-    index, and for a task that finds no room in the homes.
+    Raises UserError for an unknown task, split, kind of starts or set of homes, a seed or index
+    outside 0 to 2^53, and for a task that finds no room in the homes.
     """
     make, ids, rng = _draws(task, split, seed, index, starts, homes)
     for _ in range(MAX_TRIES):
@@ -121,6 +122,8 @@ def _draws(
     ids = layout_ids(split, homes)
     if seed < 0 or index < 0:
         raise UserError(f"seed and index must be 0 or more, got seed={seed} index={index}")
+    if max(seed, index) > MAX_WHOLE:
+        raise UserError(f"seed and index must be at most {MAX_WHOLE}, got {seed=} {index=}")
     episodes: Episodes = resolved(definition.episodes)
     if not isinstance(episodes, Episodes):
         raise UserError(f"the episodes of task '{task}' must be an Episodes, got {episodes!r}")

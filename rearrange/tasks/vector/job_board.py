@@ -59,12 +59,19 @@ class JobBoard:
         return number
 
     def finish(self, number: int) -> None:
-        """Returns when this job is done; until then does jobs itself."""
-        finish_jobs(self._rows, self._shared, number, number + 1)
+        """Returns when this job is done; until then does jobs itself.
+
+        Raises RuntimeError if the board is closed before.
+        """
+        self._finish(number, number + 1)
 
     def finish_all(self) -> None:
-        """Returns when all jobs are done."""
-        finish_jobs(self._rows, self._shared, 0, self._count)
+        """Returns when all jobs are done. Raises as `finish`."""
+        self._finish(0, self._count)
+
+    def _finish(self, first: int, end: int) -> None:
+        if not finish_jobs(self._rows, self._shared, first, end):
+            raise RuntimeError("the homes were closed during a step")
 
     def help_out(self) -> None:
         """Does jobs until `close`."""
@@ -132,15 +139,19 @@ def _is_done(rows, number):
 
 @njit(cache=True, nogil=True)
 def finish_jobs(rows, shared, first, end):
-    """Returns when jobs `first` to `end` - 1 are done; until then does jobs itself."""
+    """Whether jobs `first` to `end` - 1 are done; until they are or the board is closed does jobs
+    itself."""
     for number in range(first, end):
         looks = 0
         while not _is_done(rows, number):
             job = take_job(shared)
-            if job < 0:
+            if job >= 0:
+                do_job(rows, job)
+            elif load(_place(shared, IS_CLOSED)) == 0:
                 looks = _wait(shared, looks)
             else:
-                do_job(rows, job)
+                return False
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -34,8 +34,11 @@ _LEAVING_S = 2.0  # for a process that has answered; a simulator's threads may l
 log = logging.getLogger(__name__)
 
 
-def find_python(word: str) -> Path:
+def find_python(word: str, setting: str = "workers.python") -> Path:
     """The interpreter for a path to it, or to the folder of an environment.
+
+    Args:
+        setting: that named it, for messages.
 
     Raises UserError if there is none.
     """
@@ -43,11 +46,11 @@ def find_python(word: str) -> Path:
     python = named / "bin" / "python" if named.is_dir() else named
     if not python.is_file():
         raise UserError(
-            "workers.python must be a Python interpreter or the folder of an environment that has "
+            f"{setting} must be a Python interpreter or the folder of an environment that has "
             f"one, got '{word}': there is no {python}"
         )
     if not os.access(python, os.X_OK):
-        raise UserError(f"workers.python must be a program, got '{word}': {python} is not one")
+        raise UserError(f"{setting} must be a program, got '{word}': {python} is not one")
     return python
 
 

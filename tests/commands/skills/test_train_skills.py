@@ -90,6 +90,14 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     assert cli.main([*overrides, f"total_steps={total}", "seed=1"]) == 2
     assert "choose another output" in capsys.readouterr().err
 
+    # an earlier stage's weights do not replace those of the last
+    given = [word for word in overrides if not word.startswith("stop_after=")]
+    assert cli.main([*given, "stop_after=cells", f"total_steps={total}"]) == 0
+    assert f"{out}/close_drawer-cells.safetensors" in capsys.readouterr().out
+    first = read_skill(out / "close_drawer-cells.safetensors")
+    assert [stage["name"] for stage in first.origin["stages"]] == ["cells"]
+    assert (out / "close_drawer.safetensors").stat().st_mtime_ns == written
+
     cfg = load("train-skills", [*overrides[1:], f"total_steps={total}"])
     steps, file = plan(cfg)["close_drawer"], out / "close_drawer.safetensors"
     assert is_written(cfg, steps)
@@ -98,8 +106,11 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     write_skill(replace(skill, weights=skill.weights | bias), file)
     assert not is_written(cfg, steps)  # the same stages, other weights
     assert cli.main([*overrides, f"total_steps={total + 64}"]) == 1  # of all stages
-    error = capsys.readouterr().err.splitlines()[-1]
+    captured = capsys.readouterr()
+    error = captured.err.splitlines()[-1]
     assert error.startswith(f"close_drawer cells_ver beginning: {steps[1].folder} began with other")
+    told = captured.out.splitlines()[-2:]  # its old weights are not offered
+    assert told[0].endswith(", failed") and told[1].startswith("report ")
     assert steps_of(steps[1].folder / "metrics.jsonl")[-1] == total  # nothing is built on it
     mean = replace(steps[-1], stage=Stage(name="mean", method="average", average=["cells_ver"]))
     mean = replace(mean, folder=out / "close_drawer/mean", settings=None)
@@ -202,7 +213,7 @@ def test_a_stage_whose_last_checkpoint_was_not_saved_is_not_over(tmp_path):
     for more, is_over in (({"error": "No space left on device"}, False), ({}, True)):
         (step.folder / "summary.json").write_text(json.dumps(summary | more))
         assert (step.summary() is not None) == is_over
-    assert str(skill_file(cfg, [step])) not in results(cfg, {"pick": [step]})  # there is none
+    assert str(skill_file(cfg, [step])) not in results(cfg, {"pick": [step]}, {})  # there is none
 
 
 def test_the_curves_of_stages_follow_one_another(tmp_path):

@@ -86,6 +86,10 @@ def test_colour_pictures_cost_their_time(tmp_path):
 def test_a_run_that_goes_on_has_its_own_rate_and_less_left(tmp_path):
     line = {"step": 40_000, "time_s": 100.0}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    killed = leg(tmp_path, "pick", "total_steps=1440000")  # before its first checkpoint
+    assert killed.hours == 1.0 and " done" not in forecast([killed])
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/000000040000.json").write_text("{}")
     found = leg(tmp_path, "pick", "total_steps=1480000")
     assert found.rate == 400.0 and found.hours == 1.0
     assert "1,480,000 steps, 40,000 done, 1.0 hours at 400 a second" in forecast([found])

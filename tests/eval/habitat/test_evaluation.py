@@ -124,6 +124,7 @@ def test_what_their_folder_lacks_is_one_line(words, line, hand_made, replica_cad
             ["agent=tp_srl", "num_episodes=4"],
             "agent=tp_srl plans: task must be one of .*; got pick",
         ),
+        (["habitat.python=/nope"], "^habitat.python must be a Python .* got '/nope': there is no"),
         (["homes=procedural"], "homes=procedural has no use"),
         (["num_episodes=5"], "must have 5 episodes of pick, val, seed 0, it has 4 of seed 0: "),
         (["seed=3", "num_episodes=1"], "seed 3, it has 4 of seed 0: rearrange export-homes"),

@@ -105,6 +105,25 @@ def test_a_closed_one_has_no_step_to_wait_for():
         homes.step_wait()
 
 
+def test_a_step_ends_when_another_thread_closes_the_homes():
+    homes, errors = make(threads=2), []
+
+    def steps():
+        try:
+            while True:
+                homes.step(drawn(0))
+        except Exception as error:
+            errors.append(error)
+
+    stepping = threading.Thread(target=steps, daemon=True)
+    stepping.start()
+    while stepping.is_alive() and not errors and homes._begun is None:
+        pass  # until a step is under way
+    homes.close()
+    stepping.join(20.0)
+    assert not stepping.is_alive() and len(errors) == 1
+
+
 @pytest.mark.parametrize("half", ["step_async", "step_wait"])
 def test_who_is_interrupted_in_a_half_can_be_closed(half, monkeypatch):
     homes = make()

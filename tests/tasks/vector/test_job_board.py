@@ -82,6 +82,16 @@ def test_what_nobody_has_taken_stays_undone_when_it_is_closed_and_helpers_go():
     assert np.array_equal(source[:5], target[:5]) and not target[5:].any()
 
 
+def test_who_waits_for_a_job_of_a_closed_board_is_told():
+    board = JobBoard(JOBS)
+    board.post()
+    board.close()
+    board.post()
+    for wait in (lambda: board.finish(1), board.finish_all):
+        with pytest.raises(RuntimeError, match="the homes were closed during a step"):
+            wait()
+
+
 def test_closing_waits_for_what_is_being_done():
     helpers, size = HelperThreads(1), 200_000_000
     board = JobBoard(1)
