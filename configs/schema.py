@@ -287,8 +287,8 @@ class ExportSkillCfg:
     env: str | None = None
     """The run's environment as package.module:Id, if a module of yours makes it known."""
     average: list[str] = field(default_factory=list[str])
-    """Further runs or skill files of the same skill whose weights are averaged with the run's; all
-    else, also `policy.switches`, is the run's."""
+    """Further runs or skill files of the same skill whose weights are averaged with the run's. One
+    on cells alone leaves the picture network to the others; all else is of the first with one."""
     max_megabytes: float = 6.0
     """A larger file is refused: skills are shipped with the package."""
 
