@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rearrange.errors import UserError
+from rearrange.errors import UserError, nearest
 from rearrange.skills.definition import SKILLS
+from rearrange.system.checked_json import quoted
 from rearrange.system.files import file_digest, user_path
 
 FOLDER = Path(__file__).with_name("trained")
@@ -83,7 +84,10 @@ def skill_path(name: str, folder: str | Path | None = None) -> Path:
         return path
     if folder is not None and not Path(folder).is_dir():
         raise UserError(f"there is no folder {folder} to take trained skills from")
-    words = _typed(name.removesuffix(FIXED_BASE))
+    plain = name.removesuffix(FIXED_BASE)
+    if plain not in SKILLS:
+        raise UserError(f"unknown skill {quoted(plain)}: {nearest(plain, list(SKILLS))}")
+    words = _typed(plain)
     if name.endswith(FIXED_BASE):
         words = f"{words} action_space=stationary"
     if folder is None:

@@ -186,7 +186,9 @@ def criteria_of(results: dict[str, Any]) -> list[Threshold]:
     naive, staggered = (results["memory"][way] for way in WAYS)
 
     def ratio(name: str) -> float:
-        return staggered[name]["mean"] / max(naive[name]["mean"], 1e-9)
+        """Nothing is met where there is nothing to lower."""
+        before = naive[name]["mean"]
+        return staggered[name]["mean"] / before if before > 0.0 else 1.0
 
     criteria = [
         Threshold("largest value error, staggered / naive", ratio("value_error"), 0.1, ""),

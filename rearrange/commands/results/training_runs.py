@@ -134,9 +134,11 @@ def running_mean(values: np.ndarray, width: int) -> np.ndarray:
     """Mean of each value and up to `width` - 1 before it, [n]; 1 or less changes nothing."""
     if width <= 1 or len(values) == 0:
         return values
-    sums = np.cumsum(values)
-    sums[width:] -= np.cumsum(values)[:-width]
-    return sums / np.minimum(np.arange(1, len(values) + 1), width)
+    # Each window by itself: of sums that are subtracted one huge value would stay for good.
+    known = np.concatenate([np.full(width - 1, np.nan), values])
+    windows = np.lib.stride_tricks.sliding_window_view(known, width)
+    first = np.array([values[: i + 1].mean() for i in range(min(width - 1, len(values)))])
+    return np.concatenate([first, windows[len(first) :].mean(axis=-1)])
 
 
 def _label(folder: Path, settings: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ import itertools
 import json
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ FORMAT_VERSION = 1
 MANIFEST_LIMIT = 16 * 2**20  # bytes; ours have some kilobytes, and take thirty times that in memory
 MANIFEST_NAME = re.compile(r"([0-9]{12,18})\.json")
 TENSORS_NAME = re.compile(r"([0-9]{12,18})-[0-9a-f]{8}\.safetensors")
+MOST_LOOKS, LOOK_AGAIN_S = 10, 0.05  # at a folder that a training may write into
 
 logger = logging.getLogger(__name__)
 
@@ -118,28 +120,46 @@ def save_checkpoint(
 def load_newest(folder: Path) -> Checkpoint | None:
     """The newest checkpoint that is valid; None if there is none.
 
-    Damaged ones and those of another format are skipped with a warning that names the file.
+    Damaged ones and those of another format are skipped with a warning that names the file. What a
+    running training replaces meanwhile is not damaged: the folder is looked at again.
 
     Raises:
         UserError: if the folder is there and cannot be read.
     """
+    names, before, found = _listed(folder), None, None
+    skipped: list[str] = []
+    for _ in range(MOST_LOOKS):
+        if found is not None or names == before:
+            break
+        before, skipped = names, []
+        manifests = sorted(filter(MANIFEST_NAME.fullmatch, names), reverse=True)
+        steps = {*map(_step_of, manifests)}
+        for name in sorted(filter(TENSORS_NAME.fullmatch, names)):
+            if _step_of(name) not in steps:
+                skipped.append(f"{folder / name}: it has no manifest")
+        for name in manifests:
+            try:
+                found = load_checkpoint(folder / name)
+                break
+            except UserError as error:
+                skipped.append(f"a checkpoint: {error}")
+        if skipped:
+            time.sleep(LOOK_AGAIN_S)
+            names = _listed(folder)
+    if names == before:  # else it was a training at work
+        for what in skipped:
+            logger.warning("skipping %s", what)
+    return found
+
+
+def _listed(folder: Path) -> frozenset[str]:
+    """Names in a folder; none without one. Raises UserError if it cannot be read."""
     try:
-        names = [entry.name for entry in folder.iterdir()]
+        return frozenset(entry.name for entry in folder.iterdir())
     except FileNotFoundError:
-        return None
+        return frozenset()
     except OSError as error:
         raise UserError(f"cannot read the checkpoints in {folder}: {error.strerror}") from error
-    manifests = {int(match[1]): match[0] for match in map(MANIFEST_NAME.fullmatch, names) if match}
-    for name in sorted(names):
-        match = TENSORS_NAME.fullmatch(name)
-        if match and int(match[1]) not in manifests:
-            logger.warning("skipping %s: it has no manifest", folder / name)
-    for _, name in sorted(manifests.items(), reverse=True):
-        try:
-            return load_checkpoint(folder / name)
-        except UserError as error:
-            logger.warning("skipping a checkpoint: %s", error)
-    return None
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -84,6 +84,8 @@ def test_smoothing_is_the_mean_of_the_last_values():
     for width in (1, 2, 3, 5, 50):
         expected = [values[max(0, i + 1 - width) : i + 1].mean() for i in range(5)]
         assert running_mean(values, width).tolist() == pytest.approx(expected)
+    once = np.array([1.0, 1e20, 1.0, 1.0, 1.0])
+    assert running_mean(once, 2)[3:].tolist() == [1.0, 1.0]  # it does not stay for good
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from rearrange.errors import UserError
+from rearrange.ver.run import checkpoint
 from rearrange.ver.run.checkpoint import (
     load_checkpoint,
     load_newest,
@@ -60,6 +61,21 @@ def test_tensors_without_a_manifest_are_skipped_and_named(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert load_newest(tmp_path).step == 1
     assert name in caplog.text and "no manifest" in caplog.text
+
+
+def test_what_a_training_replaces_while_it_is_read_is_not_damaged(tmp_path, caplog, monkeypatch):
+    save(tmp_path, 1, keep=1)
+    load = checkpoint.load_checkpoint
+
+    def beaten(path):
+        if path.name.startswith("000000000001"):
+            save(tmp_path, 2, keep=1)  # between the look at the folder and the reading
+        return load(path)
+
+    monkeypatch.setattr(checkpoint, "load_checkpoint", beaten)
+    with caplog.at_level(logging.WARNING):
+        assert load_newest(tmp_path).step == 2
+    assert not caplog.text
 
 
 BROKEN_MANIFESTS = {
