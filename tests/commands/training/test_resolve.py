@@ -120,35 +120,35 @@ def test_a_stage_may_use_the_old_name_of_a_setting():
 
 
 @pytest.mark.parametrize("skill", group_options("skill"))
-def test_every_stage_of_every_skill_begins_with_the_network_of_the_one_before(skill):
+def test_every_stage_of_every_skill_begins_with_the_network_of_an_earlier_one(skill):
     for preset, stages in recipes_of(skill).stages.items():
         assert stages, preset
-        before, firsts = None, []
+        weights, envs, before, firsts = {}, {}, None, []  # by the name of a stage
         for stage in stages:
-            if stage.method == "average":  # of networks that are alike
+            if stage.method == "average":
                 assert set(stage.average) < {other.name for other in stages}
-                before = f"{stage.name}/mean.safetensors"
-                continue
-            arguments = [
-                skill,
-                f"stage={stage.name}",
-                f"preset={preset}",
-                "run_dir=OUT/" + stage.name,
-            ]
-            cfg = load_training("train-skill", arguments)
-            assert cfg.total_steps == stage.total_steps or stage.total_steps is None
-            assert cfg.warm_start == (f"OUT/{before}" if before else None)
-            firsts.append(cfg.first_episode)
-            training_env = training_env_of(cfg)
-            assert training_env.env_id == SKILL_TASKS[skill]
+                weights[stage.name] = f"{stage.name}/mean.safetensors"
+                seeing = [n for n in stage.average if envs[n].kwargs.get("depth", True)]
+                envs[stage.name] = envs[[*seeing, *stage.average][0]]
+            else:
+                arguments = [skill, f"stage={stage.name}", f"preset={preset}"]
+                cfg = load_training("train-skill", [*arguments, "run_dir=OUT/" + stage.name])
+                assert cfg.total_steps == stage.total_steps or stage.total_steps is None
+                first = before if stage.warm_start == "before" else stage.warm_start
+                known = first is not None and first != "none"
+                assert cfg.warm_start == (f"OUT/{weights[first]}" if known else None)
+                firsts.append(cfg.first_episode)
+                weights[stage.name], envs[stage.name] = stage.name, training_env_of(cfg)
+                assert envs[stage.name].env_id == SKILL_TASKS[skill]
             before = stage.name
         # none takes a million episodes in one environment: no stage has those of another
         assert firsts[0] == 0 and all(b - a >= 1e6 for a, b in pairwise(firsts))
         # the last one's environment is as it comes, but for handles at laptops: HAB's own sensors
-        seen, _ = read_spaces(training_env.env_id, training_env.kwargs)
-        kwargs = {"camera_size": training_env.kwargs["camera_size"]}
+        last = envs[stages[-1].name]
+        seen, _ = read_spaces(last.env_id, last.kwargs)
+        kwargs = {"camera_size": last.kwargs["camera_size"]}
         kwargs["handle_sensors"] = preset == "laptop" and make_task(skill).handle_sensors != ()
-        assert seen == read_spaces(training_env.env_id, kwargs)[0]
+        assert seen == read_spaces(last.env_id, kwargs)[0]
 
 
 def test_a_stage_after_a_mean_begins_with_its_file():
