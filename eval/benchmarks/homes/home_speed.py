@@ -135,10 +135,11 @@ def measure_costs(cfg: BenchHomesCfg) -> dict[str, float]:
 
     do = {PHYSICS: timed(do_job, PHYSICS), PICTURE: timed(do_job, PICTURE)}
 
-    def finish_jobs(rows: np.ndarray, shared: np.ndarray, first: int, end: int) -> None:
+    def finish_jobs(rows: np.ndarray, shared: np.ndarray, first: int, end: int) -> bool:
         while not rows[first:end, job_board.IS_DONE].all():
             number = take_job(shared)
             do[PHYSICS if rows[number, job_board.WORLD] else PICTURE](rows, number)
+        return True  # nobody closes these homes meanwhile
 
     for home in homes.homes:
         home._sensors.read = timed(home._sensors.read, "sensors")
