@@ -67,6 +67,8 @@ def test_any_trained_environment_can_be_loaded(tmp_path, monkeypatch):
 def test_what_does_not_exist_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match="unknown skill 'juggle': choose from .*pick"):
         rearrange.load_skill("juggle")
+    with pytest.raises(UserError, match=r"unknown skill 'a\\x00b': choose from .*pick"):
+        rearrange.load_skill("a\0b")
     with pytest.raises(UserError, match="there is no skill file"):
         rearrange.load_skill(tmp_path / "pick.safetensors")
     with pytest.raises(UserError, match="there is no home folder ~nouser"):

@@ -167,10 +167,11 @@ def check_python(python: str | None) -> str:
             "backend=habitat needs habitat.python=, a Python (or its environment's folder) with "
             f"{habitat.lacking({})}"
         )
-    missing = habitat.lacking(versions_of(python))
+    program = str(find_python(python, SETTING))
+    missing = habitat.lacking(versions_of(program))
     if missing is not None:
-        raise UserError(f"{find_python(python, SETTING)} lacks {missing} for backend=habitat")
-    return str(find_python(python, SETTING))
+        raise UserError(f"{program} lacks {missing} for backend=habitat")
+    return program
 
 
 @lru_cache(maxsize=4)  # each asks that Python, which takes a second

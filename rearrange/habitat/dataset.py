@@ -83,16 +83,17 @@ def export(
 
     Raises UserError for a folder that holds something else, or cannot be written.
     """
-    splits = dict(earlier_export(folder).get("splits", {}))
+    earlier = earlier_export(folder)
+    splits = dict(earlier.get("splits", {}))
     prepare_folder(folder)
     here = splits.get(split, {})
     names = [file_name(task) for task in tasks]
     kept = {name: n for name, n in here.get("episodes", {}).items() if name not in names}
     seeds = {name: _seed_of(here, name) for name in kept}
-    is_new = not (folder / SUMMARY).exists()  # one that is ended half-way is gone on with
-    if is_new or kept != here.get("episodes", {}):  # what is not whole is not listed meanwhile
-        if not is_new:
-            splits[split] = here | {"seeds": seeds, "episodes": kept}
+    # What is not whole for a while is not listed meanwhile; a first export that is ended half-way
+    # has a summary to be gone on with.
+    if not earlier or kept != here.get("episodes", {}):
+        splits[split] = here | {"seeds": seeds, "episodes": kept}
         _write(folder, SUMMARY, _json(_summary(splits)))
     kinds = set(YCB_KINDS)
     written: dict[str, int] = {}

@@ -81,7 +81,7 @@ def quoted(value: Any) -> str:
     """A wrong value, short enough for a line and without line breaks."""
     outline = _outline(value)
     text = ascii(value) if outline is None else outline.format(len(value))
-    text = " ".join(text.split())  # an array's has several lines
+    text = " ".join(line.strip() for line in text.splitlines())  # an array's are several
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from rearrange.errors import UserError, described, nearest
+from rearrange.system.checked_json import quoted
 
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ class Registry(Mapping[str, T]):
         return resolved(self._entries[name])
 
     def _unknown(self, name: str, hint: str = "") -> UserError:
-        return UserError(f"unknown {self.kind} '{name}': {nearest(name, list(self))}{hint}")
+        return UserError(f"unknown {self.kind} {quoted(name)}: {nearest(name, list(self))}{hint}")
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rearrange.errors import UserError, nearest
+from rearrange.errors import UserError
 from rearrange.skills.definition import SKILLS
-from rearrange.system.checked_json import quoted
 from rearrange.system.files import file_digest, user_path
 
 FOLDER = Path(__file__).with_name("trained")
@@ -78,16 +77,14 @@ def check_weights_unchanged(paths: Mapping[str, str], digests: Mapping[str, str]
 
 
 def skill_path(name: str, folder: str | Path | None = None) -> Path:
-    """As `find_skill_path`. Raises UserError for a missing skill, saying how to get it."""
+    """As `find_skill_path`. Raises UserError for a missing skill, saying how to get it, and for an
+    unknown one."""
     path = find_skill_path(name, folder)
     if path is not None:
         return path
     if folder is not None and not Path(folder).is_dir():
         raise UserError(f"there is no folder {folder} to take trained skills from")
-    plain = name.removesuffix(FIXED_BASE)
-    if plain not in SKILLS:
-        raise UserError(f"unknown skill {quoted(plain)}: {nearest(plain, list(SKILLS))}")
-    words = _typed(plain)
+    words = _typed(name.removesuffix(FIXED_BASE))
     if name.endswith(FIXED_BASE):
         words = f"{words} action_space=stationary"
     if folder is None:
@@ -103,6 +100,6 @@ def skill_path(name: str, folder: str | Path | None = None) -> Path:
 
 def _typed(name: str) -> str:
     """A skill as it is typed: one of a user's own with its module."""
-    program = SKILLS[name].program if name in SKILLS else ""
+    program = SKILLS[name].program
     module = program.partition(":")[0] if isinstance(program, str) else program.__module__
     return name if module.partition(".")[0] in ("", "rearrange") else f"{module}:{name}"

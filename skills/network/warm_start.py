@@ -98,17 +98,25 @@ def sees_pictures(weights: dict[str, Tensor]) -> bool:
     return any(name.startswith(ENCODER) for name in weights)
 
 
-def with_pictures_of(seeing: dict[str, Tensor], known: dict[str, Tensor]) -> dict[str, Tensor]:
+def with_pictures_of(
+    seeing: dict[str, Tensor], known: dict[str, Tensor], picture_size: int
+) -> dict[str, Tensor]:
     """`known` with the encoder of `seeing` and the columns of its pictures, which come first.
 
     Of what a policy without pictures has never learned, only the other can say anything.
+
+    Args:
+        picture_size: columns of pictures, as in `Embedding`.
+
+    Returns `known` itself if it sees pictures, or if neither does.
     """
+    if sees_pictures(known) or not sees_pictures(seeing):
+        return known
     weights = {name: own for name, own in seeing.items() if name.startswith(ENCODER)}
     for name, given in known.items():
         own = seeing.get(name, given)
-        if own.ndim == given.ndim == 2 and len(own) == len(given):
-            columns = own[:, : max(0, own.shape[1] - given.shape[1])]
-            given = torch.cat([columns.to(given), given], dim=1)
+        if own.ndim == given.ndim == 2 and own.shape[1] - given.shape[1] == picture_size:
+            given = torch.cat([own[:, :picture_size].to(given), given], dim=1)
         weights[name] = given
     return weights
 

@@ -135,10 +135,11 @@ def running_mean(values: np.ndarray, width: int) -> np.ndarray:
     if width <= 1 or len(values) == 0:
         return values
     # Each window by itself: of sums that are subtracted one huge value would stay for good.
-    known = np.concatenate([np.full(width - 1, np.nan), values])
-    windows = np.lib.stride_tricks.sliding_window_view(known, width)
-    first = np.array([values[: i + 1].mean() for i in range(min(width - 1, len(values)))])
-    return np.concatenate([first, windows[len(first) :].mean(axis=-1)])
+    first = np.cumsum(values[: width - 1]) / np.arange(1, min(width, len(values) + 1))
+    if len(values) < width:
+        return first
+    windows = np.lib.stride_tricks.sliding_window_view(values, width)
+    return np.concatenate([first, windows.mean(axis=-1)])
 
 
 def _label(folder: Path, settings: Mapping[str, Any]) -> str:

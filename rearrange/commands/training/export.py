@@ -11,7 +11,6 @@ the camera's cells alone counts for all but the picture network, which the other
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import compress
 from math import isqrt, prod
 from pathlib import Path
 from typing import Any
@@ -127,16 +126,13 @@ def mean_of(skills: Sequence[SkillFile]) -> SkillFile:
 
     Raises UserError where they are not of one environment and one network.
     """
-    first = next((skill for skill in skills if sees_pictures(skill.weights)), skills[0])
+    seeing = [skill for skill in skills if sees_pictures(skill.weights)] or list(skills)
+    first = seeing[0]
     for other in skills:
         _check_alike(first, other)
-    is_seeing = [sees_pictures(skill.weights) == sees_pictures(first.weights) for skill in skills]
-    own = [skill.weights for skill in skills]
-    pictures = _mean(list(compress(own, is_seeing)))
-    whole = [
-        weights if seeing else with_pictures_of(pictures, weights)
-        for weights, seeing in zip(own, is_seeing, strict=True)
-    ]
+    pictures = _mean([skill.weights for skill in seeing])
+    size = first.policy_cfg.encoder.feature_size
+    whole = [with_pictures_of(pictures, skill.weights, size) for skill in skills]
     weights = {name: weight.to(first.weights[name].dtype) for name, weight in _mean(whole).items()}
     origin = first.origin | {"mean_of": [skill.origin for skill in skills]}
     return replace(first, weights=weights, origin=origin)
@@ -147,15 +143,14 @@ def _check_alike(first: SkillFile, other: SkillFile) -> None:
 
     `other` may lack the picture network.
     """
-    weights, is_blind = other.weights, sees_pictures(first.weights) > sees_pictures(other.weights)
-    if is_blind:
-        weights = with_pictures_of(first.weights, weights)
+    size = first.policy_cfg.encoder.feature_size
+    weights = with_pictures_of(first.weights, other.weights, size)
     shapes = [{name: w.shape for name, w in found.items()} for found in (first.weights, weights)]
     if other.env_id != first.env_id or shapes[0] != shapes[1]:
         raise UserError(
             f"average: {other.source} is for another skill or network than {first.source}"
         )
-    meanings = [_meaning(skill, with_pictures=not is_blind) for skill in (first, other)]
+    meanings = [_meaning(skill, with_pictures=weights is other.weights) for skill in (first, other)]
     for name, of_first, of_other in differences(meanings[0], meanings[1], None):
         raise UserError(
             f"average: the same weights mean something else in {other.source}, whose {name} "

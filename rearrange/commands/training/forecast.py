@@ -71,7 +71,7 @@ class TrainingStage:
 
     @property
     def steps_left(self) -> int:
-        return max(0, self.settings.total_steps - min(self._done[0], self._saved))
+        return max(0, self.settings.total_steps - self._saved)
 
     @property
     def rate(self) -> float | None:

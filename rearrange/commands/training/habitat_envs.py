@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rearrange.configs.training import TrainSkillCfg
@@ -13,7 +14,7 @@ from rearrange.eval.habitat.lab.tasks import STOCK_TASKS
 from rearrange.tasks.actions import action_slots
 from rearrange.tasks.gym_factory import read_spaces
 from rearrange.tasks.rules.names import TASK_OF_ID
-from rearrange.ver.bridge.external_python import ExternalEnvs, find_python
+from rearrange.ver.bridge.external_python import ExternalEnvs
 from rearrange.ver.workers.spaces import observation_spec
 
 _ID = f"rearrange.eval.habitat.lab.skill_env:{ENV_ID}"
@@ -37,7 +38,7 @@ def habitat_envs(settings: TrainSkillCfg, kwargs: dict[str, Any]) -> ExternalEnv
         )
     if task not in STOCK_TASKS:
         raise UserError(f"backend=habitat has {', '.join(STOCK_TASKS)}; got {task}")
-    python = find_python(check_python(settings.habitat.python), "habitat.python")
+    python = Path(check_python(settings.habitat.python))
     data = find_data(settings.habitat.data, task, split, " num_episodes=1000")
     space, _ = read_spaces(settings.skill.env, kwargs)
     content = {

@@ -126,30 +126,36 @@ def load_newest(folder: Path) -> Checkpoint | None:
     Raises:
         UserError: if the folder is there and cannot be read.
     """
-    names, before, found = _listed(folder), None, None
-    skipped: list[str] = []
     for _ in range(MOST_LOOKS):
-        if found is not None or names == before:
-            break
-        before, skipped = names, []
-        manifests = sorted(filter(MANIFEST_NAME.fullmatch, names), reverse=True)
-        steps = {*map(_step_of, manifests)}
-        for name in sorted(filter(TENSORS_NAME.fullmatch, names)):
-            if _step_of(name) not in steps:
-                skipped.append(f"{folder / name}: it has no manifest")
-        for name in manifests:
-            try:
-                found = load_checkpoint(folder / name)
-                break
-            except UserError as error:
-                skipped.append(f"a checkpoint: {error}")
-        if skipped:
-            time.sleep(LOOK_AGAIN_S)
-            names = _listed(folder)
-    if names == before:  # else it was a training at work
-        for what in skipped:
-            logger.warning("skipping %s", what)
-    return found
+        names = _listed(folder)
+        found, skipped = _newest_of(folder, names)
+        if not skipped:
+            return found
+        time.sleep(LOOK_AGAIN_S)
+        if _listed(folder) == names:  # else it was a training at work
+            for what in skipped:
+                logger.warning("skipping %s", what)
+            return found
+        if found is not None:
+            return found
+    return None
+
+
+def _newest_of(folder: Path, names: frozenset[str]) -> tuple[Checkpoint | None, list[str]]:
+    """Of these files the newest checkpoint that is valid, and what is wrong with others."""
+    manifests = sorted(filter(MANIFEST_NAME.fullmatch, names), key=_step_of, reverse=True)
+    steps = {*map(_step_of, manifests)}
+    skipped = [
+        f"{folder / name}: it has no manifest"
+        for name in sorted(filter(TENSORS_NAME.fullmatch, names))
+        if _step_of(name) not in steps
+    ]
+    for name in manifests:
+        try:
+            return load_checkpoint(folder / name), skipped
+        except UserError as error:
+            skipped.append(f"a checkpoint: {error}")
+    return None, skipped
 
 
 def _listed(folder: Path) -> frozenset[str]:

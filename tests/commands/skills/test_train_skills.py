@@ -101,6 +101,9 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     cfg = load("train-skills", [*overrides[1:], f"total_steps={total}"])
     steps, file = plan(cfg)["close_drawer"], out / "close_drawer.safetensors"
     assert is_written(cfg, steps)
+    for failed, is_offered in (("ver evaluation", True), ("ver", False), ("evaluation", False)):
+        said = results(cfg, {"close_drawer": steps}, {f"close_drawer cells_{failed}": "why"})
+        assert (str(file) in said) == is_offered
     skill = read_skill(file)
     bias = {"critic.bias": skill.weights["critic.bias"] + 1.0}
     write_skill(replace(skill, weights=skill.weights | bias), file)

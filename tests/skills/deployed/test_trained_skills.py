@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rearrange import cli
+from rearrange.commands.training.export import mean_of
 from rearrange.errors import UserError
 from rearrange.skills.deployed import trained_skills
 from rearrange.skills.deployed.skill_files import read_skill, write_skill
@@ -205,3 +206,11 @@ def test_other_cells_or_senses_are_not_averaged(make_skill, tmp_path, capsys, ce
     arguments = ["export-skill", f"run={paths[0]}", f"average=[{paths[1]}]", f"output={output}"]
     assert message in fails(capsys, *arguments)
     assert not output.exists()
+
+
+def test_only_columns_of_pictures_may_be_missing(make_skill):
+    seeing, by_cells = of_pick(make_skill, 16), of_pick(make_skill, 0, ranges="camera", depth=False)
+    fewer = by_cells.weights["embedding.vector_layer.0.weight"][:, 3:]
+    by_cells.weights["embedding.vector_layer.0.weight"] = fewer
+    with pytest.raises(UserError, match="for another skill or network"):
+        mean_of([seeing, by_cells])
