@@ -192,6 +192,11 @@ class PathFollower:
         return np.array([self.speed * forward, self.speed * min(max(turn, -1.0), 1.0)])
 
 
+def clipped(value: float, low: float, high: float) -> float:
+    """The number, or the limit that it is beyond. `np.clip` takes ten times as long."""
+    return float(min(max(value, low), high))
+
+
 def wrapped(angle: float) -> float:
     """The angle in [-pi, pi)."""
     return float((angle + np.pi) % (2.0 * np.pi) - np.pi)

@@ -7,6 +7,7 @@ the predicted motion is free of collisions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,7 +46,9 @@ class Robot:
         """Moves the motor targets towards `arm` [7] rad by at most a step and drives the base."""
         action = np.zeros(ACTION_SIZE, np.float32)
         if arm is not None:
-            action[ARM] = np.clip((arm - self.sim.arm_target) / fetch.MAX_ARM_STEP, -1.0, 1.0)
+            action[ARM] = np.minimum(
+                np.maximum((arm - self.sim.arm_target) / fetch.MAX_ARM_STEP, -1.0), 1.0
+            )
         # Suction off: nothing is gripped by accident; on: nothing is dropped.
         action[GRIP] = 1.0 if self.grip_wanted or self.sim.is_holding else -1.0
         action[BASE] = base
@@ -198,5 +201,5 @@ def _near(kind, pos, rot, size, x, y, reach):
 
 def world_to_base_axes(yaw: float) -> np.ndarray:
     """Rotation from world to base axes, [3, 3]."""
-    c, s = np.cos(yaw), np.sin(yaw)
+    c, s = math.cos(yaw), math.sin(yaw)
     return np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])

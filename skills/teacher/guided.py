@@ -110,7 +110,7 @@ class GuidedEnv(gymnasium.Wrapper):
     def _labelled(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The observation with the labels of the current state."""
         action = checked_action(self._teacher.act(), f"the teacher of {self._world.task.name}")
-        self._label = np.clip(action, -1.0, 1.0).astype(np.float32)
+        self._label = np.minimum(np.maximum(action, -1.0), 1.0).astype(np.float32)
         weight = np.ones(ACTION_SIZE, np.float32)
         if getattr(self._teacher, "is_turning_back", False):  # one's own need not tell
             weight[ROLL] = self._cfg.retreat_weight

@@ -17,6 +17,7 @@ import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
+from rearrange.skills.motion.driving import clipped
 
 ROLL = 6  # the joint
 ROLL_FROM, ROLL_FULL = 0.15, 0.27  # rad from its start, at which backing off begins and is full
@@ -74,7 +75,7 @@ class Retreat:
     @property
     def share(self) -> float:
         """How much it backs off now, 0 to 1."""
-        return float(np.clip((self.rolled - ROLL_FROM) / (ROLL_FULL - ROLL_FROM), 0.0, 1.0))
+        return clipped((self.rolled - ROLL_FROM) / (ROLL_FULL - ROLL_FROM), 0.0, 1.0)
 
     def ask(self, base: Base) -> Base:
         """Asks to back off; until the hand has rolled, the base stands still."""
@@ -105,4 +106,4 @@ class Retreat:
     def roll(self) -> float:
         """The action of the hand's roll, in [-1, 1]."""
         target = 0.0 if self.wish is None else ROLLED
-        return float(np.clip((target - self.rolled) / fetch.MAX_ARM_STEP, -1.0, 1.0))
+        return clipped((target - self.rolled) / fetch.MAX_ARM_STEP, -1.0, 1.0)

@@ -9,10 +9,13 @@ state, however it was reached, and similar actions in similar states. A policy c
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.arm_kernel import jacobian_of
+from rearrange.skills.motion.driving import clipped
 from rearrange.skills.motion.kinematics import (
     MAX_BASE_FORWARD,
     MAX_BASE_TURN,
@@ -66,8 +69,9 @@ class Servo(Steering):
         angles.
         """
         x, y, yaw = self.sim.base_pose
-        turn = world_to_base_axes(yaw)
-        return turn.T @ ee_pose(self.sim.arm_qpos)[0] + (x, y, 0.0)
+        ahead, left, up = ee_pose(self.sim.arm_qpos)[0].tolist()
+        c, s = math.cos(yaw), math.sin(yaw)
+        return np.array([x + c * ahead - s * left, y + s * ahead + c * left, up])
 
     def move(
         self, step_w: np.ndarray, base_allowed: bool = False, preferred: np.ndarray | None = None,
@@ -109,18 +113,18 @@ class Servo(Steering):
         beside = float(np.hypot(off[0], off[1]))
         if has_ridge and beside > 0.1:  # over a chair's back
             hover = max(hover, self.ridge(point - off, point) + OVER_RIDGE - float(point[2]))
-        rise = off[2] + float(np.clip(slope * (beside - 0.02), 0.0, hover))
+        rise = off[2] + clipped(slope * (beside - 0.02), 0.0, hover)
         aside = np.array([off[0], off[1], 0.0])
         step = aside * min(GAIN, 0.5 * HAND_SPEED / max(beside, 1e-9))
         if rise > 0.05:
             step *= 0.15  # up first
-        return step + (0.0, 0.0, float(np.clip(GAIN * rise, -HAND_SPEED, HAND_SPEED)))
+        return step + (0.0, 0.0, clipped(GAIN * rise, -HAND_SPEED, HAND_SPEED))
 
     def get_ready(self, height: float, base) -> np.ndarray:
         """While driving: the hand to a height above the floor, straight ahead."""
         x, y, yaw = self.sim.base_pose
         turn = world_to_base_axes(yaw)
-        wanted = np.array([0.58, 0.0, float(np.clip(height, 0.55, 1.2))])
+        wanted = np.array([0.58, 0.0, clipped(height, 0.55, 1.2)])
         action = self.reach(
             turn.T @ wanted + (x, y, 0.0), preferred=self.pointing_down(), posture_gain=0.05
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS
-from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.motion.driving import clipped, wrapped
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.objects import PITCHES, pick_hands
 from rearrange.skills.oracle.place import place_hands
@@ -133,7 +133,7 @@ class PlaceServo(RoamingServo):
         share = (self.LEAN - float(held[2] - self._target[2])) / self.UPRIGHT
         dq = self._upright.arm_step(
             shortened(step, HAND_SPEED), held - self.hand_w, self.pointing_down(),
-            float(np.clip(share, 0.0, 1.0)),
+            clipped(share, 0.0, 1.0),
         )  # fmt: skip
         return self.robot.action(self.sim.arm_target + dq)
 

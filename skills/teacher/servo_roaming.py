@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rearrange.skills.motion.driving import clipped
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.still_fridge import JOINT as FRIDGE_DOOR
 from rearrange.skills.skill import BASE, GRIP, STOP
@@ -123,16 +124,14 @@ class RoamingServo(Servo):
             action, room = self.move(step, preferred=preferred, posture_gain=0.05), 0.0
         else:  # the arm stays small while it turns: the door is near
             bearing = self.towards(shelf.aim(base, point))[1]
-            ready = float(np.clip(1.4 - abs(bearing) / 0.5, 0.0, 1.0))
+            ready = clipped(1.4 - abs(bearing) / 0.5, 0.0, 1.0)
             ready = min(ready, shelf.readiness(base))
             action = self.pose(self.rest_posture + ready * (READY - self.rest_posture))
             left = float(np.abs(READY - self.sim.arm_qpos).max())
-            room = 0.5 * float(np.clip((left - NEARLY_READY) / 0.4, 0.0, 1.0))
+            room = 0.5 * clipped((left - NEARLY_READY) / 0.4, 0.0, 1.0)
         wanted = IN_SHELF + room
-        fastest = float(np.clip(away - 1.2, 0.5, 1.0))
-        pace = float(np.clip(3.0 * (away - wanted), -0.5, fastest)) * max(
-            np.cos(2.0 * bearing), 0.0
-        )
+        fastest = clipped(away - 1.2, 0.5, 1.0)
+        pace = clipped(3.0 * (away - wanted), -0.5, fastest) * max(np.cos(2.0 * bearing), 0.0)
         pace = 0.0 if abs(away - wanted) < 0.06 else pace
         action = self.with_base(action, (pace, 0.8 * self.turn(bearing)))
         return action if is_inside else self.past_door(shelf, action)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
-from rearrange.skills.motion.robot import world_to_base_axes
+from rearrange.skills.motion.driving import clipped
 
 # All in the fridge's frame, x out of its front, m.
 LINE, LINE_SHARE = -0.12, 0.2  # to the side: the line it comes in on; and of the thing's own offset
@@ -95,7 +96,7 @@ class Shelf:
         """
         x, _ = self._from_it(base)
         px, py = self._from_it(point)
-        far = float(np.clip((x - TURN_IN[0]) / FACING_FROM, 0.0, 1.0))
+        far = clipped((x - TURN_IN[0]) / FACING_FROM, 0.0, 1.0)
         ahead = far * (x - AIM_AHEAD) + (1.0 - far) * px
         return self._to_world(ahead, far * self._line(point) + (1.0 - far) * py)
 
@@ -105,7 +106,7 @@ class Shelf:
         Where a limit lies is hard to see. The arm's labels have to be the same on both sides of
         it, else the student stalls there.
         """
-        return float(np.clip((READY_FROM - self._from_it(base)[0]) / NEARER, 0.0, 1.0))
+        return clipped((READY_FROM - self._from_it(base)[0]) / NEARER, 0.0, 1.0)
 
     def holds(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, reaches into it."""
@@ -138,7 +139,7 @@ class Shelf:
         """How much a hand is there, or so near to its tip that a step ahead would push it shut."""
         beside = float(self._from_it(hand_w)[1]) - self._tip + GRADUAL
         share = self._share_behind(hand_w, BEYOND_TIP)
-        return min(share, float(np.clip(beside / GRADUAL, 0.0, 1.0)))
+        return min(share, clipped(beside / GRADUAL, 0.0, 1.0))
 
     def _share_behind(self, hand_w: np.ndarray, beyond_tip: float) -> float:
         hand = self._from_it(hand_w) - (self.fridge.hinge[0], abs(self.fridge.hinge[1]))
@@ -146,7 +147,7 @@ class Shelf:
         outside = float(hand @ (np.cos(self.angle), np.sin(self.angle)))
         beyond = self.fridge.door_width + beyond_tip - along
         share = min(beyond, outside + GRADUAL, BESIDE_PANEL - outside) / GRADUAL
-        return float(np.clip(share, 0.0, 1.0))
+        return clipped(share, 0.0, 1.0)
 
     @property
     def _tip(self) -> float:
@@ -166,8 +167,10 @@ class Shelf:
 
         Of a fridge with its hinge on the other side: in the mirror image's.
         """
-        turn = world_to_base_axes(self.pose[2])[:2, :2]
-        return turn @ (np.asarray(point[:2]) - self.pose[:2]) * (1.0, self.fridge.side)
+        x, y, yaw = self.pose
+        c, s = math.cos(yaw), math.sin(yaw)
+        dx, dy = float(point[0]) - x, float(point[1]) - y
+        return np.array([c * dx + s * dy, self.fridge.side * (c * dy - s * dx)])
 
     def _to_world(self, ahead: float, side: float) -> np.ndarray:
         return np.array(piece_to_world(self.pose, ahead, self.fridge.side * side))

@@ -11,7 +11,7 @@ import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.collision import BOX, Obstacles
-from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.motion.driving import clipped, wrapped
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.reach import HandMaker, find_postures, wrist_in_reach
 from rearrange.skills.motion.robot import Robot
@@ -225,7 +225,7 @@ class Steering:
         pace = 0.0
         far = max(COMFORT[1], float(np.hypot(*(self.place - point[:2]))) + 0.03)
         if abs(bearing) < 0.5 and not COMFORT[0] < away < far:
-            pace = float(np.clip(2.5 * (away - sum(COMFORT) / 2), -0.5, 0.5))
+            pace = clipped(2.5 * (away - sum(COMFORT) / 2), -0.5, 0.5)
             plan, ahead = self.sim.floor_plan(), np.sign(pace) * 0.08
             if plan.is_free(x, y) and not plan.is_free(
                 x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
@@ -248,7 +248,7 @@ def shortened(vector: np.ndarray, longest: float) -> np.ndarray:
 
 def turn_for(error: float) -> float:
     """Share of the base's turning speed for an error in heading, rad."""
-    return float(np.clip(3.0 * error / fetch.MAX_BASE_TURN, -1.0, 1.0))
+    return clipped(3.0 * error / fetch.MAX_BASE_TURN, -1.0, 1.0)
 
 
 def point_ahead(path: np.ndarray, here: np.ndarray, distance: float) -> np.ndarray:
@@ -256,7 +256,7 @@ def point_ahead(path: np.ndarray, here: np.ndarray, distance: float) -> np.ndarr
     best, at = np.inf, (0, 0.0)
     for i, (a, b) in enumerate(zip(path, path[1:], strict=False)):
         length = max(float(np.hypot(*(b - a))), 1e-9)
-        t = float(np.clip((here - a) @ (b - a) / length, 0.0, length))
+        t = clipped((here - a) @ (b - a) / length, 0.0, length)
         off = float(np.hypot(*(a + (b - a) * t / length - here)))
         if off < best - 1e-9:
             best, at = off, (i, t)
