@@ -263,7 +263,10 @@ class ChaosCfg:
     def __post_init__(self) -> None:
         check_number("seed", self.seed)
         minutes = self.soak_minutes
-        _check(minutes >= 0.0, f"soak_minutes must not be negative, got {minutes}")
+        _check(
+            minutes == 0.0 or minutes >= 1.0,  # a slope needs samples, one every two seconds
+            f"soak_minutes must be 0 or at least 1, got {minutes:g}",
+        )
         kills = self.soak_kills
         _check(kills >= 0.0, f"soak_kills must not be negative, got {kills}")
         _check(not kills or minutes > 0.0, f"soak_kills={kills:g} needs soak_minutes, such as 120")

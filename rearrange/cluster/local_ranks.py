@@ -23,11 +23,14 @@ from rearrange.cluster.scheme import MISTAKE, SchemeCfg
 from rearrange.errors import UserError, one_line
 from rearrange.system.files import write_whole_file
 from rearrange.system.machine import single_threaded
-from rearrange.system.stop_signals import EXIT_CODES
+from rearrange.system.processes import end_with_parent
+from rearrange.system.stop_signals import EXIT_CODES, is_shielded
 
 SHUTDOWN_S = 90  # an update may run for 15 s after a signal, then the checkpoint is written
 MISTAKE_FILE = "REARRANGE_MISTAKE_FILE"
 """The variable of ranks that says where a mistake is written."""
+AGENT = "REARRANGE_AGENT"
+"""The variable of ranks that says which process started them."""
 _LOOK_S = 0.1  # between looks whether there is one
 _AGENT_LOGS = ("agent.server.api", "multiprocessing.api")
 
@@ -53,7 +56,7 @@ def run_local_ranks(arguments: list[str], scheme: SchemeCfg) -> int:
             min_nodes=1, max_nodes=1, nproc_per_node=scheme.world_size,
             run_id=uuid.uuid4().hex, rdzv_backend="c10d", rdzv_endpoint="localhost:0",
             max_restarts=scheme.max_restarts, shutdown_timeout=SHUTDOWN_S,
-            signals_to_handle="SIGTERM,SIGINT,SIGUSR1,SIGHUP,SIGQUIT",
+            signals_to_handle=",".join(_signals_of_agent()),
             logs_specs=DefaultLogsSpecs(
                 log_dir=folder, redirects=Std.ALL if is_silent else Std.NONE
             ),
@@ -77,6 +80,12 @@ def run_local_ranks(arguments: list[str], scheme: SchemeCfg) -> int:
     return 0
 
 
+def _signals_of_agent() -> list[str]:
+    """What the agent hands on to its ranks: not a closed terminal's under nohup."""
+    names = ["SIGTERM", "SIGINT", "SIGUSR1", "SIGQUIT"]
+    return names if is_shielded(signal.SIGHUP) else [*names, "SIGHUP"]
+
+
 def tell_mistake(error: UserError) -> bool:
     """In a rank: tells who started it, which prints it once. False: nobody asked for that."""
     if MISTAKE_FILE not in os.environ:
@@ -85,6 +94,12 @@ def tell_mistake(error: UserError) -> bool:
         write_whole_file(Path(os.environ[MISTAKE_FILE]), one_line(error).encode())
         return True
     return False
+
+
+def leave_with_agent() -> None:
+    """In a rank: saves its work and leaves if who started it is killed, which nobody else tells."""
+    if (agent := os.environ.get(AGENT)) and not end_with_parent(int(agent), signal.SIGTERM):
+        os.kill(os.getpid(), signal.SIGTERM)  # it has just gone
 
 
 @contextmanager
@@ -103,7 +118,7 @@ def _ended_by(mistake: Path) -> Generator[None]:
 
     logs = [logging.getLogger(f"torch.distributed.elastic.{name}") for name in _AGENT_LOGS]
     watcher = threading.Thread(target=watch, daemon=True)
-    os.environ[MISTAKE_FILE] = str(mistake)
+    os.environ |= {MISTAKE_FILE: str(mistake), AGENT: str(os.getpid())}
     for each in logs:
         each.addFilter(is_about_else)
     watcher.start()
@@ -112,7 +127,7 @@ def _ended_by(mistake: Path) -> Generator[None]:
     finally:
         is_over.set()
         watcher.join()
-        del os.environ[MISTAKE_FILE]
+        del os.environ[MISTAKE_FILE], os.environ[AGENT]
         for each in logs:
             each.removeFilter(is_about_else)
 

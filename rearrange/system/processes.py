@@ -16,17 +16,18 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def end_with_parent(parent: int | None) -> bool:
+def end_with_parent(parent: int | None, signum: int = signal.SIGKILL) -> bool:
     """Has the kernel kill this process when its parent ends; Linux only.
 
     Args:
         parent: id of the expected parent; None: unknown.
+        signum: the signal that it then gets.
 
     Returns False if that parent has already ended: this process should then exit by itself.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
     return parent is None or os.getppid() == parent
 
 

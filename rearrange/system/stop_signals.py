@@ -77,11 +77,13 @@ class StopSignals:
         Does nothing outside the main thread.
 
         A scheduler's notice may arrive twice, directly and through torchrun, and so may a closed
-        terminal's, from the system and the shell: these only ever ask.
+        terminal's, from the system and the shell: these only ever ask. So does a SIGTERM after a
+        scheduler's notice: it sees that other ranks have left.
         """
 
         def handle(signum: int, frame: object) -> None:
-            if signum not in _NOTICES and self.is_set_for(_SAME_SIGNAL_S):
+            is_same_end = signum == signal.SIGTERM and self._signum == signal.SIGUSR1
+            if signum not in _NOTICES and not is_same_end and self.is_set_for(_SAME_SIGNAL_S):
                 raise KeyboardInterrupt
             self.request(signum)
 

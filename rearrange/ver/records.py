@@ -19,7 +19,7 @@ import numpy as np
 
 from rearrange.system.folder_lock import FolderLockLost
 from rearrange.system.machine import versions
-from rearrange.ver.ranks.distributed import Ranks
+from rearrange.ver.ranks.distributed import Ranks, RanksLost
 from rearrange.ver.rollout.pool import Pool
 from rearrange.ver.rollout.report import CollectReport
 from rearrange.ver.rollout.rollout_metrics import rollout_metrics
@@ -190,6 +190,13 @@ class RunRecords:
             if is_last:
                 raise
             log.warning("no checkpoint at step %d: %s", self.steps, error)
+
+    def save_last(self) -> None:
+        """Writes a training's last checkpoint. Other ranks wait for it: once one has left, a
+        scheduler may end all within seconds."""
+        self.save(is_last=True)
+        with suppress(RanksLost):
+            self._ranks.gather(None)
 
     def rescue(self, error: BaseException) -> None:
         """Saves before an error ends the training, and must not replace it by another.

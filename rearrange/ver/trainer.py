@@ -274,7 +274,7 @@ class Trainer:
             records.rescue(error)
             raise
         else:
-            records.save(is_last=True)
+            records.save_last()
             if self.steps >= cfg.total_steps:
                 self._validate()
         finally:

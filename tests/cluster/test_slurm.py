@@ -17,12 +17,13 @@ LIMIT_S = 30.0
 TRAIN_LIMIT_S = 300.0  # the machine may be busy, and torch is imported again by each rank
 ARGUMENTS = ["train-skill", "pick", "run_dir=a folder/run", "total_steps=100"]
 
-# As srun: hands USR1 and TERM on to what it has started, and ends with its exit code.
+# As srun: hands USR1 on to what it has started, kills that at TERM ("forcing job termination" of
+# src/srun/signals.c), and ends with its exit code.
 SRUN = """#!/bin/bash
 printf '%s\\n' "$@" >"$TALK/arguments"
 child= asked=
-hand_on() { echo "$1" >>"$TALK/signals"; asked=$1; [ -z "$child" ] || kill -"$1" "$child"; }
-trap 'hand_on USR1' USR1; trap 'hand_on TERM' TERM
+hand_on() { echo "$1" >>"$TALK/signals"; asked=$2; [ -z "$child" ] || kill -"$2" "$child"; }
+trap 'hand_on USR1 USR1' USR1; trap 'hand_on TERM KILL' TERM
 bash "$TALK/task" & child=$!
 [ -z "$asked" ] || kill -"$asked" "$child"
 while :; do
@@ -130,6 +131,22 @@ def test_when_time_is_up_the_ranks_save_and_the_job_goes_back_into_the_queue(tmp
     assert code == 75 and "job 31234 goes back into the queue" in out
     assert job.lines("signals")[0] == "USR1" and (tmp_path / "saved").exists()
     assert job.lines("scontrol")[1:] == ["requeue 31234"]
+
+
+def test_one_of_an_array_goes_back_alone(tmp_path):
+    """The array's first job has the array's own id: by that all of them would go back."""
+    array = {"SLURM_ARRAY_JOB_ID": "31234", "SLURM_ARRAY_TASK_ID": "3"}
+    job = Job(tmp_path, SAVES, **array)
+    job.wait_for("started")
+    job.tell(signal.SIGUSR1)
+    assert job.end()[0] == 75
+    assert job.lines("scontrol")[1:] == ["requeue 31234_3"]
+
+
+def test_the_ranks_get_all_cores_that_were_asked_for(tmp_path):
+    """srun of 22.05 to 23.02 gives one to each task unless it is told in its own words."""
+    Job(tmp_path, "exit 0", SLURM_CPUS_PER_TASK="128").end()
+    assert "--cpus-per-task=128" in (tmp_path / "arguments").read_text().splitlines()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from forked_ranks import TIMEOUT_S, on_ranks
 from rearrange.errors import UserError
 from rearrange.skills.network.policy import build_policy
 from rearrange.skills.network.policy_cfg import PolicyCfg
-from rearrange.ver import rank_sync
+from rearrange.ver import rank_sync, records
 from rearrange.ver.ranks.distributed import ALONE, RankInfo, Ranks, RanksLost, checksum
 from rearrange.ver.ranks.preemption import Choice, Forecast, PreemptionCfg
 from rearrange.ver.rollout.report import NonFinite
@@ -78,6 +78,23 @@ def test_ranks_share_steps_and_weights_and_rank_0_alone_writes(tmp_path):
     # as many episodes as the environments of both ranks have begun, less those under way
     assert lines[-1]["episode/finished"] == sum(numbers["episode_numbers"])
     assert len(numbers["episode_numbers"]) == 2 * E
+
+
+def test_no_rank_leaves_before_the_last_checkpoint_is_written(tmp_path, monkeypatch):
+    """SLURM kills all ranks of a job half a minute after the first one has left."""
+    save = records.save_run
+
+    def slow_save(*given):
+        time.sleep(1.0)
+        save(*given)
+
+    monkeypatch.setattr(records, "save_run", slow_save)
+
+    def work(ranks):
+        trainer(tmp_path / "run", ranks).run()
+        return load_newest(tmp_path / "run" / "checkpoints").step
+
+    assert on_ranks(work, tmp_path / "talk") == [4 * S, 4 * S]
 
 
 class OneRankSucceeds(FakeEnv):

@@ -166,3 +166,29 @@ def test_a_mistake_that_each_rank_finds_is_told_once(arguments, tmp_path):
     said, nothing = (done.stderr, done.stdout) if is_command else (done.stdout, done.stderr)
     assert "there is no skill file nowhere" in said and said.count("\n") == 1 and not nothing
     assert done.returncode == (2 if is_command else 0) and not list(tmp_path.glob("a/*"))
+
+
+def test_a_rank_stays_under_nohup_and_saves_when_its_command_is_killed(tmp_path):
+    run_dir = tmp_path / "run"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        words = ["-m", "rearrange", *ARGUMENTS.split(), "scheme=ranks", "scheme.world_size=1"]
+        launch = started(words, run_dir)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    lines, summary = run_dir / "metrics.jsonl", run_dir / "summary.json"
+    try:
+        wait_for(lines.exists, launch, tmp_path)
+        (rank,) = ranks_of(launch).values()
+        for pid in (launch.pid, rank):
+            os.kill(pid, signal.SIGHUP)
+        seen = len(read_metrics(lines))
+        wait_for(lambda: len(read_metrics(lines)) > seen + 5, launch, tmp_path)
+        launch.kill()
+        launch.wait(LIMIT_S)
+        wait_until(summary.exists, limit_s=LIMIT_S)
+        wait_until(lambda: rank not in processes(), limit_s=LIMIT_S)
+    finally:
+        launch.kill()
+    assert strict_json(summary.read_text())["stopped_by"] == "SIGTERM"
+    assert load_newest(run_dir / "checkpoints").step == read_metrics(lines)[-1]["step"]

@@ -158,10 +158,13 @@ def simulate_all(
             alone = np.cumsum(rates_alone(way, table, costs, *settings))
             for ranks in sizes:
                 rate = predict(ranks, way, table, costs, *settings)
-                found[ranks][way] = {"rate": rate, "efficiency": rate / alone[ranks - 1]}
+                # one rank is its own yardstick, whichever of them was measured
+                yardstick = rate if ranks == 1 else alone[ranks - 1]
+                found[ranks][way] = {"rate": rate, "efficiency": rate / yardstick}
                 if way == "ver":
                     rate = predict(ranks, way, table, free, *settings)
-                    found[ranks][way]["efficiency_free"] = rate / alone[ranks - 1]
+                    yardstick = rate if ranks == 1 else yardstick
+                    found[ranks][way]["efficiency_free"] = rate / yardstick
                 bar.update()
     return found
 

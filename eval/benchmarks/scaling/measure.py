@@ -107,7 +107,12 @@ def check_settings(cfg: BenchScalingCfg, root: Path) -> None:
     path = root / "settings.json"
     own = {name: value for name, value in asdict(cfg).items() if name not in FREE_SETTINGS}
     if path.exists():
-        kept = strict_json(path.read_text())
+        try:
+            kept = strict_json(path.read_text(encoding="utf-8"))
+        except ValueError:
+            kept = None
+        if not isinstance(kept, dict):
+            raise UserError(f"{path} holds no settings: choose another keep_dir")
         different = [name for name in own if kept.get(name) != own[name]]
         if different:
             name = different[0]

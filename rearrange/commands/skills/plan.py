@@ -16,7 +16,12 @@ from typing import Any
 from rearrange.commands.overrides import last_override_per_key
 from rearrange.commands.training.recipes import recipes_of, weights_of
 from rearrange.commands.training.resolve import EPISODES_APART, load_training
-from rearrange.commands.training.training_env import check_run_folder, newest_metrics, stages_folder
+from rearrange.commands.training.training_env import (
+    check_run_folder,
+    newest_metrics,
+    stages_folder,
+    working_seconds,
+)
 from rearrange.configs.choices import check_option, group_options
 from rearrange.configs.schema import TrainSkillsCfg
 from rearrange.configs.stages import Stage
@@ -74,6 +79,11 @@ class Step:
         line = newest_metrics(self.folder)
         return min(self.total_steps, line.get("step", 0)), line.get("time_s", 0.0)
 
+    def working(self) -> tuple[int, float]:
+        """As `standing`, but without pauses, as far as that can be told."""
+        count, seconds = self.standing()
+        return count, min(seconds, working_seconds(self.folder))
+
     def summary(self) -> dict[str, Any] | None:
         """The stage's summary once it is complete, else None."""
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -101,8 +111,12 @@ def plan(cfg: TrainSkillsCfg) -> dict[str, list[Step]]:
     for override in cfg.forwarded:
         if (key := override.partition("=")[0]) in OWN:
             raise UserError(f"train-skills sets {key} itself, for each stage of each skill")
-    plans = [_steps(cfg, name) for name in names]
-    return {steps[0].skill: steps for steps in plans}
+    plans: dict[str, list[Step]] = {}
+    for name in names:
+        steps = _steps(cfg, name)
+        if plans.setdefault(steps[0].skill, steps) is not steps:
+            raise UserError(f"skills must not name anything twice, got {name} a second time")
+    return plans
 
 
 def _steps(cfg: TrainSkillsCfg, named: str) -> list[Step]:

@@ -15,7 +15,7 @@ from rearrange.commands.training.speeds import (
     own_rate,
     speed_key,
     speed_table,
-    sum_if_known,
+    usual_rate,
 )
 
 
@@ -23,15 +23,14 @@ class Rates:
     """Steps a second of a plan's stages, from their progress at the last `refresh`."""
 
     def __init__(self, steps: Sequence[Step], table: dict[str, Any] | None = None) -> None:
-        table = speed_table() if table is None else table
-        self.machine: str = table["machine"]
-        self._table: dict[str, float] = table["steps_per_second"]
+        self._table = speed_table() if table is None else table
+        self.machine: str = self._table["machine"]
         self._steps = steps
         self.refresh()
 
     def refresh(self) -> None:
         """Reads the progress of all stages."""
-        self._done = {step.name: step.standing() for step in self._steps}
+        self._done = {step.name: step.working() for step in self._steps}
         sums: dict[str, tuple[int, float]] = {}
         for step in self._steps:
             count, seconds = self._done[step.name]
@@ -44,8 +43,8 @@ class Rates:
         """Steps a second; None if unknown."""
         if step.settings is None:
             return None
-        key = speed_key(step.settings)
-        return self._measured.get(key, self._table.get(key))
+        measured = self._measured.get(speed_key(step.settings))
+        return usual_rate(step.settings, self._table) if measured is None else measured
 
     def share(self, step: Step) -> float:
         """Completed share of a stage's steps."""
@@ -62,7 +61,10 @@ class Rates:
 
     def all_left(self, jobs: int = 1) -> float | None:
         """Remaining time of all stages, this many at a time; None if one is unknown."""
-        if (seconds := sum_if_known([self.seconds_left(step) for step in self._steps])) is None:
-            return None
-        # a skill's stages wait for one another: no more at a time than there are skills
-        return seconds / min(jobs, len({step.skill for step in self._steps}))
+        of_skill: dict[str, float] = {}
+        for step in self._steps:
+            if (seconds := self.seconds_left(step)) is None:
+                return None
+            of_skill[step.skill] = of_skill.get(step.skill, 0.0) + seconds
+        # a skill's stages wait for one another
+        return max(sum(of_skill.values()) / jobs, *of_skill.values())

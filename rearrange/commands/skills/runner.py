@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rearrange.cluster.rank_host import start_here
 from rearrange.errors import UserError, one_line
@@ -37,6 +38,13 @@ class Task:
     """Done in this process instead. Raises UserError."""
 
 
+class Running(NamedTuple):
+    task: Task
+    process: subprocess.Popen[bytes]
+    log_begin: int
+    """Bytes of the log before this process: those of earlier attempts."""
+
+
 @dataclass
 class Outcome:
     failures: dict[str, str] = field(default_factory=dict[str, str])
@@ -57,37 +65,37 @@ def run_queues(
         look: called repeatedly with the names of the running tasks.
     """
     waiting = {name: deque(tasks) for name, tasks in queues.items()}
-    running: dict[str, tuple[Task, subprocess.Popen[bytes]]] = {}
+    running: dict[str, Running] = {}
     outcome, is_told = Outcome(), False
     try:
         while True:
-            for name, (task, process) in list(running.items()):
+            for name, (task, process, log_begin) in list(running.items()):
                 if (code := process.poll()) is None:
                     continue
                 del running[name]
                 if code != 0 and not stop.is_set():
-                    outcome.failures[task.name] = _reason(task, code)
+                    outcome.failures[task.name] = _reason(task, code, log_begin)
                     del waiting[name]
             _begin(waiting, running, jobs, stop, outcome)
             if stop.is_set() and not is_told:
                 is_told = True
                 assert stop.signum is not None
-                for _, process in running.values():
-                    process.send_signal(stop.signum)
+                for each in running.values():
+                    each.process.send_signal(stop.signum)
             if not running and (stop.is_set() or not waiting):
                 outcome.is_stopped = stop.is_set()
                 return outcome
-            look([task.name for task, _ in running.values()])
+            look([each.task.name for each in running.values()])
             time.sleep(poll_s)
     finally:
-        for _, process in running.values():  # their last output is not read any more
-            process.kill()
-            process.wait()
+        for each in running.values():  # their last output is not read any more
+            each.process.kill()
+            each.process.wait()
 
 
 def _begin(
     waiting: dict[str, deque[Task]],
-    running: dict[str, tuple[Task, subprocess.Popen[bytes]]],
+    running: dict[str, Running],
     jobs: int,
     stop: StopSignals,
     outcome: Outcome,
@@ -105,7 +113,7 @@ def _begin(
                 if task.work is not None:
                     task.work()
                 else:
-                    running[name] = (task, start(task))
+                    running[name] = start(task)
             except (UserError, OSError) as error:  # the other queues go on
                 outcome.failures[task.name] = one_line(error)
                 tasks.clear()
@@ -113,23 +121,23 @@ def _begin(
             del waiting[name]
 
 
-def start(task: Task) -> subprocess.Popen[bytes]:
-    """The task's process. Raises UserError if its log cannot be written."""
+def start(task: Task) -> Running:
+    """Starts the task's process. Raises UserError if its log cannot be written."""
     assert task.log is not None, f"{task.name} has no log"
     try:
         task.log.parent.mkdir(parents=True, exist_ok=True)
         with open(task.log, "ab") as log:
-            return start_here(task.arguments, log)
+            return Running(task, start_here(task.arguments, log), log.tell())
     except OSError as error:
         raise write_error(task.log, error) from error
 
 
-def _reason(task: Task, code: int) -> str:
-    """Why a process ended: the last line of its output."""
+def _reason(task: Task, code: int, log_begin: int) -> str:
+    """Why a process ended: the last line of its output, which begins there in its log."""
     if code in EXIT_CODES.values() or code < 0:
         return f"ended by a signal ({code}), see {task.log}; the same command goes on"
     assert task.log is not None
-    content = task.log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
+    content = task.log.read_bytes()[log_begin:][-TAIL_BYTES:].decode(errors="replace")
     lines = [line for line in content.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error: ")]
     said = (errors or lines or [f"exit code {code}"])[-1]

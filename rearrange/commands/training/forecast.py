@@ -32,6 +32,7 @@ from rearrange.commands.training.training_env import (
     newest_metrics,
     saved_steps,
     training_env_of,
+    working_seconds,
 )
 from rearrange.configs.training import TrainSkillCfg
 from rearrange.system.machine import (
@@ -61,8 +62,8 @@ class TrainingStage:
     @cached_property
     def _done(self) -> tuple[int, float]:
         """Steps, and seconds that they took, when it was first asked."""
-        line = newest_metrics(self.settings.folder)
-        return line.get("step", 0), line.get("time_s", 0.0)
+        folder = self.settings.folder
+        return newest_metrics(folder).get("step", 0), working_seconds(folder)
 
     @cached_property
     def _saved(self) -> int:

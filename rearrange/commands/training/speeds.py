@@ -44,21 +44,23 @@ def speed_table() -> dict[str, Any]:
     return yaml_file("speeds.yaml")
 
 
-def picture_seconds(settings: TrainSkillCfg) -> float:
+def picture_seconds(settings: TrainSkillCfg, table: dict[str, Any] | None = None) -> float:
     """CPU time of one core a step for colour pictures and ids of both cameras, by the table."""
-    kwargs, costs = settings.env_kwargs, speed_table()["picture_seconds"]
+    table = speed_table() if table is None else table
+    kwargs, costs = settings.env_kwargs, table.get("picture_seconds", {})
     rgb = kwargs.get("rgb", False)
-    found = costs["panoptic"] if kwargs.get("panoptic") is True else 0.0
+    found = costs.get("panoptic", 0.0) if kwargs.get("panoptic") is True else 0.0
     if rgb is not False:
-        found += costs["rgb_plain" if rgb == PLAIN else "rgb"]
+        found += costs.get("rgb_plain" if rgb == PLAIN else "rgb", 0.0)
     return found
 
 
-def usual_rate(settings: AnyRunCfg) -> float | None:
+def usual_rate(settings: AnyRunCfg, table: dict[str, Any] | None = None) -> float | None:
     """Steps a second by the table, which is of a CPU; None if nobody knows."""
+    table = speed_table() if table is None else table
     if not isinstance(settings, TrainSkillCfg) or settings.backend != "mujoco":
         return None
-    rate = speed_table()["steps_per_second"].get(speed_key(settings))
+    rate = table["steps_per_second"].get(speed_key(settings))
     if rate is None:
         return None
-    return 1.0 / (1.0 / rate + picture_seconds(settings) / TABLE_CORES)
+    return 1.0 / (1.0 / rate + picture_seconds(settings, table) / TABLE_CORES)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from gymnasium.vector import VectorEnv
 
-from rearrange.cluster.local_ranks import tell_mistake
+from rearrange.cluster.local_ranks import leave_with_agent, tell_mistake
 from rearrange.cluster.scheme import MISTAKE, SPREAD, is_placed
 from rearrange.cluster.spread import run_spread
 from rearrange.commands.overrides import last_override_per_key
@@ -85,6 +85,7 @@ def run(settings: AnyRunCfg) -> int:
         given = settings.given
         overrides = last_override_per_key([*given.overrides, "resume=auto"])
         return run_spread([given.verb, *overrides], settings.scheme)
+    leave_with_agent()
     try:
         with joined(settings.device, settings.ranks_timeout_s) as ranks:
             if isinstance(settings, TrainSkillCfg) and settings.method == CHAIN:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from rearrange.configs.training import AnyRunCfg, RunCfg, TrainSkillCfg
@@ -185,15 +187,40 @@ def saved_steps(run_dir: Path) -> int:
     return max((int(path.stem) for path in manifests if path.stem.isdecimal()), default=0)
 
 
+def working_seconds(run_dir: Path) -> float:
+    """Seconds that a run has trained for, by the usual pace of its newest updates if that is less
+    than the time it has stood: the process may have been stopped for hours, which says nothing of
+    what is left. 0 if it has not begun."""
+    lines = _newest_lines(run_dir)
+    seconds, paces = 0.0, list[float]()
+    with suppress(KeyError, TypeError):
+        seconds = float(lines[-1]["time_s"]) if lines else 0.0
+        for old, new in pairwise(lines):
+            if new["step"] > old["step"]:
+                paces.append((new["time_s"] - old["time_s"]) / (new["step"] - old["step"]))
+        if len(paces) > 1:
+            seconds = min(seconds, lines[-1]["step"] * median(paces))
+    return seconds
+
+
 def newest_metrics(run_dir: Path) -> dict[str, Any]:
     """The last whole line of a run's metrics; empty if there is none yet."""
-    with suppress(OSError, ValueError):
-        with open(run_dir / METRICS_FILE, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            lines = file.read().split(b"\n")[:-1]
-        line = strict_json(lines[-1].decode()) if lines else {}
-        return line if isinstance(line, dict) else {}
-    return {}
+    lines = _newest_lines(run_dir)
+    return lines[-1] if lines else {}
+
+
+def _newest_lines(run_dir: Path) -> list[dict[str, Any]]:
+    """The last whole lines of a run's metrics, without those that cannot be read."""
+    texts, lines = list[bytes](), list[dict[str, Any]]()
+    with suppress(OSError), open(run_dir / METRICS_FILE, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+        texts = file.read().split(b"\n")[:-1]
+    for text in texts:
+        with suppress(ValueError):
+            line = strict_json(text.decode())
+            if isinstance(line, dict):
+                lines.append(line)
+    return lines
 
 
 def save_config(settings: RunCfg, training_env: TrainingEnv, run_dir: Path) -> None:

@@ -46,6 +46,14 @@ def test_a_failure_ends_its_queue_alone(tmp_path):
     assert outcome.failures["wrong"].startswith("unknown task 'pik': did you mean 'pick'?")
 
 
+def test_the_reason_is_of_this_attempt_not_of_one_before(tmp_path):
+    log = tmp_path / "a.log"
+    for words, said in ((("evaluate", "task=pik"), "unknown task 'pik'"), (("lst",), "lst")):
+        outcome = run_queues({"a": [Task("a", lambda: False, words, log)]}, 1, StopSignals())
+        assert said in outcome.failures["a"]
+    assert log.read_text().count("error: ") == 2
+
+
 def test_what_the_system_refuses_ends_its_queue_alone_too():
     def work():
         raise OSError(16, "Device or resource busy")

@@ -28,6 +28,7 @@ from rearrange.commands.skills.stage_outputs import (
 )
 from rearrange.commands.skills.status_table import StatusTable
 from rearrange.commands.skills.train_skills import results, with_limit
+from rearrange.commands.training.speeds import usual_rate
 from rearrange.configs.stages import Stage
 from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_skill, read_skill, write_skill
@@ -136,6 +137,7 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
         (["skills=pick", "stop_aftr=cells_ver"], "train-skill has no setting 'stop_aftr'"),
         (["skills=pick", "ppo.clip_coef=-1"], "pick, stage cells: clip_coef must lie in"),
         (["skills=pick,pick"], "skills must not name anything twice"),
+        (["skills=pick,json:pick"], "skills must not name anything twice, got json:pick a second"),
         (["preset=phone"], "preset must be one of laptop, paper, got phone"),
         (["evaluate_stages=true"], "evaluate_stages=true needs evaluate_episodes"),
         (["max_hours=-1"], "max_hours must not be negative"),
@@ -206,6 +208,32 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
         "expected: 1.53 hours of training, by steps a second of a machine"
         in StatusTable(steps, rates, 1).table()
     )
+
+
+def test_a_pause_does_not_count_as_work(tmp_path):
+    """Ten updates of 5 s, and ten minutes in which the process was stopped."""
+    steps = all_steps(plan(load("train-skills", ["skills=pick", f"output={tmp_path}"])))
+    of_a_run(steps[0].folder, 0, 0.0)
+    lines = [{"step": 1_000 * i, "time_s": 5.0 * i + 600.0 * (i > 5)} for i in range(1, 11)]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (steps[0].folder / "metrics.jsonl").write_text(text)
+    rates = Rates(steps, TABLE)
+    assert rates.rate(steps[1]) == 200.0  # 600 s more: 15
+    assert rates.seconds_left(steps[0]) == (steps[0].total_steps - 10_000) / 200.0
+    assert steps[0].standing() == (10_000, 650.0)  # the report tells the wall clock's
+
+
+def test_one_skill_cannot_be_hurried_by_a_second_job(tmp_path):
+    overrides = ["skills=pick,place", f"output={tmp_path}", "total_steps=600000"]
+    steps = all_steps(plan(load("train-skills", [*overrides, "stop_after=cells"])))
+    of_a_run(tmp_path / "pick/cells", 600_000, 3_000.0)
+    assert Rates(steps, TABLE).all_left(jobs=2) == Rates(steps, TABLE).all_left() == 3_000.0
+
+
+def test_colour_takes_its_time(tmp_path):
+    words = ["skills=pick", "stop_after=cells", f"output={tmp_path}", "total_steps=600000"]
+    (step,) = all_steps(plan(load("train-skills", [*words, "env_kwargs.rgb=true"])))
+    assert Rates([step]).rate(step) == usual_rate(step.settings) < 200.0
 
 
 def test_a_stage_whose_last_checkpoint_was_not_saved_is_not_over(tmp_path):

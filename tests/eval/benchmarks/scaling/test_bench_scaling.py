@@ -132,6 +132,11 @@ def test_figures_of_other_settings_are_not_mixed_in(tmp_path):
     check_settings(replace(CFG, ranks=[1, 2, 4], output="a.json"), tmp_path)  # what may differ
     with pytest.raises(UserError, match="measured with num_envs=2, now it is 4"):
         check_settings(replace(CFG, num_envs=4), tmp_path)
+    for damaged in ("{", "[]"):
+        (tmp_path / "settings.json").write_text(damaged)
+        with pytest.raises(UserError, match="holds no settings: choose another keep_dir"):
+            check_settings(CFG, tmp_path)
+        assert (tmp_path / "settings.json").read_text() == damaged
 
 
 def test_the_workload_is_r1_in_slow_motion():

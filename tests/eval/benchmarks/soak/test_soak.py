@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rearrange.configs.benches import ChaosCfg
 from rearrange.eval.benchmarks.soak.kills import account
 from rearrange.eval.benchmarks.soak.soak import fit_slope
 
@@ -32,3 +33,9 @@ def test_an_account_names_what_is_doubled_lost_or_forgotten():
     ]  # fmt: skip
     assert account(lines((512, 512, 3), (1536, 512, 3))) == ["step 512 and 512 more gave 1536"]
     assert account(lines((512, 512, 3), (1024, 512, 2))) == ["episodes fell from 3 at step 1024"]
+
+
+def test_a_soak_too_short_for_a_slope_is_refused():
+    with pytest.raises(ValueError, match="soak_minutes must be 0 or at least 1, got 0.5"):
+        ChaosCfg(soak_minutes=0.5)
+    assert ChaosCfg(soak_minutes=1.0).soak_minutes == 1.0
