@@ -33,12 +33,16 @@ class ForceMeter:
         self._wrench = np.zeros(6)
         self.reset()
 
-    def reset(self) -> None:
-        """Forces and counts as at the start of an episode."""
+    def reset(self, level: float = 0.0) -> None:
+        """Forces and counts as at the start of an episode.
+
+        Args:
+            level: N, force of contacts that there are already, which are not counted as new.
+        """
         self.instant = 0.0  # N, largest contact force within the last control step
         self.accum = 0.0  # N
         self.added = 0.0  # N, what the last control step added to `accum`
-        self._level = 0.0
+        self._level = level
         self.robot_object = self.robot_scene = self.held_scene = 0
         self._step_flags = [False, False, False]  # in the order of the counts above
 

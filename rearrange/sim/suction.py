@@ -20,11 +20,9 @@ import numpy as np
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.objects import NUM_SLOTS
 from rearrange.sim.model import GRIPPER_GEOMS, GROUP_ROBOT, HOUSE, OBJECT, object_body
-from rearrange.sim.robot import fetch
 
 HOLD_THRESHOLD = 0.15  # m, hab-spec 1.5
 TOUCHING = 0.001  # m
-_EE = np.array(fetch.EE_OFFSET)
 _STATE = ("slot", "joint", "_anchor_hand", "_anchor_held", "_released", "_left")
 
 
@@ -56,7 +54,7 @@ class Suction:
         self.joint: str | None = None
         self._anchor_hand = np.zeros(3)  # gripper's frame
         self._anchor_held = np.zeros(3)  # held body's frame
-        self._released: int | None = None  # slot that may still overlap the hand
+        self._released: tuple[int, ...] = ()  # slots that may still overlap the hand
         self._left: str | None = None  # the same of a handle, by its joint
 
     def reset(self) -> None:
@@ -65,7 +63,8 @@ class Suction:
             self._model.geom_contype[geom] = OBJECT
         for geom in self._joint_of_geom:
             self._model.geom_contype[geom] = HOUSE
-        self.slot = self.joint = self._released = self._left = None
+        self.slot = self.joint = self._left = None
+        self._released = ()
 
     def state(self) -> dict[str, Any]:
         """What is held and how, by name."""
@@ -84,8 +83,8 @@ class Suction:
 
     def update(self, data: mujoco.MjData, grip: float | None) -> None:
         """Applies the grip command (>= 0 on, < 0 off, None as it is) to the present contacts."""
-        if self._released is not None:
-            self._restore_collisions(data, self._released)
+        for slot in self._released:
+            self._restore_collisions(data, slot)
         if self._left is not None:
             self._restore_handle(data, self._left)
         if grip is None:
@@ -138,9 +137,7 @@ class Suction:
         self._anchor_hand, self._anchor_held = offset, np.zeros(3)
         # What is held passes through the robot, as in HAB, and still collides with the home
         # and other objects.
-        if self._released is not None:
-            self._model.geom_contype[self._object_geom[self._released]] = OBJECT
-            self._released = None
+        self._released = tuple(other for other in self._released if other != slot)
         self._model.geom_contype[self._object_geom[slot]] = 0
 
     def hold_handle(self, data: mujoco.MjData, joint: str, point: np.ndarray) -> None:
@@ -165,7 +162,7 @@ class Suction:
         if self.slot is not None:
             data.eq_active[self._weld[self.slot]] = 0
             self._wake(data, self._object_body[self.slot])
-            self._released = self.slot
+            self._released = (*self._released, self.slot)
             self.slot = None
         if self.joint is not None:
             data.eq_active[self._ball[self.joint]] = 0
@@ -181,13 +178,11 @@ class Suction:
             data.tree_asleep[tree] = -(1 + mujoco.mjMINAWAKE)
 
     def _restore_collisions(self, data: mujoco.MjData, slot: int) -> None:
+        """A contact deep in the palm would fling it, and count as a force of the robot's."""
         geom = self._object_geom[slot]
-        radius = self._model.geom_rbound[geom]
-        distance = float(np.linalg.norm(data.xpos[self._object_body[slot]] - self._tip(data)))
-        is_off = distance > radius + 0.02 or self._is_apart(data, geom, self._hand_geoms)
-        if is_off and self._is_apart(data, geom, self._other_geoms):
+        if self._is_apart(data, geom, [*self._hand_geoms, *self._other_geoms]):
             self._model.geom_contype[geom] = OBJECT
-            self._released = None
+            self._released = tuple(other for other in self._released if other != slot)
 
     def _restore_handle(self, data: mujoco.MjData, joint: str) -> None:
         """The hand has pivoted into it: at once, a contact 3 cm deep would throw both apart."""
@@ -202,9 +197,6 @@ class Suction:
             mujoco.mj_geomDistance(self._model, data, part, geom, 0.05, None) > TOUCHING
             for part in parts
         )
-
-    def _tip(self, data: mujoco.MjData) -> np.ndarray:
-        return data.xpos[self._gripper] + data.xmat[self._gripper].reshape(3, 3) @ _EE
 
     def stretch(self, data: mujoco.MjData) -> float:
         """How far what is held has moved from where it was gripped, m (0 when nothing is held)."""

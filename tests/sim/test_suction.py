@@ -8,8 +8,9 @@ import pytest
 
 from rearrange.sim.home import furniture as fur
 from rearrange.sim.home.furniture import piece_to_world
+from rearrange.sim.home.objects import KINDS
 from rearrange.sim.homes.layout import make_layout
-from rearrange.sim.model import GRIPPER_GEOMS, HOUSE
+from rearrange.sim.model import GRIPPER_GEOMS, HOUSE, OBJECT
 from rearrange.sim.robot import fetch
 from rearrange.sim.suction import HOLD_THRESHOLD
 from rearrange.sim.world_state import WorldState
@@ -204,6 +205,38 @@ def test_collisions_with_the_robot_come_back_after_the_release(holding, run):
     assert not can_meet()  # it still overlaps the hand
     run(15, grip=-1.0)
     assert can_meet()
+
+
+def beside_palm(sim, slot: int, overlap: float, side: float) -> None:
+    """Holds a gelatin box that reaches so far into the palm from one side, m."""
+    half = fetch.PALM_HALF[1] + KINDS["009_gelatin_box"].size[1] - overlap
+    place = np.array(fetch.PALM_POS) + (0.0, side * half, 0.0)
+    gripper = sim.model.body("gripper_link").id
+    joint = sim.model.body(sim.model.geom_bodyid[sim.object_geom(slot)]).jntadr[0]
+    start = sim.model.jnt_qposadr[joint]
+    sim.data.qpos[start : start + 3] = sim.data.xpos[gripper] + (
+        sim.data.xmat[gripper].reshape(3, 3) @ place
+    )
+    sim.data.qpos[start + 3 : start + 7] = sim.data.xquat[gripper]
+    mujoco.mj_forward(sim.model, sim.data)
+    sim.stateful_parts()["suction"].hold_object(sim.data, slot)
+
+
+def test_what_is_let_go_is_not_thrown_out_of_the_palm(sim, make_scene, run):
+    box = "009_gelatin_box"
+    sim.reset(make_scene((box, (5.0, 2.0, 0.2)), (box, (5.5, 2.0, 0.2))))
+    forces = []
+    for slot, side in ((0, 1.0), (1, -1.0)):  # the first still overlaps as the second is gripped
+        beside_palm(sim, slot, 0.01, side)
+        assert sim.held_object == slot
+        for _ in range(2):
+            sim.step(np.zeros(7), -1.0, (0.0, 0.0))
+            forces.append(sim.force_instant)
+    assert forces == [0.0] * 4
+    run(40, grip=-1.0)
+    for slot in (0, 1):  # fell straight down, and can be touched again
+        assert sim.model.geom_contype[sim.object_geom(slot)] == OBJECT
+        assert sim.object_pos_w(slot)[2] < 0.3
 
 
 def test_a_reset_forgets_what_was_held(holding, make_scene):

@@ -109,7 +109,7 @@ BASE_GEOMS: tuple[tuple[str, str, tuple[float, ...], tuple[float, float, float]]
     ("torso", "box", (0.11, 0.14, 0.34), (-0.09, 0.0, 0.70)),
     ("head", "box", (0.10, 0.12, 0.06), (0.02, 0.0, 1.11)),
 )
-# Motors: stiff enough that gravity-compensated links follow their targets within 0.02 rad, soft
+# Motors: stiff enough that gravity-compensated links follow their targets within 0.04 rad, soft
 # enough for 120 Hz (time constant kv/kp of 0.05 s); armature is the reflected inertia of geared
 # motors.
 ARM_KP = (800.0, 1200.0, 600.0, 800.0, 300.0, 300.0, 100.0)  # N m/rad
@@ -121,8 +121,8 @@ BASE_KV, BASE_FORCE = (
 )  # N s/m, N: friction of four wheels under 110 kg allows about 600 N
 BASE_TURN_KV, BASE_TORQUE = 400.0, 120.0  # N m s/rad, N m
 # Smooth plastic on wood and painted walls. With MuJoCo's default of 1 a base that backed up against
-# something could not turn any more: its drive's 500 N held it by 140 N m. Habitat's base slides
-# along the navmesh's edge, with no friction at all.
+# something could not turn any more: its drive's 500 N held it by 140 N m. It slides along what it
+# drives at obliquely; Habitat's stops at the navmesh's edge (`allow_sliding=False`).
 BASE_FRICTION = (0.3, 0.005, 0.0005)
 
 

@@ -61,7 +61,7 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
         is_held = sim.held_object == target.object
         is_whole = is_held if episode.start_holding else moved < MOVED
         if is_whole and (_openings(sim) > OPEN * openings - 0.01).all():
-            sim.stateful_parts()["forces"].reset()  # what counts begins now
+            sim.stateful_parts()["forces"].reset(sim.force_instant)  # what counts begins now
             return True
     sim.reset(episode.scene)
     _take(sim, episode)

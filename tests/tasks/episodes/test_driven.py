@@ -56,6 +56,18 @@ def test_arms_are_caught_that_never_are_in_episodes_as_drawn(picks):
     assert 0.05 < np.mean(caught) < 0.6
 
 
+def test_what_the_arm_leans_on_as_it_begins_is_no_new_force():
+    """Habitat-lab's measure begins with the force that there is (`reset_metric` of RobotForce)."""
+    env, forces = env_of("pick"), []
+    for i in range(24):
+        env.reset(options={"index": i})
+        if has_driven(env) and env.sim.has_robot_contact():
+            before = env.sim.force_accum
+            env.step(np.zeros(11, np.float32))
+            forces.append((before, env.sim.force_accum))
+    assert len(forces) > 1 and forces == [(0.0, 0.0)] * len(forces)
+
+
 def test_what_is_held_is_held_still():
     env, driven = env_of("place"), 0
     for i in range(12):
