@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from rearrange.sim.contacts import ForceMeter
 from rearrange.sim.home.furniture import ARTICULATED_JOINTS
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
@@ -61,7 +62,9 @@ def drive_up(sim: Simulation, episode: EpisodeSpec) -> bool:
         is_held = sim.held_object == target.object
         is_whole = is_held if episode.start_holding else moved < MOVED
         if is_whole and (_openings(sim) > OPEN * openings - 0.01).all():
-            sim.stateful_parts()["forces"].reset(sim.force_instant)  # what counts begins now
+            forces = sim.stateful_parts()["forces"]
+            assert isinstance(forces, ForceMeter)
+            forces.reset(sim.force_instant)  # what counts begins now
             return True
     sim.reset(episode.scene)
     _take(sim, episode)
