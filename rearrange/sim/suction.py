@@ -34,9 +34,8 @@ class Suction:
         self._gripper = model.body("gripper_link").id
         self._hand_geoms = [model.geom(name).id for name in GRIPPER_GEOMS]
         is_solid = (model.geom_conaffinity & OBJECT > 0) & (model.geom_group == GROUP_ROBOT)
-        self._other_geoms = [
-            int(geom) for geom in np.flatnonzero(is_solid) if geom not in self._hand_geoms
-        ]
+        others = [int(geom) for geom in np.flatnonzero(is_solid) if geom not in self._hand_geoms]
+        self._robot_geoms = [*self._hand_geoms, *others]
         bodies = [model.body(object_body(slot)).id for slot in range(NUM_SLOTS)]
         self._object_body = bodies
         self._object_geom = [int(model.body_geomadr[body]) for body in bodies]
@@ -180,22 +179,22 @@ class Suction:
     def _restore_collisions(self, data: mujoco.MjData, slot: int) -> None:
         """A contact deep in the palm would fling it, and count as a force of the robot's."""
         geom = self._object_geom[slot]
-        if self._is_apart(data, geom, [*self._hand_geoms, *self._other_geoms]):
+        if self._is_clear(data, geom):
             self._model.geom_contype[geom] = OBJECT
             self._released = tuple(other for other in self._released if other != slot)
 
     def _restore_handle(self, data: mujoco.MjData, joint: str) -> None:
         """The hand has pivoted into it: at once, a contact 3 cm deep would throw both apart."""
         geom = self._handle_geom[joint]
-        if self._is_apart(data, geom, [*self._hand_geoms, *self._other_geoms]):
+        if self._is_clear(data, geom):
             self._model.geom_contype[geom] = HOUSE
             self._left = None
 
-    def _is_apart(self, data: mujoco.MjData, geom: int, parts: list[int]) -> bool:
-        """Whether the object no longer overlaps any of the robot's parts."""
+    def _is_clear(self, data: mujoco.MjData, geom: int) -> bool:
+        """Whether it no longer overlaps any of the robot's parts."""
         return all(
             mujoco.mj_geomDistance(self._model, data, part, geom, 0.05, None) > TOUCHING
-            for part in parts
+            for part in self._robot_geoms
         )
 
     def stretch(self, data: mujoco.MjData) -> float:

@@ -188,8 +188,8 @@ class PathFollower:
             self._steps_since_progress += 1
 
     def _clipped(self, forward: float, turn: float) -> np.ndarray:
-        forward = min(max(forward / fetch.MAX_BASE_SPEED, -1.0), 1.0)
-        return np.array([self.speed * forward, self.speed * min(max(turn, -1.0), 1.0)])
+        shares = (forward / fetch.MAX_BASE_SPEED, turn)
+        return np.array([self.speed * clipped(share, -1.0, 1.0) for share in shares])
 
 
 def clipped(value: float, low: float, high: float) -> float:

@@ -10,6 +10,7 @@ state, however it was reached, and similar actions in similar states. A policy c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -68,10 +69,7 @@ class Servo(Steering):
         The rules use these and not the motors' targets, which lead them: the student only sees the
         angles.
         """
-        x, y, yaw = self.sim.base_pose
-        ahead, left, up = ee_pose(self.sim.arm_qpos)[0].tolist()
-        c, s = math.cos(yaw), math.sin(yaw)
-        return np.array([x + c * ahead - s * left, y + s * ahead + c * left, up])
+        return self._to_world(ee_pose(self.sim.arm_qpos)[0].tolist())
 
     def move(
         self, step_w: np.ndarray, base_allowed: bool = False, preferred: np.ndarray | None = None,
@@ -122,12 +120,8 @@ class Servo(Steering):
 
     def get_ready(self, height: float, base) -> np.ndarray:
         """While driving: the hand to a height above the floor, straight ahead."""
-        x, y, yaw = self.sim.base_pose
-        turn = world_to_base_axes(yaw)
-        wanted = np.array([0.58, 0.0, clipped(height, 0.55, 1.2)])
-        action = self.reach(
-            turn.T @ wanted + (x, y, 0.0), preferred=self.pointing_down(), posture_gain=0.05
-        )
+        wanted = self._to_world((0.58, 0.0, clipped(height, 0.55, 1.2)))
+        action = self.reach(wanted, preferred=self.pointing_down(), posture_gain=0.05)
         return self.with_base(action, base)
 
     def with_base(self, action: np.ndarray, base) -> np.ndarray:
@@ -140,9 +134,7 @@ class Servo(Steering):
         hand = self.hand_w
         if hand[2] < over[2] + room and np.hypot(*(hand - over)[:2]) < 0.1:
             return self.move(np.array([0.0, 0.0, HAND_SPEED]))
-        x, y, yaw = self.sim.base_pose
-        wanted = world_to_base_axes(yaw).T @ fetch.EE_REST_B + (x, y, 0.0)
-        return self.reach(wanted, preferred=self.rest_posture)
+        return self.reach(self._to_world(fetch.EE_REST_B), preferred=self.rest_posture)
 
     def rest(self, base=(0.0, 0.0)) -> np.ndarray:
         """The arm goes to its place of rest."""
@@ -157,6 +149,13 @@ class Servo(Steering):
     @property
     def is_resting(self) -> bool:
         return float(np.linalg.norm(self.sim.ee_pos_b - fetch.EE_REST_B)) < NEAR_REST
+
+    def _to_world(self, point_b: Sequence[float] | np.ndarray) -> np.ndarray:
+        """A point of the base's frame, [3] m, in the world."""
+        x, y, yaw = self.sim.base_pose
+        ahead, left, up = point_b
+        c, s = math.cos(yaw), math.sin(yaw)
+        return np.array([x + c * ahead - s * left, y + s * ahead + c * left, up])
 
     def _allowed(self, motion: np.ndarray) -> tuple[float, float]:
         """Base action of a motion (m, rad a control step), without driving into furniture."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim.home import furniture as fur
-from rearrange.skills.motion.driving import wrapped
+from rearrange.skills.motion.driving import clipped, wrapped
 from rearrange.skills.motion.motion import ARM_REST
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle import doors
@@ -149,7 +149,7 @@ class OpenServo(Servo):
         if (abs(off) < 0.14 or is_cornered) and abs(bearing) < 0.2:
             return None
         pace = 2.5 * np.sign(off) * max(abs(off) - 0.05, 0.0)  # no jump on the way there
-        return np.array([np.clip(pace, -0.5, 0.5), self.turn(bearing)])
+        return np.array([clipped(pace, -0.5, 0.5), self.turn(bearing)])
 
     def _pull(self, value: float) -> np.ndarray:
         sim = self.sim
@@ -240,6 +240,6 @@ class CloseFridgeServo(Servo):
 
     def _push(self, value: float) -> tuple[float, float]:
         r, _, along, out = self._hand()
-        aside = np.clip(fridge.LEAD_GAIN * (self.RADIUS - r), -0.5, 0.5)
+        aside = clipped(fridge.LEAD_GAIN * (self.RADIUS - r), -0.5, 0.5)
         speed = min(self.SPEED, fridge.END_SPEED + fridge.SLOWING * value)
         return fridge.lead_hand(self.sim, -speed * out + aside * along)

@@ -112,7 +112,7 @@ class RoamingServo(Servo):
             if shelf.holds(self.hand_w):  # a turn would sweep the arm through what stands in it
                 return self.draw_out(shelf.outward, 0.0)
             if faces_it and shelf.can_back_off(base, point) and self.has_room_behind():
-                pace = AWAY[0] * np.cos(np.clip(bearing, -np.pi / 2, np.pi / 2))
+                pace = AWAY[0] * np.cos(clipped(bearing, -np.pi / 2, np.pi / 2))
                 away_base = self.backed((pace, 0.8 * self.turn(bearing)))
                 return self.past_door(shelf, self.rest(away_base))
             self.place = self.sim.floor_plan().snap(*shelf.before(base, point))

@@ -73,8 +73,8 @@ class Steering:
         """Towards a point ahead, slower near the end of the way; `left` m of it."""
         x, y, yaw = self.sim.base_pose
         error = wrapped(np.arctan2(carrot[1] - y, carrot[0] - x) - yaw)
-        pace = np.clip(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * np.clip(error, -0.98, 0.98)), 0.0)
-        return self.past_obstacles(np.array([float(pace), self.turn(error)]), error)
+        pace = clipped(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * clipped(error, -0.98, 0.98)), 0.0)
+        return self.past_obstacles(np.array([pace, self.turn(error)]), error)
 
     def past_obstacles(self, base: np.ndarray, error: float) -> np.ndarray:
         """A base action [2] after which the arm does not hit furniture, where there is another.

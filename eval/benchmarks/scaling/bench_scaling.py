@@ -158,13 +158,13 @@ def simulate_all(
             alone = np.cumsum(rates_alone(way, table, costs, *settings))
             for ranks in sizes:
                 rate = predict(ranks, way, table, costs, *settings)
-                # one rank is its own yardstick, whichever of them was measured
-                yardstick = rate if ranks == 1 else alone[ranks - 1]
-                found[ranks][way] = {"rate": rate, "efficiency": rate / yardstick}
+                # the rate is a mean over all ranks; one rank is its own yardstick
+                share = 1.0 if ranks == 1 else rate / alone[ranks - 1]
+                found[ranks][way] = {"rate": rate, "efficiency": share}
                 if way == "ver":
                     rate = predict(ranks, way, table, free, *settings)
-                    yardstick = rate if ranks == 1 else yardstick
-                    found[ranks][way]["efficiency_free"] = rate / yardstick
+                    share = 1.0 if ranks == 1 else rate / alone[ranks - 1]
+                    found[ranks][way]["efficiency_free"] = share
                 bar.update()
     return found
 

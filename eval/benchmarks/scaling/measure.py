@@ -23,7 +23,7 @@ import numpy as np
 import rearrange
 from rearrange.configs.benches import BenchScalingCfg
 from rearrange.errors import UserError
-from rearrange.system.checked_json import strict_json
+from rearrange.system.checked_json import is_object, strict_json
 from rearrange.system.machine import num_cores
 from rearrange.system.outputs import atomic_write_json, prepare_folder
 
@@ -111,7 +111,7 @@ def check_settings(cfg: BenchScalingCfg, root: Path) -> None:
             kept = strict_json(path.read_text(encoding="utf-8"))
         except ValueError:
             kept = None
-        if not isinstance(kept, dict):
+        if not is_object(kept):
             raise UserError(f"{path} holds no settings: choose another keep_dir")
         different = [name for name in own if kept.get(name) != own[name]]
         if different:

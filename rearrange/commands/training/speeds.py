@@ -44,14 +44,13 @@ def speed_table() -> dict[str, Any]:
     return yaml_file("speeds.yaml")
 
 
-def picture_seconds(settings: TrainSkillCfg, table: dict[str, Any] | None = None) -> float:
-    """CPU time of one core a step for colour pictures and ids of both cameras, by the table."""
-    table = speed_table() if table is None else table
-    kwargs, costs = settings.env_kwargs, table.get("picture_seconds", {})
+def picture_seconds(settings: TrainSkillCfg, costs: dict[str, float]) -> float:
+    """CPU time of one core a step for colour pictures and ids of both cameras, by the table's."""
+    kwargs = settings.env_kwargs
     rgb = kwargs.get("rgb", False)
-    found = costs.get("panoptic", 0.0) if kwargs.get("panoptic") is True else 0.0
+    found = costs["panoptic"] if kwargs.get("panoptic") is True else 0.0
     if rgb is not False:
-        found += costs.get("rgb_plain" if rgb == PLAIN else "rgb", 0.0)
+        found += costs["rgb_plain" if rgb == PLAIN else "rgb"]
     return found
 
 
@@ -63,4 +62,4 @@ def usual_rate(settings: AnyRunCfg, table: dict[str, Any] | None = None) -> floa
     rate = table["steps_per_second"].get(speed_key(settings))
     if rate is None:
         return None
-    return 1.0 / (1.0 / rate + picture_seconds(settings, table) / TABLE_CORES)
+    return 1.0 / (1.0 / rate + picture_seconds(settings, table["picture_seconds"]) / TABLE_CORES)

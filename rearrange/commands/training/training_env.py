@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from rearrange.errors import UserError
 from rearrange.skills.deployed.skill_files import find_weights, weights_checksum
 from rearrange.skills.deployed.trained_skills import weights_path
 from rearrange.skills.network.policy import NETWORKS
-from rearrange.system.checked_json import strict_json
+from rearrange.system.checked_json import is_object, strict_json
 from rearrange.system.files import user_path, write_whole_file
 from rearrange.system.folder_lock import LOCK_FILE
 from rearrange.system.outputs import atomic_write_json
@@ -191,7 +192,7 @@ def working_seconds(run_dir: Path) -> float:
     """Seconds that a run has trained for, by the usual pace of its newest updates if that is less
     than the time it has stood: the process may have been stopped for hours, which says nothing of
     what is left. 0 if it has not begun."""
-    lines = _newest_lines(run_dir)
+    lines = [*_lines_from_newest(run_dir)][::-1]
     seconds, paces = 0.0, list[float]()
     with suppress(KeyError, TypeError):
         seconds = float(lines[-1]["time_s"]) if lines else 0.0
@@ -205,22 +206,20 @@ def working_seconds(run_dir: Path) -> float:
 
 def newest_metrics(run_dir: Path) -> dict[str, Any]:
     """The last whole line of a run's metrics; empty if there is none yet."""
-    lines = _newest_lines(run_dir)
-    return lines[-1] if lines else {}
+    return next(_lines_from_newest(run_dir), {})
 
 
-def _newest_lines(run_dir: Path) -> list[dict[str, Any]]:
+def _lines_from_newest(run_dir: Path) -> Iterator[dict[str, Any]]:
     """The last whole lines of a run's metrics, without those that cannot be read."""
-    texts, lines = list[bytes](), list[dict[str, Any]]()
+    texts: list[bytes] = []
     with suppress(OSError), open(run_dir / METRICS_FILE, "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
         texts = file.read().split(b"\n")[:-1]
-    for text in texts:
+    for text in reversed(texts):
         with suppress(ValueError):
             line = strict_json(text.decode())
-            if isinstance(line, dict):
-                lines.append(line)
-    return lines
+            if is_object(line):
+                yield line
 
 
 def save_config(settings: RunCfg, training_env: TrainingEnv, run_dir: Path) -> None:

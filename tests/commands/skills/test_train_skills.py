@@ -182,7 +182,10 @@ def of_a_run(folder, step, seconds):
     (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n")
 
 
-TABLE = {"machine": "a machine", "steps_per_second": {"small_imitation_blind": 100.0}}
+TABLE = {
+    "machine": "a machine", "steps_per_second": {"small_imitation_blind": 100.0},
+    "picture_seconds": {},
+}  # fmt: skip
 
 
 def test_the_hours_left_follow_the_measured_rate(tmp_path):
