@@ -98,7 +98,7 @@ class Progress:
             mean = (self._done_steps + self._steps) / self._done
             left = max(0.0, (self._total - self._done) * mean - self._underway)
             parts.append(f"{duration(left / rate)} left")
-        return ", ".join(filter(None, [*parts, self._progress_text]))
+        return ", ".join(filter(None, (*parts, self._progress_text)))
 
     def _show(self) -> None:
         if self._has_bar:

@@ -53,7 +53,7 @@ class RayPool:
         timeout_s: float,
         max_restarts: int,
     ) -> None:
-        import ray
+        import ray.exceptions
 
         self.lost = 0
         self.acting: list[dict[str, Any]] = []  # what trained skills acted with, each kind once

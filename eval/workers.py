@@ -155,7 +155,7 @@ def run_episode_worker(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
-    if not end_with_parent(parent and parent.pid):
+    if not end_with_parent(parent.pid if parent else None):
         return
 
     def notify(steps: int) -> None:

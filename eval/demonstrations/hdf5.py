@@ -59,7 +59,7 @@ class Hdf5Format:
     suffix = ".hdf5"
     needs = NEEDS
     has_all_pictures = True
-    made = (FILE,)
+    made: tuple[str, ...] = (FILE,)
 
     def write_piece(self, demonstration: Demonstration, path: Path) -> None:
         """One episode's file, whole or not at all."""

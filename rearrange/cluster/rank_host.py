@@ -76,7 +76,7 @@ def variables_of(spots: list[Spot]) -> list[dict[str, str]]:
 
 class RankHost:
     def find_spot(self) -> Spot:
-        import ray
+        import ray.util
 
         context = ray.get_runtime_context()
         gpus = context.get_accelerator_ids().get("GPU", [])

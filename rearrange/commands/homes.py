@@ -103,7 +103,7 @@ def floor_plan_svg(home: Drawn) -> str:
     def at(x: float, y: float) -> str:
         return f"{(x - x0 + MARGIN) * SCALE:.1f},{(y1 - y + MARGIN) * SCALE:.1f}"
 
-    def polygon(x, y, hx, hy, yaw, style) -> str:
+    def polygon(x: float, y: float, hx: float, hy: float, yaw: float, style: str) -> str:
         c, s = math.cos(yaw), math.sin(yaw)
         ends = ((hx, hy), (hx, -hy), (-hx, -hy), (-hx, hy))
         points = " ".join(at(x + c * a - s * b, y + s * a + c * b) for a, b in ends)

@@ -8,6 +8,7 @@ along with them. HAB's homes get back exactly the numbers that were compiled.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -41,7 +42,7 @@ class HouseWriter:
         dofs = [int(joint.dofadr[0]) for joint in joints]
         self._site = {j: model.site(f"{j}_marker").id for j in fur.MARKER_OF_JOINT}
         trees = [model.body_bvhadr[b] + np.arange(model.body_bvhnum[b]) for b in bodies]
-        self._where = dict.fromkeys(_GEOM, geoms) | dict.fromkeys(_BODY, bodies)
+        self._where: dict[str, Any] = dict.fromkeys(_GEOM, geoms) | dict.fromkeys(_BODY, bodies)
         self._where |= dict.fromkeys(_SITE, list(self._site.values()))
         self._where |= dict.fromkeys(_DOF, dofs)
         self._where |= {"bvh_aabb": np.concatenate(trees), "jnt_axis": [j.id for j in joints]}

@@ -10,6 +10,7 @@ A `Node` is a value and the path to it, so that the line names file, episode and
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 from collections.abc import Collection, Iterator
@@ -132,7 +133,7 @@ class Node:
                 line = f"{self.where}{place} has no field {quoted(name)}, {hint}"
                 raise UserError(line.replace("\n", " "))
 
-    def list(self, most: int, least: int = 0) -> list[Node]:  # noqa: A003
+    def list(self, most: int, least: int = 0) -> builtins.list[Node]:  # noqa: A003
         """Elements of a list, whose length must lie in [`least`, `most`]."""
         elements = self._typed(list)
         if not least <= len(elements) <= most:

@@ -59,7 +59,7 @@ class Registry(Mapping[str, T]):
 
         Only for names that the user typed, see above. Raises UserError for one that is unknown.
         """
-        if not isinstance(word, str):  # pyright: ignore[reportUnnecessaryIsInstance], a caller's
+        if not isinstance(word, str):  # a caller's
             raise UserError(f"the name of a {self.kind} must be a text, got {word!r}")
         module, colon, name = word.rpartition(":")
         if not colon:

@@ -152,9 +152,9 @@ class RearrangeEnv(gymnasium.Env):
         self.render_mode = render_mode
         self._window = Window(render_size, render_camera, self._visuals)
         self.episode: EpisodeSpec | None = None
-        self._next_index, self._prepared = self._offset, None
+        self._prepared: EpisodeSpec | None = None
         self._current: dict[str, np.ndarray] = {}
-        self._num_steps, self.is_success = 0, False
+        self._next_index, self._num_steps, self.is_success = self._offset, 0, False
 
     @property
     def current_observation(self) -> dict[str, np.ndarray]:

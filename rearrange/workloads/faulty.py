@@ -80,7 +80,7 @@ class FaultyEnv(gymnasium.Env):
             self._observation[2] = np.nan
         return self._observation, {}
 
-    def step(self, action):
+    def step(self, action: Any):
         if self._step_s:
             time.sleep(self._step_s)
         reward = float((self._observation[0] > 0.0) == bool(action))

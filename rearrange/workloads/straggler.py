@@ -188,7 +188,7 @@ class StragglerEnv(gymnasium.Env):
         self._num_steps = 0
         return self._observation, {}
 
-    def step(self, action):
+    def step(self, action: Any):
         """Sleeps. The reward is 0 and the episode is truncated after its number of steps."""
         self.sleep(self.times.next_step_s())
         self._num_steps += 1

@@ -37,7 +37,17 @@ def packed_lstm_layer(
 
 class _PackedLayer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, batch_sizes, h, c, w_x, w_h, bias, dtype) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        batch_sizes: list[int],
+        h: Tensor,
+        c: Tensor,
+        w_x: Tensor,
+        w_h: Tensor,
+        bias: Tensor,
+        dtype: torch.dtype,
+    ) -> Tensor:
         hidden, is_short = h.shape[1], dtype != torch.float32
         x, w_x, w_h = x.to(dtype), w_x.to(dtype), w_h.to(dtype)
         w_x_t, w_h_t = w_x.t(), w_h.t().contiguous()
@@ -64,7 +74,7 @@ class _PackedLayer(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable  # the decorator's stub makes arguments positional:
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(  # pyrefly: ignore
         ctx: Any, *grad_outputs: Tensor
     ) -> tuple[Tensor | None, ...]:
         (grad,) = grad_outputs

@@ -159,7 +159,9 @@ class Fleet:
     def set_state(self, state: tuple[np.ndarray, ...]) -> None:
         self._ready, self._waits, self._begun = (array.copy() for array in state)
 
-    def _take_arrivals(self, now, active, count, last) -> None:
+    def _take_arrivals(
+        self, now: np.ndarray, active: np.ndarray, count: np.ndarray, last: np.ndarray
+    ) -> None:
         """Counts finished steps as far as the rollout has room; the rest go to the next one."""
         arrived = (self._ready <= now[:, None]) & active[:, None]
         room = self._quota - count.sum(axis=1)

@@ -68,7 +68,7 @@ def read_recipes(file: str, own: Mapping[str, Any], shared: Mapping[str, Any]) -
     own_recipes, stages = own.get("recipes", {}), own.get("stages", {})
     _known_keys(own_recipes, KINDS, f"{file}, recipes")
     _known_keys(stages, PRESETS, f"{file}, stages")
-    recipes = {
+    recipes: dict[str, tuple[Recipe, ...]] = {
         kind: (
             _recipe(shared["recipes"]["all"], f"{SHARED_FILE}, recipe all"),
             _recipe(shared["recipes"][kind], f"{SHARED_FILE}, recipe {kind}"),

@@ -84,7 +84,7 @@ def _measure(
             return None
         summary = strict_json((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
         metrics = metrics_of(summary)
-    except (OSError, ValueError, KeyError, UserError) as error:
+    except (OSError, ValueError, KeyError) as error:  # a UserError is a ValueError
         log.warning("no validation at step %d: %s; see %s.log", step, error, folder)
         return None
     score = next(iter(metrics))

@@ -67,7 +67,7 @@ def cfg_to_json(cfg: WorkerCfg) -> Json:
 
 
 def cfg_from_json(value: Json) -> WorkerCfg:
-    parts = {
+    parts: dict[str, Any] = {
         "info_keys": tuple(value["info_keys"]),
         "offsets": tuple(value["offsets"]),
         "failed_resets": dict(value["failed_resets"]),

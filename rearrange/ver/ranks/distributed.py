@@ -32,9 +32,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import (
-    rendezvous,  # pyright: ignore[reportUnknownVariableType]: its keywords have no types
-)
+from torch.distributed.rendezvous import rendezvous
 
 from rearrange.errors import UserError
 from rearrange.system.machine import pick_device
@@ -42,8 +40,8 @@ from rearrange.torch_types import floats, from_numpy
 
 _STOP, _FINISHED = "stop", "finished"  # counters in the store
 # torch says nothing of these functions' arguments.
-_all_reduce = cast("Callable[[Tensor], object]", dist.all_reduce)  # pyright: ignore[reportUnknownMemberType]
-_all_gather = cast("Callable[[list[Tensor], Tensor], object]", dist.all_gather)  # pyright: ignore[reportUnknownMemberType]
+_all_reduce = cast("Callable[[Tensor], object]", dist.all_reduce)  # pyrefly: ignore
+_all_gather = cast("Callable[[list[Tensor], Tensor], object]", dist.all_gather)  # pyrefly: ignore
 
 
 class RanksLost(RuntimeError):

@@ -95,7 +95,7 @@ class Progress:
             parts.append(f"{rate:.0f} steps/s")
             if left > 0:
                 parts.append(f"{duration(left / rate)} left")
-        print(", ".join(filter(None, [*parts, describe(metrics)])), file=self._stream, flush=True)
+        print(", ".join(filter(None, (*parts, describe(metrics)))), file=self._stream, flush=True)
         self._shown, self._due, self._last = (step, now), now + PLAIN_INTERVAL_S, None
 
 

@@ -56,9 +56,7 @@ class TensorBoard:
 
     def show_settings(self, settings: Mapping[str, Any]) -> None:
         """Writes them as hyper-parameters."""
-        from torch.utils.tensorboard.summary import (
-            hparams,  # pyright: ignore[reportUnknownVariableType]: it has no types
-        )
+        from torch.utils.tensorboard.summary import hparams
 
         def write(writer: Any) -> None:
             numbers = dict.fromkeys(RESULTS, 0.0)

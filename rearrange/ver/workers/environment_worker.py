@@ -122,7 +122,8 @@ class SlotEnvironment:
         self.number = self.seed_number = episode_number - 1
         self.is_whole = True
         self.actions: list[np.ndarray] = []  # of the running episode, to play it again
-        self.total_return, self.clock = 0.0, None  # clock: steps left of a first episode cut short
+        self.total_return = 0.0
+        self.clock: int | None = None  # steps left of a first episode cut short
         self._offset = start_offset(cfg, self._number_of_all) if is_fresh else 0
 
     def start(self) -> None:
