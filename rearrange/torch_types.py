@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 # torch says nothing of these functions' arguments.
-from_numpy = cast("Callable[[np.ndarray], Tensor]", torch.from_numpy)  # pyrefly: ignore
-manual_seed = cast("Callable[[int], torch.Generator]", torch.manual_seed)  # pyrefly: ignore
+from_numpy = cast("Callable[[np.ndarray], Tensor]", torch.from_numpy)
+manual_seed = cast("Callable[[int], torch.Generator]", torch.manual_seed)
 
 
 def floats(numbers: Tensor) -> list[float]:
     """`tolist` of floating-point numbers, [n]."""
-    return cast("list[float]", numbers.tolist())  # pyrefly: ignore
+    return cast("list[float]", numbers.tolist())

@@ -79,6 +79,6 @@ def length_of(film: Path) -> float:
     find_ffmpeg()  # says in a line what is wrong with it
     frames = imageio_ffmpeg.read_frames(str(film))
     try:
-        return float(next(frames)["duration"])  # pyrefly: ignore: the first is no picture
+        return float(next(frames)["duration"])  # pyrefly: ignore[bad-index]: the first is no picture
     finally:
         frames.close()

@@ -118,7 +118,7 @@ def keep(driven: Driven, world: Any, folder: Path, form: str) -> Kept:
 def _again(driven: Driven, made_with: dict[str, Any]) -> Demonstration:
     """The same episode once more, with the head camera, recorded."""
     log = _Log()
-    env = RecordingEnv(make_env(**made_with, depth=True, handle_sensors=True), log)  # pyrefly: ignore
+    env = RecordingEnv(make_env(**made_with, depth=True, handle_sensors=True), log)  # pyrefly: ignore[bad-argument-type]
     env.reset(options={"episode": driven.episode})
     sim, info, way = env.world.sim, {}, 0.0
     place = np.array(sim.base_pose[:2])

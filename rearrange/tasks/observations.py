@@ -126,7 +126,7 @@ class Sensors:
         """The table of an episode, or of other data."""
         data, model = sim.data, sim.model
         for row, marker in enumerate(self._markers):
-            joint = model.joint(MARKERS[marker])  # pyrefly: ignore: a task with one has one
+            joint = model.joint(MARKERS[marker])  # pyrefly: ignore[bad-index]: a task with one has one
             site = model.site(f"{joint.name}_marker").id
             self._handles[row] = site, joint.qposadr[0], joint.dofadr[0]
         names = "base_x", "base_y", "base_yaw", fetch.ARM_JOINTS[0].name

@@ -74,7 +74,7 @@ class _PackedLayer(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable  # the decorator's stub makes arguments positional:
-    def backward(  # pyrefly: ignore
+    def backward(  # pyrefly: ignore[bad-override]
         ctx: Any, *grad_outputs: Tensor
     ) -> tuple[Tensor | None, ...]:
         (grad,) = grad_outputs

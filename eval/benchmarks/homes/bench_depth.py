@@ -149,7 +149,7 @@ def _egl(
 ) -> Callable[[], object] | None:
     if not egl_works():
         return None
-    from mujoco.egl import GLContext  # pyrefly: ignore: its stubs lack it
+    from mujoco.egl import GLContext  # pyrefly: ignore[missing-import]: its stubs lack it
 
     stage = _stage(model, data, camera)
     visual = stage.model.vis

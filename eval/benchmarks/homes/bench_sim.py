@@ -170,7 +170,7 @@ def _physics(sim: Any) -> dict[str, float]:
 def _batch_step(sim: Any, num_threads: int, substeps: int, num_worlds: int = 16) -> float | None:
     """A control step of one of many worlds in MuJoCo's own batch; None if it has none (s)."""
     try:
-        from mujoco.batch import Batch  # pyrefly: ignore: its stubs lack it
+        from mujoco.batch import Batch  # pyrefly: ignore[missing-import]: its stubs lack it
     except ImportError:
         return None
     batch = Batch(sim.model, num_worlds, num_threads, persistent=True)  # sleep asks for it

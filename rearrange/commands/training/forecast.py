@@ -169,7 +169,7 @@ def memory_of(settings: TrainSkillCfg) -> float:
     """Bytes: the program, its workers, rollouts, what is remembered, and learning from pictures."""
     training_env = training_env_of(settings)
     observation, action = read_spaces(training_env.env_id, training_env.kwargs)
-    shapes = [space.shape or () for space in observation.values()]  # pyrefly: ignore
+    shapes = [space.shape or () for space in observation.values()]  # pyrefly: ignore[missing-attribute]
     num_actions = int(np.prod(action.shape or (1,)))
     policy = settings.policy
     state = 2 * policy.lstm_layers * policy.lstm_hidden * (1 + policy.separate_critic)

@@ -155,7 +155,7 @@ class EglRenderer:
     def __init__(self, width: int, height: int) -> None:
         if not egl_works():
             raise UserError("renderer egl needs a working EGL (Mesa or a GPU); use renderer plain")
-        from mujoco.egl import GLContext  # pyrefly: ignore: its stubs lack it
+        from mujoco.egl import GLContext  # pyrefly: ignore[missing-import]: its stubs lack it
 
         self._gl = GLContext(width, height)
         self._rectangle = mujoco.MjrRect(0, 0, width, height)

@@ -51,7 +51,7 @@ def close_envs(envs: VectorEnv, is_begun: bool) -> None:
 def _close(envs: VectorEnv, is_begun: bool) -> None:
     try:
         if is_begun:
-            envs.step_wait()  # pyrefly: ignore - those with halves alone
+            envs.step_wait()  # pyrefly: ignore[missing-attribute] - those with halves alone
     except Exception as error:  # nobody needs this step any more
         log.warning("the last step of the environments failed: %s", error)
     try:

@@ -224,7 +224,7 @@ class BatchedPool:
         with torch.inference_mode(False), torch.no_grad():  # as in a thread of its own
             if self._is_begun:
                 self._is_begun = False
-                observations, rewards, *ends, infos = self.envs.step_wait()  # pyrefly: ignore
+                observations, rewards, *ends, infos = self.envs.step_wait()  # pyrefly: ignore[missing-attribute]
             else:
                 observations, rewards, *ends, infos = self.envs.step(self._given(actions))
             observations, rewards, ends = self._tensors.taken((observations, rewards, tuple(ends)))
@@ -238,7 +238,7 @@ class BatchedPool:
     def _begin_step(self, actions: np.ndarray) -> None:
         begin = time.perf_counter()
         with torch.inference_mode(False), torch.no_grad():
-            self.envs.step_async(self._given(actions))  # pyrefly: ignore
+            self.envs.step_async(self._given(actions))  # pyrefly: ignore[missing-attribute]
         self._is_begun, self._begun_s = True, time.perf_counter() - begin
 
     def _given(self, actions: np.ndarray) -> Any:
@@ -320,7 +320,7 @@ class BatchedPool:
             # The first reset, of all, shows whether masks have to be tensors.
             options = None if due.all() else {"reset_mask": self._tensors.given(due.copy())}
             try:
-                observations, _ = self.envs.reset(seed=seeds, options=options)  # pyrefly: ignore
+                observations, _ = self.envs.reset(seed=seeds, options=options)  # pyrefly: ignore[bad-argument-type]
             except gymnasium.error.Error as error:
                 if options is None:  # what Gymnasium's own `reset` says to a list
                     raise UserError(
@@ -330,7 +330,7 @@ class BatchedPool:
                 raise
             self._tensors.notice(observations)
         if hasattr(self.envs, "expect"):
-            self.envs.expect({e: self._seed(e, int(self.number[e]) + 1) for e in places})  # pyrefly: ignore
+            self.envs.expect({e: self._seed(e, int(self.number[e]) + 1) for e in places})
         return self._tensors.taken(observations)
 
     def _reset_at(self, due: np.ndarray, ages: np.ndarray) -> None:

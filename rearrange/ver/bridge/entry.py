@@ -27,7 +27,7 @@ def main():
             file.write(json.dumps(content) + "\n")
 
 
-def _done(settings):  # pyrefly: ignore
+def _done(settings):  # pyrefly: ignore[implicit-any-parameter]: old Pythons read this
     """Does the task; returns its result."""
     for fd in settings["fds"].values():
         os.set_inheritable(fd, False)  # programs that a simulator starts must not inherit them
@@ -42,7 +42,7 @@ def _done(settings):  # pyrefly: ignore
     return serving.serve(settings)
 
 
-def _problem(settings):  # pyrefly: ignore
+def _problem(settings):  # pyrefly: ignore[implicit-any-parameter]: old Pythons read this
     """Why this Python cannot be used; empty if it can."""
     if sys.version_info < OLDEST:
         found = ".".join(str(part) for part in sys.version_info[:3])

@@ -40,8 +40,8 @@ from rearrange.torch_types import floats, from_numpy
 
 _STOP, _FINISHED = "stop", "finished"  # counters in the store
 # torch says nothing of these functions' arguments.
-_all_reduce = cast("Callable[[Tensor], object]", dist.all_reduce)  # pyrefly: ignore
-_all_gather = cast("Callable[[list[Tensor], Tensor], object]", dist.all_gather)  # pyrefly: ignore
+_all_reduce = cast("Callable[[Tensor], object]", dist.all_reduce)
+_all_gather = cast("Callable[[list[Tensor], Tensor], object]", dist.all_gather)
 
 
 class RanksLost(RuntimeError):

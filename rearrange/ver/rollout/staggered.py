@@ -203,10 +203,10 @@ class StaggeredResets(VectorWrapper):
         """
         if options and "reset_mask" in options:
             raise UserError("reset_mask must be left out: the timetable resets single environments")
-        observations, infos = self.env.reset(seed=seed, options=options)  # pyrefly: ignore
+        observations, infos = self.env.reset(seed=seed, options=options)  # pyrefly: ignore[bad-argument-type]
         self.tracker.restart()
         # gymnasium does not say what a space consists of
-        actions = cast("Space[Any]", self.env.action_space)  # pyrefly: ignore
+        actions = cast("Space[Any]", self.env.action_space)
         given = [] if seed is None else list(np.atleast_1d(np.array(seed, object)))
         actions.seed(next((int(one) for one in given if one is not None), None))
         while self.tracker.time < 0:
@@ -233,7 +233,7 @@ class StaggeredResets(VectorWrapper):
     def _finals(self, observations: Any, ended: np.ndarray) -> np.ndarray:
         finals = np.full(self.num_envs, None, dtype=object)
         # as in `reset`
-        space = cast("Space[Any]", self.env.observation_space)  # pyrefly: ignore
+        space = cast("Space[Any]", self.env.observation_space)
         for i, one in enumerate(iterate(space, observations)):
             if ended[i]:
                 is_named, named = isinstance(one, dict), cast("dict[str, Any]", one)

@@ -42,16 +42,14 @@ class DilatedConv(Conv):
     """A dilated 3x3 convolution without bias that keeps the map's size."""
 
     def __init__(self, channels: int, wider: int, dilation: int) -> None:
-        super().__init__(  # pyrefly: ignore: untyped
-            channels, wider, 3, padding=dilation, dilation=dilation, bias=False
-        )
+        super().__init__(channels, wider, 3, padding=dilation, dilation=dilation, bias=False)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         dilation = self.dilation[0]
         is_whole = input.shape[2] % dilation == input.shape[3] % dilation == 0
         is_learning = torch.is_grad_enabled() and not torch.compiler.is_compiling()
         if SLOW_DILATED and is_whole and is_learning and input.device.type == "cpu":
-            apply = cast("Callable[..., Tensor]", _Dilated.apply)  # pyrefly: ignore: untyped
+            apply = cast("Callable[..., Tensor]", _Dilated.apply)
             return apply(input, self.weight.to(input.dtype), dilation)
         return super().forward(input)
 
@@ -140,7 +138,7 @@ class _Dilated(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable  # the decorator's stub makes arguments positional:
-    def backward(  # pyrefly: ignore
+    def backward(  # pyrefly: ignore[bad-override]
         ctx: Any, *grad_outputs: Tensor
     ) -> tuple[Tensor | None, ...]:
         (grad,) = grad_outputs

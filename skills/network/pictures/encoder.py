@@ -174,7 +174,7 @@ class DepthEncoder(nn.Module):
                 nn.init.zeros_(module.bias)
         nn.init.orthogonal_(self.linear.weight, math.sqrt(2.0) * cfg.output_gain)
         nn.init.zeros_(self.linear.bias)
-        self.to(memory_format=torch.channels_last)  # pyrefly: ignore: stubs lack it
+        self.to(memory_format=torch.channels_last)  # pyrefly: ignore[no-matching-overload]: stubs lack it
         self._inference: InferenceEncoder | None = None  # made by `refresh`
 
     def refresh(self) -> None:
@@ -192,11 +192,11 @@ class DepthEncoder(nn.Module):
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._inference = None
-        super()._load_from_state_dict(*args, **kwargs)  # pyrefly: ignore: untyped
+        super()._load_from_state_dict(*args, **kwargs)
 
     def _apply(self, *args: Any, **kwargs: Any) -> DepthEncoder:
         self._inference = None
-        return super()._apply(*args, **kwargs)  # pyrefly: ignore: untyped
+        return super()._apply(*args, **kwargs)
 
     def sized(self, picture: Tensor) -> Tensor:
         """[B, H, W, C] -> [B, h, w, C] float, averaged down to the size the network works on."""
