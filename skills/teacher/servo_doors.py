@@ -142,8 +142,11 @@ class OpenServo(Servo):
         away, bearing = self.towards(handle)
         skew = self.SKEW[self._kind]
         self._is_askew = abs(wrapped(facing - yaw)) > skew or abs(bearing) > skew
-        if away > FAR or self._is_askew:
+        is_aside = abs(wrapped(yaw + bearing - facing)) > skew
+        if away > FAR or (self._is_askew and is_aside):
             return self.drive_to((handle + self.AWAY * outward)[:2], facing)
+        if self._is_askew:  # not to the place first: a step to where it is might be a turn about
+            return self.past_obstacles(np.array([0.0, self.turn(bearing)]), bearing)
         off = away - self.AWAY
         is_cornered = off < 0.0 and not self.has_room_behind()
         if (abs(off) < 0.14 or is_cornered) and abs(bearing) < 0.2:
@@ -162,11 +165,16 @@ class OpenServo(Servo):
 
 
 class CloseDrawerServo(OpenServo):
-    """In front of the handle, push, back off, rest, stop."""
+    """In front of the handle, push, let go, back off, rest, stop."""
+
+    SHUT, STAYS = 0.03, 0.07  # m, to which it is pushed; to which the hand may draw it out again
+    OVER = 0.2  # m above the handle, over the front
+    PUSHED = 0.05  # m/s inwards: it is being pushed
+    LEAVE = (-0.6, 0.0)  # base action
 
     def act(self) -> np.ndarray:
         action = self._act()
-        is_shut = self.sim.joint_position(self._joint) < 0.045
+        is_shut = self.sim.joint_position(self._joint) < self.STAYS
         action[STOP] = 1.0 if is_shut and self.is_resting else -1.0
         return action
 
@@ -175,18 +183,47 @@ class CloseDrawerServo(OpenServo):
         handle, outward = sim.marker_pos_w(self._marker), doors.outward_of(sim, self._joint)
         ee = sim.ee_pos_w
         along = float((ee - handle) @ outward)
-        if sim.joint_position(self._joint) < 0.03:
-            if along < 0.08:
-                return self.reach(ee + 0.1 * outward + (0, 0, 0.04))
-            return self.rest((-0.2, 0.0))
+        if self._is_shut():
+            return self._leave(along, outward)
         beside = float(np.linalg.norm(ee - handle - along * outward))
         base = self._stand(handle, outward)
         if base is not None and (beside > 0.1 or along > 0.3 or along < 0):
             return self.rest(base)
+        down = self.pointing_down()  # bent back over the front, the hand would stay caught on it
         if beside < 0.05 + 0.15 * max(along, 0.0) and along > -0.02:
             step = -doors.HAND_SPEED * outward + 0.2 * (handle + along * outward - ee)
-            return doors.hand_action(self.robot, sim.floor_plan(0.28), step, True)
-        return self.reach(handle + 0.12 * outward)
+            return doors.hand_action(self.robot, sim.floor_plan(0.28), step, True, down)
+        return self.reach(self._way_to(handle, along, outward), preferred=down, posture_gain=0.05)
+
+    def _way_to(self, handle: np.ndarray, along: float, outward: np.ndarray) -> np.ndarray:
+        """Where the hand goes next, [3] m world: before the handle, from above the drawer up first.
+
+        Straight on, it would be caught behind the front.
+        """
+        before, ee = handle + 0.12 * outward, self.sim.ee_pos_w
+        if along > 0.03:
+            return before
+        is_over = ee[2] > handle[2] + self.OVER
+        return before + (0.0, 0.0, self.OVER) if is_over else ee + (0.0, 0.0, 0.1)
+
+    def _is_shut(self) -> bool:
+        """Whether it is shut, or was and the hand that leaves has drawn it out a little.
+
+        Pushed again for that, it would be drawn out again, and the hand go to and fro.
+        """
+        value = self.sim.joint_position(self._joint)
+        is_pushed = self.sim.joint_velocity(self._joint) < -self.PUSHED
+        return value < self.SHUT or (value < self.STAYS and not is_pushed)
+
+    def _leave(self, along: float, outward: np.ndarray) -> np.ndarray:
+        """Up off the handle, back, and only then to rest: lowered before, the wrist gets caught on
+        the counter."""
+        if along < 0.08:
+            up = self.sim.ee_pos_w + 0.1 * outward + (0, 0, 0.04)
+            return self.reach(up, preferred=self.pointing_down(), posture_gain=0.05)
+        if along < 0.2:
+            return self.with_base(self.reach(self.sim.ee_pos_w + (0, 0, 0.02)), self.LEAVE)
+        return self.rest((-0.2, 0.0))
 
 
 class CloseFridgeServo(Servo):
