@@ -6,7 +6,7 @@ Their counterparts for untrusted JSON are in `rearrange.system.checked_json`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def whole(name: str, value: Any, low: int, high: int = MAX_WHOLE) -> int:
         is_small = high == MAX_WHOLE and not (is_whole and value > high)
         room = f"of {low} or more" if is_small else f"from {low} to {high}"
         raise UserError(f"{name} must be a whole number {room}, got {quoted(value)}")
-    return int(cast("int", value))
+    return int(value)
 
 
 def seed_each(seed: Any, num_envs: int) -> list[int | None]:
@@ -32,14 +32,13 @@ def seed_each(seed: Any, num_envs: int) -> list[int | None]:
     if seed is None:
         return [None] * num_envs
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
-        first = int(cast("int", seed))
+        first = int(seed)
         seed = [first + i for i in range(num_envs)]
-    if not isinstance(seed, list | tuple | np.ndarray) or np.ndim(cast("Any", seed)) != 1:
+    if not isinstance(seed, list | tuple | np.ndarray) or np.ndim(seed) != 1:
         raise UserError(f"seed must be a whole number or a list of them, got {quoted(seed)}")
-    seeds = cast("list[Any]", seed)
-    if len(seeds) != num_envs:
-        raise UserError(f"there must be {num_envs} seeds, got {len(seeds)}")
-    return [None if one is None else whole("seed", one, 0) for one in seeds]
+    if len(seed) != num_envs:
+        raise UserError(f"there must be {num_envs} seeds, got {len(seed)}")
+    return [None if one is None else whole("seed", one, 0) for one in seed]
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -61,10 +60,9 @@ def checked_reset_options(options: Any, known: Collection[str]) -> Mapping[str, 
     if not isinstance(options, Mapping):
         line = f"reset options must be a dict with {' or '.join(known)}, got {quoted(options)}"
         raise UserError(line)
-    given = cast("Mapping[str, Any]", options)
-    if unknown := sorted(str(name) for name in given if name not in known):
+    if unknown := sorted(str(name) for name in options if name not in known):
         raise UserError(f"reset options must be {' or '.join(known)}, got {unknown}")
-    return given
+    return options
 
 
 def reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
@@ -72,8 +70,7 @@ def reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
 
     Raises UserError for a mask that is none.
     """
-    given: object = options.get("reset_mask", np.ones(num_envs, bool))
-    mask = cast("np.ndarray", given)
-    if not isinstance(given, np.ndarray) or mask.dtype != bool or mask.shape != (num_envs,):
+    mask: Any = options.get("reset_mask", np.ones(num_envs, bool))
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (num_envs,):
         raise UserError(f"reset_mask must be a bool array of shape ({num_envs},)")
     return mask

@@ -16,10 +16,10 @@ import contextlib
 import io
 import json
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_origin, overload
+from typing import Any, NamedTuple, get_origin, overload
 
 from rearrange.errors import UserError
 
@@ -164,7 +164,7 @@ def overrides_of(settings: Mapping[str, Any], verb: str | None = None) -> list[s
         if isinstance(value, Mapping):
             if not value and verb is not None:
                 _check_is_part(verb, name)
-            inner = overrides_of(cast("Mapping[str, Any]", value))
+            inner = overrides_of(value)
             overrides += [f"{name}.{override}" for override in inner]
         else:
             overrides.append(f"{name}={_text_of(name, value)}")
@@ -175,7 +175,7 @@ def _text_of(name: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "none" if value is None else str(value).lower()
     if isinstance(value, list | tuple):
-        items = [_text_of(name, item) for item in cast("Sequence[Any]", value)]
+        items = [_text_of(name, item) for item in value]
         if any("," in item for item in items):
             raise UserError(f"{name}: an element of a list must not hold a comma")
         return f"[{','.join(items)}]"

@@ -18,7 +18,7 @@ LINKED = ("skills", "planner", "eval", "configs")  # folders beside the package,
 # From the ground up: a room uses itself and those above it in this list, none below it. What
 # begins with a room's name belongs to the longest such name.
 ROOMS = (
-    "rearrange.errors", "rearrange.renamed_settings", "rearrange.torch_types", "rearrange.system",
+    "rearrange.errors", "rearrange.renamed_settings", "rearrange.system",
     "rearrange.checked_arguments", "rearrange.workloads",
     "rearrange.sim.native", "rearrange.sim.robot", "rearrange.sim.home", "rearrange.sim.homes",
     "rearrange.sim.pictures", "rearrange.sim", "rearrange.sim.visuals",
@@ -43,7 +43,7 @@ ROOMS = (
 )  # fmt: skip
 # Some know less than their place in the list would let them: what they may use, beside the ground.
 GROUND = {
-    "rearrange.errors", "rearrange.renamed_settings", "rearrange.torch_types", "rearrange.system",
+    "rearrange.errors", "rearrange.renamed_settings", "rearrange.system",
     "rearrange.checked_arguments",
 }  # fmt: skip
 ONLY = {

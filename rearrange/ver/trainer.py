@@ -31,7 +31,6 @@ import torch
 
 from rearrange.system.machine import num_cores, pick_device
 from rearrange.system.stop_signals import StopSignals
-from rearrange.torch_types import manual_seed
 from rearrange.ver.batched.groups import MakeEnvs, make_batch, make_pool
 from rearrange.ver.batched.start_cfg import staggered_worker_cfg, trackers_of
 from rearrange.ver.rank_sync import RankSync
@@ -131,7 +130,7 @@ class Trainer:
         self.device = pick_device(cfg.device, rank_info.local_rank, rank_info.local_world_size)
         seen, action = try_environment(make_env, cfg.seed)
         spec = with_block(seen, cfg.sapg.num_blocks), action
-        manual_seed(cfg.seed)
+        torch.manual_seed(cfg.seed)
         self._rng = np.random.default_rng(ranks.seed(cfg.seed))
         self._layout = SlotLayout(cfg.num_envs, *spec, len(cfg.info_keys))
         self.policy = build_policy(seen, action).to(self.device)
@@ -385,7 +384,7 @@ class Trainer:
 
     def _seed_rank(self, *others: int) -> None:
         seed = self.ranks.seed(self.cfg.seed, *others)
-        manual_seed(seed)
+        torch.manual_seed(seed)
         if others:
             self._rng = self.algorithm.rng = np.random.default_rng(seed)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def check_task(name: str, task: Any) -> Task:
     whole("num_targets", task.num_targets, 1)
     for what in ("sensors", "handle_sensors"):
         names: Any = getattr(task, what)
-        parts = list(cast("tuple[Any, ...]", names)) if type(names) in (list, tuple) else [None]
+        parts = list(names) if type(names) in (list, tuple) else [None]
         if not all(isinstance(one, str) for one in parts):
             raise UserError(
                 f"{what} of task '{name}' must be a tuple of sensors' names, got {quoted(names)}"

@@ -25,7 +25,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,12 +36,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from rearrange.errors import UserError
 from rearrange.system.machine import pick_device
-from rearrange.torch_types import floats, from_numpy
 
 _STOP, _FINISHED = "stop", "finished"  # counters in the store
-# torch says nothing of these functions' arguments.
-_all_reduce = cast("Callable[[Tensor], object]", dist.all_reduce)
-_all_gather = cast("Callable[[list[Tensor], Tensor], object]", dist.all_gather)
 
 
 class RanksLost(RuntimeError):
@@ -107,12 +103,12 @@ class Ranks:
         bucket = torch.cat([*parts, torch.tensor([*is_there, 1.0], device=parts[0].device)])
         bucket *= weight
         with self._clear_errors():
-            _all_reduce(bucket)
+            dist.all_reduce(bucket)
         bucket /= bucket[-1].clone()
         sizes = [part.numel() for part in parts]
         *means, counts, _ = torch.split(bucket, [*sizes, len(parameters), 1])
         for parameter, grad, mean, count in zip(
-            parameters, grads, means, floats(counts), strict=False
+            parameters, grads, means, counts.tolist(), strict=False
         ):
             if count > 0.0:
                 parameter.grad = grad.copy_(mean.view_as(grad))
@@ -126,13 +122,13 @@ class Ranks:
         rows = rows.contiguous()
         sizes = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(len(self))]
         with self._clear_errors():
-            _all_gather(sizes, torch.tensor([len(rows)], device=rows.device))
+            dist.all_gather(sizes, torch.tensor([len(rows)], device=rows.device))
             counts = [int(size) for size in sizes]
             padded = rows.new_zeros(max(counts), *rows.shape[1:])
             padded[: len(rows)] = rows
             found = [torch.empty_like(padded) for _ in counts]
             if len(padded):
-                _all_gather(found, padded)
+                dist.all_gather(found, padded)
         return [part[:count] for part, count in zip(found, counts, strict=True)]
 
     def gather(self, value: Any) -> list[Any]:
@@ -148,7 +144,7 @@ class Ranks:
             return is_true
         count = torch.tensor([int(is_true)])
         with self._clear_errors():
-            _all_reduce(count)
+            dist.all_reduce(count)
         return bool(count)
 
     def on_first(self, work: Callable[[], Any]) -> Any:
@@ -344,4 +340,4 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _as_bytes(content: bytes) -> Tensor:
-    return from_numpy(np.frombuffer(bytearray(content), np.uint8))
+    return torch.from_numpy(np.frombuffer(bytearray(content), np.uint8))

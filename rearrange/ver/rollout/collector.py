@@ -25,7 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rearrange.torch_types import from_numpy
 from rearrange.ver.rollout.actor import Actor
 from rearrange.ver.rollout.batching import Batching
 from rearrange.ver.rollout.pool import Pool
@@ -305,7 +304,7 @@ class Collector:
                 last = self._last_row[envs]
                 storage.next_value[last[last >= 0]] = value[last >= 0]
                 self._last_row[envs], self.open_row[envs] = -1, rows
-                self.state[from_numpy(envs).to(self.device)] = step.state.float()
+                self.state[torch.from_numpy(envs).to(self.device)] = step.state.float()
                 self.prev_action[envs], self.is_first[envs] = action, False
                 self.step_id[envs] += 1
                 if self._is_lockstep:
@@ -343,18 +342,18 @@ class Collector:
         is_slice = self._is_lockstep and np.array_equal(envs, self._everyone[neighbours])
         rows = neighbours if is_slice else envs
         observation = {
-            name: from_numpy(array[rows]).to(self.device) for name, array in arrays.items()
+            name: torch.from_numpy(array[rows]).to(self.device) for name, array in arrays.items()
         }
-        prev_action = from_numpy(self.prev_action[rows]).to(self.device)
-        is_first = from_numpy(self.is_first[rows]).to(self.device)
-        state = self.state[rows if is_slice else from_numpy(envs).to(self.device)]
+        prev_action = torch.from_numpy(self.prev_action[rows]).to(self.device)
+        is_first = torch.from_numpy(self.is_first[rows]).to(self.device)
+        state = self.state[rows if is_slice else torch.from_numpy(envs).to(self.device)]
         return PolicyInputs(observation, prev_action, is_first, state)
 
     def _values(self, envs: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
         return self.actor.value(self._inputs(envs, arrays)).float().cpu().numpy()
 
     def _begin_episodes(self, envs: np.ndarray) -> None:
-        self.state[from_numpy(envs).to(self.device)] = 0.0
+        self.state[torch.from_numpy(envs).to(self.device)] = 0.0
         self.prev_action[envs] = 0
         self.is_first[envs] = True
         self.episode_id[envs] = self.pool.slots.episode_number[envs]

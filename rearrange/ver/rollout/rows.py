@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rearrange.torch_types import from_numpy
 from rearrange.ver.rollout.types import Minibatch
 
 TENSORS = ("prev_action", "is_first", "state", "action", "log_prob", "value")
@@ -89,20 +88,20 @@ class RolloutRows:
         """All that is stored, as it lies there, {name: [rows, ...]}."""
         found = {f"{_OBSERVATION}{name}": array for name, array in self.observation.items()}
         found.update({name: getattr(self, name) for name in TENSORS})
-        found.update({name: from_numpy(getattr(self, name)) for name in ARRAYS})
+        found.update({name: torch.from_numpy(getattr(self, name)) for name in ARRAYS})
         return found
 
     def read(self, rows: np.ndarray) -> dict[str, Tensor]:
         """All that is stored in the rows, copied, {name: [rows, ...]}."""
-        index = from_numpy(rows).to(self.device)
+        index = torch.from_numpy(rows).to(self.device)
         found = {f"{_OBSERVATION}{name}": array[index] for name, array in self.observation.items()}
         found.update({name: getattr(self, name)[index] for name in TENSORS})
-        found.update({name: from_numpy(getattr(self, name)[rows]) for name in ARRAYS})
+        found.update({name: torch.from_numpy(getattr(self, name)[rows]) for name in ARRAYS})
         return found
 
     def write(self, rows: np.ndarray, values: dict[str, Tensor]) -> None:
         """The counterpart of `read`."""
-        index = from_numpy(rows).to(self.device)
+        index = torch.from_numpy(rows).to(self.device)
         for name, array in self.observation.items():
             array[index] = values[f"{_OBSERVATION}{name}"].to(self.device)
         for name in TENSORS:
@@ -114,10 +113,10 @@ class RolloutRows:
         self, rows: np.ndarray, batch_sizes: np.ndarray, first_rows: np.ndarray
     ) -> Minibatch:
         """A minibatch of rows [B] in packed layout; see `packing.minibatch_rows`."""
-        index = from_numpy(rows).to(self.device)
+        index = torch.from_numpy(rows).to(self.device)
 
         def bulk(array: np.ndarray) -> Tensor:
-            return from_numpy(array[rows]).to(self.device)
+            return torch.from_numpy(array[rows]).to(self.device)
 
         return Minibatch(
             observation={name: array[index] for name, array in self.observation.items()},
@@ -130,6 +129,6 @@ class RolloutRows:
             returns=bulk(self.returns),
             is_weight=bulk(self.is_weight),
             is_stale=bulk(self.is_stale),
-            start_state=self.state[from_numpy(first_rows).to(self.device)],
-            batch_sizes=from_numpy(batch_sizes),
+            start_state=self.state[torch.from_numpy(first_rows).to(self.device)],
+            batch_sizes=torch.from_numpy(batch_sizes),
         )

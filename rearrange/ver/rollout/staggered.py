@@ -19,10 +19,9 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import iterate
 
@@ -205,8 +204,7 @@ class StaggeredResets(VectorWrapper):
             raise UserError("reset_mask must be left out: the timetable resets single environments")
         observations, infos = self.env.reset(seed=seed, options=options)  # pyrefly: ignore[bad-argument-type]
         self.tracker.restart()
-        # gymnasium does not say what a space consists of
-        actions = cast("Space[Any]", self.env.action_space)
+        actions = self.env.action_space
         given = [] if seed is None else list(np.atleast_1d(np.array(seed, object)))
         actions.seed(next((int(one) for one in given if one is not None), None))
         while self.tracker.time < 0:
@@ -232,12 +230,10 @@ class StaggeredResets(VectorWrapper):
 
     def _finals(self, observations: Any, ended: np.ndarray) -> np.ndarray:
         finals = np.full(self.num_envs, None, dtype=object)
-        # as in `reset`
-        space = cast("Space[Any]", self.env.observation_space)
-        for i, one in enumerate(iterate(space, observations)):
+        for i, one in enumerate(iterate(self.env.observation_space, observations)):
             if ended[i]:
-                is_named, named = isinstance(one, dict), cast("dict[str, Any]", one)
-                finals[i] = {k: np.copy(v) for k, v in named.items()} if is_named else np.copy(one)
+                is_named = isinstance(one, dict)
+                finals[i] = {k: np.copy(v) for k, v in one.items()} if is_named else np.copy(one)
         return finals
 
 
@@ -246,7 +242,7 @@ def _masked(infos: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
     masked: dict[str, Any] = {}
     for name, value in infos.items():
         if isinstance(value, dict):
-            masked[name] = _masked(cast("dict[str, Any]", value), rows)
+            masked[name] = _masked(value, rows)
         else:
             is_mask = name.startswith("_") and isinstance(value, np.ndarray)
             masked[name] = value & rows if is_mask else value
@@ -259,12 +255,11 @@ def _replaced(infos: dict[str, Any], begun: dict[str, Any], rows: np.ndarray) ->
     for name, new in begun.items():
         old = merged.get(name)
         if isinstance(new, dict):
-            known = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
-            merged[name] = _replaced(known, cast("dict[str, Any]", new), rows)
+            known = old if isinstance(old, dict) else {}
+            merged[name] = _replaced(known, new, rows)
         elif isinstance(new, np.ndarray):
-            taken = cast("np.ndarray", new)
-            old = np.zeros_like(taken) if old is None else old
-            kept = np.array(old, np.result_type(old, taken))
-            kept[rows] = taken[rows]
+            old = np.zeros_like(new) if old is None else old
+            kept = np.array(old, np.result_type(old, new))
+            kept[rows] = new[rows]
             merged[name] = kept
     return merged

@@ -19,7 +19,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.preemption import newest_first
 from rearrange.ver.rollout.actor import Decision
 from rearrange.ver.rollout.rows import ARRAYS, RolloutRows
@@ -115,7 +114,7 @@ class RolloutStorage(RolloutRows):
         count, first = len(rows), int(rows[0]) if len(rows) else 0
         if count and bool((rows == np.arange(first, first + count)).all()):
             return slice(first, first + count)
-        return from_numpy(rows).to(self.device)
+        return torch.from_numpy(rows).to(self.device)
 
     def complete(
         self,

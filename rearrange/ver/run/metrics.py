@@ -14,10 +14,10 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -243,10 +243,9 @@ def write_summary(
 
 def _without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
-        members = cast("Mapping[Any, Any]", value)
-        return {name: _without_nan(part) for name, part in members.items()}
+        return {name: _without_nan(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(part) for part in cast("Sequence[Any]", value)]
+        return [_without_nan(part) for part in value]
     return finite_or_none(value) if isinstance(value, float) else value
 
 

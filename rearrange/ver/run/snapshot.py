@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.distributed import Ranks
 from rearrange.ver.rollout.collector import Collector
 from rearrange.ver.rollout.pool import Pool
@@ -92,15 +91,15 @@ def take_snapshot(
         snapshot.values["layout"] = LAYOUT
         tensors = snapshot.tensors
         for name in _COLLECTOR_ARRAYS:
-            tensors[f"collector/{name}"] = from_numpy(getattr(collector, name).copy())
+            tensors[f"collector/{name}"] = torch.from_numpy(getattr(collector, name).copy())
         tensors["collector/state"] = collector.state.clone()
         for name, array in _slot_arrays(slots).items():
-            tensors[f"collector/slots/{name}"] = from_numpy(array.copy())
+            tensors[f"collector/slots/{name}"] = torch.from_numpy(array.copy())
         open_rows = collector.open_row[collector.open_row >= 0]
         for name, value in storage.read(open_rows).items():
             tensors[f"open/{name}"] = value
         for name, array in arrays.items():
-            tensors[name] = from_numpy(array)
+            tensors[name] = torch.from_numpy(array)
     return snapshot
 
 

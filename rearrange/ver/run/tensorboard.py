@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 RESULTS = ("episode/return", "episode/success", "validation/return", "validation/success")
 
@@ -60,7 +60,7 @@ class TensorBoard:
 
         def write(writer: Any) -> None:
             numbers = dict.fromkeys(RESULTS, 0.0)
-            for summary in cast("tuple[Any, ...]", hparams(flat(settings), numbers)):
+            for summary in hparams(flat(settings), numbers):
                 writer.file_writer.add_summary(summary)
 
         if settings:
@@ -99,7 +99,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str | float
     found: dict[str, str | float | bool] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found |= flat(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
+            found |= flat(value, f"{prefix}{name}.")
         else:
             is_plain = isinstance(value, str | int | float)
             found[prefix + name] = value if is_plain else str(value).lower()

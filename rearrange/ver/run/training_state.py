@@ -5,7 +5,7 @@ the same steps as one that was not.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -148,7 +148,7 @@ def numpy_random_state(rng: np.random.Generator) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if is_object(value):
             return {name: plain(part) for name, part in value.items()}
-        return cast("Any", value.tolist()) if isinstance(value, np.ndarray | np.generic) else value
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
     return plain(rng.bit_generator.state)
 

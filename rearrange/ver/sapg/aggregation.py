@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rearrange.torch_types import from_numpy
 from rearrange.ver.rollout.rows import RolloutRows
 from rearrange.ver.rollout.types import Minibatch, Policy
 from rearrange.ver.sapg.blocks import BLOCK, LEADER
@@ -65,8 +64,8 @@ class WithFollowers:
         """As of `RolloutRows`."""
         stored = self._storage.minibatch(self._source[rows], batch_sizes, self._source[first_rows])
         device, judged = self._storage.device, self._judged
-        is_repeated = from_numpy(rows >= self._num_own).to(device)
-        index = from_numpy(np.maximum(rows - self._num_own, 0)).to(device)
+        is_repeated = torch.from_numpy(rows >= self._num_own).to(device)
+        index = torch.from_numpy(np.maximum(rows - self._num_own, 0)).to(device)
 
         def mixed(own: Tensor, other: Tensor) -> Tensor:
             return torch.where(is_repeated, other[index], own)
@@ -92,7 +91,7 @@ def draw_followers(
     """
     starts = np.cumsum(sequences.lengths) - sequences.lengths
     first_rows = sequences.rows[starts]
-    blocks = storage.observation[BLOCK][from_numpy(first_rows).to(storage.device), 0]
+    blocks = storage.observation[BLOCK][torch.from_numpy(first_rows).to(storage.device), 0]
     followers = rng.permutation(np.flatnonzero(blocks.cpu().numpy() != LEADER))
     lengths = sequences.lengths[followers]
     last_rows = sequences.rows[starts[followers] + lengths - 1]
@@ -155,6 +154,6 @@ def judge_steps(
         ratio = np.minimum(np.exp(log_prob[rows] - behaviour), max_ratio)
     columns = (log_prob[rows], value[rows], returns - value[rows], returns, ratio)
     judged = LeaderEstimates(
-        *(from_numpy(column.astype(np.float32)).to(storage.device) for column in columns)
+        *(torch.from_numpy(column.astype(np.float32)).to(storage.device) for column in columns)
     )
     return Sequences(rows, lengths[lengths > 0]), judged

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rearrange.system.registry import Registry
-from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Policy, PolicyInputs, PolicyStep
@@ -164,7 +163,7 @@ class Algorithm(ABC):
         sequences = Sequences(rows[order], lengths)
         self._judge(storage, sequences)
         weights = importance_weights(
-            from_numpy(storage.env_id[sequences.rows]),
+            torch.from_numpy(storage.env_id[sequences.rows]),
             self.num_envs,
             self.cfg.max_importance_weight,
         )
@@ -224,11 +223,11 @@ class Algorithm(ABC):
         ended = terminated | storage.truncated[order]
         ended[np.cumsum(lengths) - 1] = True
         columns = Columns(
-            from_numpy(rewards.astype(np.float32)),
-            from_numpy(storage.value.cpu().numpy()[order]),
-            from_numpy(storage.next_value[order]),
-            from_numpy(terminated),
-            from_numpy(ended),
+            torch.from_numpy(rewards.astype(np.float32)),
+            torch.from_numpy(storage.value.cpu().numpy()[order]),
+            torch.from_numpy(storage.next_value[order]),
+            torch.from_numpy(terminated),
+            torch.from_numpy(ended),
         )
         returns, advantages = self._estimate(storage, fresh, columns)
         storage.advantage[order], storage.returns[order] = advantages.numpy(), returns.numpy()

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rearrange.torch_types import floats, from_numpy
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.report import NonFinite
 from rearrange.ver.rollout.storage import RolloutStorage
@@ -115,7 +114,7 @@ class Learner(Algorithm):
                 stats[name].append(value)
             if step.is_last:
                 break
-        fresh = from_numpy(fresh_sequences(storage, sequences).rows).to(self.device)
+        fresh = torch.from_numpy(fresh_sequences(storage, sequences).rows).to(self.device)
         seen = {name: array[fresh] for name, array in storage.observation.items()}
         self.policy.observe(seen, self.ranks.gather_rows)
         metrics = {name: float(np.mean(values)) for name, values in stats.items()}
@@ -193,7 +192,7 @@ class Learner(Algorithm):
         kl = [stats[name] for name in ("ppo/approx_kl",) if name in stats]  # it ends updates
         self.ranks.average_gradients(learned, [loss.detach(), *kl], len(part.rows))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.cfg.ppo.max_grad_norm)
-        values = floats(torch.stack([loss.detach(), norm, *stats.values()]))
+        values = torch.stack([loss.detach(), norm, *stats.values()]).tolist()
         if not (math.isfinite(values[0]) and math.isfinite(values[1])):
             self._nonfinite(storage, part, minibatch, evaluation, values[0], values[1])
             return Step({})

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rearrange.torch_types import from_numpy
 from rearrange.ver.ranks.distributed import ALONE, Ranks
 from rearrange.ver.rollout.storage import RolloutStorage
 from rearrange.ver.rollout.types import Evaluation, Minibatch, Policy
@@ -156,7 +155,7 @@ class PPO(Learner):
             minibatch = storage.minibatch(*part)
             now = self.policy.evaluate(minibatch).log_prob
             log_rhos[part.rows] = (now - minibatch.log_prob).float().cpu().numpy()
-        return from_numpy(log_rhos[sequences.rows])
+        return torch.from_numpy(log_rhos[sequences.rows])
 
 
 ALGORITHMS.add(STANDARD, PPO)

@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rearrange.torch_types import floats, from_numpy
-
 
 @dataclass(kw_only=True)
 class ReturnsCfg:
@@ -80,12 +78,12 @@ def scan_backwards(
     """
     sums = np.empty(len(terms))
     trace = 0.0
-    rows = zip(reversed(floats(terms)), reversed(floats(decays)), strict=True)
+    rows = zip(reversed(terms.tolist()), reversed(decays.tolist()), strict=True)
     for t, (term, decay) in enumerate(rows, start=1):
         # a sequence that ended must not inherit a NaN or infinity of the next one (0 * nan is nan)
         trace = term + decay * trace if decay else term
         sums[-t] = trace
-    return from_numpy(sums).to(terms.device)
+    return torch.from_numpy(sums).to(terms.device)
 
 
 def check_rows(first: Tensor, *others: Tensor) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from rearrange.torch_types import floats
 from rearrange.ver.rollout.types import Gather
 
 
@@ -48,7 +47,7 @@ class RewardScaler:
             self.returns[e] = value
             values.append(value)
         for part in gather(torch.tensor(values, dtype=torch.float64)):
-            for value in floats(part):
+            for value in part.tolist():
                 self.count += 1.0
                 delta = value - self.mean
                 self.mean += delta / self.count

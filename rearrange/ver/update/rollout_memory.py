@@ -27,7 +27,6 @@ import torch
 from rearrange.errors import UserError
 from rearrange.system.checked_json import is_list, is_object
 from rearrange.system.files import read_whole_file, remove_unfinished, write_whole_file
-from rearrange.torch_types import from_numpy
 from rearrange.ver.rollout.rows import RolloutRows
 
 _NAME = re.compile(r"([0-9a-f]{64})\.safetensors")
@@ -114,7 +113,7 @@ def _write(folder: Path, rollout: StoredRollout) -> dict[str, Any]:
     from safetensors.torch import save
 
     tensors = {name: column.contiguous() for name, column in rollout.rows.columns().items()}
-    tensors[_LENGTHS] = from_numpy(rollout.lengths.astype(np.int64))
+    tensors[_LENGTHS] = torch.from_numpy(rollout.lengths.astype(np.int64))
     content = save(tensors)
     path = folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
     if not _has_size(path, len(content)):
