@@ -24,6 +24,7 @@ class OpenServo(Servo):
 
     AWAY = 0.8  # m from the handle to where the base stands
     OTHER = 0.6  # rad, of a joint: the arm still has the posture of the other side
+    ASIDE = (0.15, 0.8)  # m or rad that it is open, rad beside straight ahead
     SKEW = {"drawer": 0.6, "fridge": 0.9}  # rad off the straight look at the front: it may stay
 
     def __init__(self, robot: Robot, marker: str) -> None:
@@ -54,7 +55,8 @@ class OpenServo(Servo):
         value = sim.joint_position(joint)
         is_backing_off = self._is_backing_off()
         if sim.is_holding:
-            if sim.held_marker == self._marker and value < self._wanted:
+            is_pulled = sim.held_marker == self._marker and value < self._wanted
+            if is_pulled and not self._is_shut_aside(value, handle):
                 return self._pull(value)
             action = self.rest()
             action[:7], action[GRIP] = 0.0, -1.0
@@ -88,6 +90,11 @@ class OpenServo(Servo):
         # Long before it touches: a label that is rare is hardly learned.
         action[GRIP] = 1.0 if along < 0.25 and beside < 0.12 else -1.0
         return action
+
+    def _is_shut_aside(self, value: float, handle: np.ndarray) -> bool:
+        """Whether the robot has driven past what it holds and shut it again: from there no pull
+        opens it, it has to let go and come from the front once more."""
+        return value < self.ASIDE[0] and abs(self.towards(handle)[1]) > self.ASIDE[1]
 
     def _is_backing_off(self) -> bool:
         """Whether to back off, after it has touched something and not moved, until it is away.

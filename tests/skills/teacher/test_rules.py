@@ -8,7 +8,7 @@ import pytest
 
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.robot import Robot
-from rearrange.skills.skill import ACTION_SIZE, BASE
+from rearrange.skills.skill import ACTION_SIZE, BASE, GRIP
 from rearrange.skills.teacher.retreat import BACK, ROLL, ROLL_FROM, STALL_STEPS
 from rearrange.skills.teacher.rules import teacher_for
 from rearrange.skills.teacher.steering import point_ahead
@@ -91,6 +91,26 @@ def test_the_base_backs_off_where_the_arm_has_no_room_to_turn(env_of):
 def test_a_hand_is_not_caught_on_the_drawer_that_it_shuts(env_of, homes, indices):
     env = env_of("close_drawer", homes=homes, max_episode_steps=130)  # of 200
     assert all(solves(env, index) for index in indices)
+
+
+def test_who_has_shut_the_fridge_again_beside_him_lets_go_and_comes_from_the_front(env_of):
+    """Held on to, the handle beside the base pulls in no direction in which the door opens."""
+    env = env_of("open_fridge", max_episode_steps=400)
+    env.reset(options={"index": 1})
+    sim, teacher = env.unwrapped.sim, teacher_for(Robot(env.unwrapped.sim), env.unwrapped.episode)
+    while not sim.is_holding:
+        env.step(np.clip(teacher.act(), -1.0, 1.0))
+    past = np.zeros(ACTION_SIZE)
+    past[GRIP], past[BASE] = 1.0, (0.0, 1.0)
+    while abs(teacher.towards(sim.marker_pos_w("fridge_push_point"))[1]) < 1.0:
+        env.step(past)
+    assert sim.is_holding and sim.joint_position("fridge_top_door") < 0.1
+    env.step(np.clip(teacher.act(), -1.0, 1.0))
+    assert not sim.is_holding
+    terminated = truncated = False
+    while not (terminated or truncated):
+        _, _, terminated, truncated, info = env.step(np.clip(teacher.act(), -1.0, 1.0))
+    assert info["success"]
 
 
 # None of these was solved with the arm's posture for a hinge on the left.
