@@ -39,7 +39,7 @@ from tests.waits import LIMIT_S, wait_until
 TINY = ["serial=true", "num_envs=2", "num_steps=32", "num_threads=1", "camera_size=16"]
 TINY += ["policy.encoder.base_width=4", "policy.encoder.image_size=16", "policy.lstm_hidden=16"]
 TINY += ["policy.vector_size=8", "policy.hidden_sizes=16"]
-COMMAND = ["train-skills", "skills=close_drawer", "stop_after=cells_ver", *TINY]
+COMMAND = ["train-skills", "skills=close_fridge", "stop_after=cells_ver", *TINY]
 
 
 def steps_of(path):
@@ -50,7 +50,7 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     out, overrides = tmp_path / "out", [*COMMAND, f"output={tmp_path / 'out'}"]
     command = [sys.executable, "-m", "rearrange", *overrides, "total_steps=1000000"]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
-    metrics = out / "close_drawer/cells/metrics.jsonl"
+    metrics = out / "close_fridge/cells/metrics.jsonl"
     try:
         wait_until(lambda: steps_of(metrics), running)
         running.send_signal(signal.SIGTERM)
@@ -60,50 +60,50 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     assert running.returncode == 143, errors
     assert errors.splitlines()[-1] == "stopped by SIGTERM: saved; the same command goes on"
     assert json.loads((metrics.parent / "summary.json").read_text())["stopped_by"] == "SIGTERM"
-    assert not (out / "close_drawer/cells_ver").exists()
+    assert not (out / "close_fridge/cells_ver").exists()
     before, memory = steps_of(metrics), metrics.parent / "checkpoints/memory"
     assert any(memory.iterdir())
 
     total = before[-1] + 64
     assert cli.main([*overrides, f"total_steps={total}"]) == 0
     assert steps_of(metrics) == [*before, total]  # nothing is trained twice
-    assert steps_of(out / "close_drawer/cells_ver/metrics.jsonl")[-1] == total
+    assert steps_of(out / "close_fridge/cells_ver/metrics.jsonl")[-1] == total
     assert not memory.exists()  # of a stage that is over
     said = capsys.readouterr().out
     assert "2 of 2 stages in " in said and "memory: some " in said
-    learned = f"task=close_drawer agent=learned skills={out}"
+    learned = f"task=close_fridge agent=learned skills={out}"
     assert f"rearrange evaluate {learned}" in said
-    assert f"rearrange plot {out}/close_drawer/cells {out}/close_drawer/cells_ver" in said
-    origin = read_skill(out / "close_drawer.safetensors").origin
+    assert f"rearrange plot {out}/close_fridge/cells {out}/close_fridge/cells_ver" in said
+    origin = read_skill(out / "close_fridge.safetensors").origin
     assert [(stage["name"], stage["steps"]) for stage in origin["stages"]] == [
         ("cells", total), ("cells_ver", total)
     ]  # fmt: skip
     assert (origin["recipe"], origin["seed"]) == ("train-skills preset=laptop", 0)
     page = (out / "report.html").read_text()
     cells = re.findall(r"<td [^>]*>([^<]*)", page)
-    assert ["close_drawer", "cells_ver", "ver"] in [cells[i : i + 3] for i in range(len(cells))]
+    assert ["close_fridge", "cells_ver", "ver"] in [cells[i : i + 3] for i in range(len(cells))]
 
-    modified = (out / "close_drawer/cells_ver/summary.json").stat().st_mtime_ns
-    written = (out / "close_drawer.safetensors").stat().st_mtime_ns
+    modified = (out / "close_fridge/cells_ver/summary.json").stat().st_mtime_ns
+    written = (out / "close_fridge.safetensors").stat().st_mtime_ns
     assert cli.main([*overrides, f"total_steps={total}"]) == 0  # all of it is done
-    assert (out / "close_drawer/cells_ver/summary.json").stat().st_mtime_ns == modified
-    assert (out / "close_drawer.safetensors").stat().st_mtime_ns == written
+    assert (out / "close_fridge/cells_ver/summary.json").stat().st_mtime_ns == modified
+    assert (out / "close_fridge.safetensors").stat().st_mtime_ns == written
     assert cli.main([*overrides, f"total_steps={total}", "seed=1"]) == 2
     assert "choose another output" in capsys.readouterr().err
 
     # an earlier stage's weights do not replace those of the last
     given = [word for word in overrides if not word.startswith("stop_after=")]
     assert cli.main([*given, "stop_after=cells", f"total_steps={total}"]) == 0
-    assert f"{out}/close_drawer-cells.safetensors" in capsys.readouterr().out
-    first = read_skill(out / "close_drawer-cells.safetensors")
+    assert f"{out}/close_fridge-cells.safetensors" in capsys.readouterr().out
+    first = read_skill(out / "close_fridge-cells.safetensors")
     assert [stage["name"] for stage in first.origin["stages"]] == ["cells"]
-    assert (out / "close_drawer.safetensors").stat().st_mtime_ns == written
+    assert (out / "close_fridge.safetensors").stat().st_mtime_ns == written
 
     cfg = load("train-skills", [*overrides[1:], f"total_steps={total}"])
-    steps, file = plan(cfg)["close_drawer"], out / "close_drawer.safetensors"
+    steps, file = plan(cfg)["close_fridge"], out / "close_fridge.safetensors"
     assert is_written(cfg, steps)
     for failed, is_offered in (("ver evaluation", True), ("ver", False), ("evaluation", False)):
-        said = results(cfg, {"close_drawer": steps}, {f"close_drawer cells_{failed}": "why"})
+        said = results(cfg, {"close_fridge": steps}, {f"close_fridge cells_{failed}": "why"})
         assert (str(file) in said) == is_offered
     skill = read_skill(file)
     bias = {"critic.bias": skill.weights["critic.bias"] + 1.0}
@@ -112,12 +112,12 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     assert cli.main([*overrides, f"total_steps={total + 64}"]) == 1  # of all stages
     captured = capsys.readouterr()
     error = captured.err.splitlines()[-1]
-    assert error.startswith(f"close_drawer cells_ver beginning: {steps[1].folder} began with other")
+    assert error.startswith(f"close_fridge cells_ver beginning: {steps[1].folder} began with other")
     told = captured.out.splitlines()[-2:]  # its old weights are not offered
     assert told[0].endswith(", failed") and told[1].startswith("report ")
     assert steps_of(steps[1].folder / "metrics.jsonl")[-1] == total  # nothing is built on it
     mean = replace(steps[-1], stage=Stage(name="mean", method="average", average=["cells_ver"]))
-    mean = replace(mean, folder=out / "close_drawer/mean", settings=None)
+    mean = replace(mean, folder=out / "close_fridge/mean", settings=None)
     write_mean(mean, [*steps, mean])
     learned = find_skill(steps[-1].weights).weights
     for name, tensor in find_skill(mean.weights).weights.items():
@@ -252,7 +252,7 @@ def test_a_stage_whose_last_checkpoint_was_not_saved_is_not_over(tmp_path):
 
 def test_the_curves_of_stages_follow_one_another(tmp_path):
     overrides = ["stop_after=cells_ver", f"output={tmp_path}", "total_steps=20000"]
-    steps = plan(load("train-skills", ["skills=close_drawer", *overrides]))["close_drawer"]
+    steps = plan(load("train-skills", ["skills=close_fridge", *overrides]))["close_fridge"]
     assert curves(steps) is None
     for step in steps:
         of_a_run(step.folder, 20_000, 50.0)
