@@ -96,6 +96,10 @@ class Servo(Steering):
         """Moves the hand a step towards a point [3] m, world."""
         return self.move(gain * (target_w - self.hand_w), **how)
 
+    def reach_down(self, target_w: np.ndarray) -> np.ndarray:
+        """The same, and turns it to point down on the way."""
+        return self.reach(target_w, preferred=self.pointing_down(), posture_gain=0.05)
+
     def over(
         self, point: np.ndarray, hover: float, tip: np.ndarray | None = None, has_ridge=True,
         slope: float = SLOPE,
@@ -121,8 +125,7 @@ class Servo(Steering):
     def get_ready(self, height: float, base) -> np.ndarray:
         """While driving: the hand to a height above the floor, straight ahead."""
         wanted = self._to_world((0.58, 0.0, clipped(height, 0.55, 1.2)))
-        action = self.reach(wanted, preferred=self.pointing_down(), posture_gain=0.05)
-        return self.with_base(action, base)
+        return self.with_base(self.reach_down(wanted), base)
 
     def with_base(self, action: np.ndarray, base) -> np.ndarray:
         if base is not None:

@@ -196,11 +196,13 @@ class CloseDrawerServo(OpenServo):
         base = self._stand(handle, outward)
         if base is not None and (beside > 0.1 or along > 0.3 or along < 0):
             return self.rest(base)
-        down = self.pointing_down()  # bent back over the front, the hand would stay caught on it
         if beside < 0.05 + 0.15 * max(along, 0.0) and along > -0.02:
             step = -doors.HAND_SPEED * outward + 0.2 * (handle + along * outward - ee)
+            down = (
+                self.pointing_down()
+            )  # bent back over the front, the hand would stay caught on it
             return doors.hand_action(self.robot, sim.floor_plan(0.28), step, True, down)
-        return self.reach(self._way_to(handle, along, outward), preferred=down, posture_gain=0.05)
+        return self.reach_down(self._way_to(handle, along, outward))
 
     def _way_to(self, handle: np.ndarray, along: float, outward: np.ndarray) -> np.ndarray:
         """Where the hand goes next, [3] m world: before the handle, from above the drawer up first.
@@ -226,8 +228,7 @@ class CloseDrawerServo(OpenServo):
         """Up off the handle, back, and only then to rest: lowered before, the wrist gets caught on
         the counter."""
         if along < 0.08:
-            up = self.sim.ee_pos_w + 0.1 * outward + (0, 0, 0.04)
-            return self.reach(up, preferred=self.pointing_down(), posture_gain=0.05)
+            return self.reach_down(self.sim.ee_pos_w + 0.1 * outward + (0, 0, 0.04))
         if along < 0.2:
             return self.with_base(self.reach(self.sim.ee_pos_w + (0, 0, 0.02)), self.LEAVE)
         return self.rest((-0.2, 0.0))
