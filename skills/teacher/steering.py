@@ -18,12 +18,13 @@ from rearrange.skills.motion.robot import Robot
 from rearrange.skills.teacher.retreat import BACK, Base
 
 NEAR, FAR = 1.02, 1.12  # m, from base to a thing: the arm begins to work, has to stop working
-COMFORT = (0.48, 0.74)  # m, distances at which the base stands still
+COMFORT = (0.48, 0.70)  # m, distances at which the base stands still
 RINGS = ((0.47, 0.82), (0.3, 0.95), (0.0, 1.3))  # m, from base to what is reached for
 MAX_PLACES = 60  # of those that are listed
 MAX_TRIED = 24
 GOOD_ENOUGH = 0.2  # m, penalty of a hand pose up to which no other place is tried
 APART = 0.1  # m between the places that are tried
+APPROACH = 6.0  # share of the base's speed per m outside of these
 FACING = 0.15  # rad
 RIDGE = 0.12  # m above what is reached for; what is higher stands in between
 RIDGE_NEAR = 0.12  # m around what is reached for that do not count
@@ -35,7 +36,7 @@ SWEEP = (0.12, 0.3, 0.55)  # rad ahead of a turn at which the arm has to be clea
 CLEAR, CLEARED = 0.03, 0.07  # m, of the arm: below it backs off, until it is clear by the second
 AHEAD = 0.1  # m that it looks ahead of the arm
 BACKING = 0.1  # m/s that count as backing off
-ABOUT, TURNING = 2.5, 0.3  # rad that count as turning about, rad/s that count as turning
+ABOUT, TURNING = 1.6, 0.3  # rad that count as turning about, rad/s that count as turning
 
 
 class Steering:
@@ -222,10 +223,11 @@ class Steering:
             self._has_arrived = False
             return self.steer(self.carrot(self.place), left), False
         self._has_arrived = True
-        pace = 0.0
         far = max(COMFORT[1], float(np.hypot(*(self.place - point[:2]))) + 0.03)
-        if abs(bearing) < 0.5 and not COMFORT[0] < away < far:
-            pace = clipped(2.5 * (away - sum(COMFORT) / 2), -0.5, 0.5)
+        # It comes to a stop: a student that follows a jump from driving to standing stops short.
+        pace = APPROACH * (max(away - far, 0.0) - max(COMFORT[0] - away, 0.0))
+        pace = clipped(pace, -0.5, 0.5) if abs(bearing) < 0.5 else 0.0
+        if pace != 0.0:
             plan, ahead = self.sim.floor_plan(), np.sign(pace) * 0.08
             if plan.is_free(x, y) and not plan.is_free(
                 x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
