@@ -19,8 +19,10 @@ from rearrange.planner.agents.agent import AGENTS
 from rearrange.planner.agents.chain_cfg import ChainCfg
 from rearrange.planner.agents.skill_view import IMAGE, SIGHTS
 from rearrange.skills.definition import SKILLS
+from rearrange.skills.deployed.own_way import is_made
 from rearrange.skills.deployed.trained_skills import FIXED_BASE, find_skill_path, skill_path
 from rearrange.tasks.actions import action_slots
+from rearrange.tasks.floor_way import FLOOR_WAY
 from rearrange.tasks.ranges import BASE_SCAN, CAMERA_ONLY, COARSE_DEPTH
 from rearrange.tasks.rules.definition import TASKS
 from rearrange.tasks.rules.names import HOME_TASKS
@@ -145,6 +147,8 @@ def _load(skill: str, path: Path, variant: Variant, is_sampling: bool) -> Learne
         raise UserError(f"{path} must be trained with {wanted}, got action_space={got}")
     rules = make_task(task)
     known = {*rules.sensors, *rules.handle_sensors, *SIGHTS}
+    if is_made(policy.observation):
+        known.add(FLOOR_WAY)
     if unknown := sorted(set(policy.observation) - known):
         raise UserError(f"{path} was trained with sensors that {skill} lacks: {', '.join(unknown)}")
     return policy

@@ -31,12 +31,13 @@ from rearrange.tasks.env_options import MAX_CAMERA_SIZE, RESET_OPTIONS, check_eq
 from rearrange.tasks.episodes.driven import drive_up
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
-from rearrange.tasks.observations import Sensors, observation_space
+from rearrange.tasks.floor_way import FLOOR_WAY, FloorWay
+from rearrange.tasks.observations import NAV_GOAL, Sensors, observation_space
 from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.names import HOME_TASKS
 from rearrange.tasks.rules.rulebook import make_task
-from rearrange.tasks.rules.task import check_outcome
+from rearrange.tasks.rules.task import Task, check_outcome
 
 # Paths between many rooms are longer: up to 20 m, where HAB's home is crossed in 10 m.
 LONGER_WAYS = 1.5  # factor on the time limits of HAB's tasks of several skills
@@ -58,6 +59,7 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: pixels per side of `head_depth` and of each picture below.
         depth: False: no image, and a step costs a fraction.
         ranges: True: adds `coarse_depth` and `base_scan`, see `ranges`; "camera": the former only.
+        floor_way: adds `floor_way`, the way to Navigate's goal as far as the camera has seen.
         rgb: True: adds `head_rgb` and `arm_rgb`, see `cameras`; "plain": cheaper, simpler shapes.
         panoptic: adds `head_panoptic` and `arm_panoptic`, ids of the things in those images.
         handle_sensors: adds `marker_rel_pos` and `marker_js`, positions and joints of handles.
@@ -93,6 +95,7 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: int = 128,
         depth: bool = True,
         ranges: bool | str = False,
+        floor_way: bool = False,
         rgb: bool | str = False,
         panoptic: bool = False,
         handle_sensors: bool = False,
@@ -118,6 +121,7 @@ class RearrangeEnv(gymnasium.Env):
         check_choice("starts", starts, STARTS)
         check_flag("depth", depth)
         check_flag("handle_sensors", handle_sensors)
+        check_flag("floor_way", floor_way)
         observation_delay = whole("observation_delay", observation_delay, 0, 1)
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
@@ -144,11 +148,13 @@ class RearrangeEnv(gymnasium.Env):
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self.actions.space
         self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
+        self._way = _way_sensor(self.sim, self.task) if floor_way else None
         self._visuals = VisualsCache()
         self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._visuals)
         self.observation_space = observation_space(
-            self._sensors, camera_size if depth else None, self._ranges, self._colours.spaces()
-        )
+            self._sensors, camera_size if depth else None, self._ranges, self._way is not None,
+            self._colours.spaces(),
+        )  # fmt: skip
         self.render_mode = render_mode
         self._window = Window(render_size, render_camera, self._visuals)
         self.episode: EpisodeSpec | None = None
@@ -219,6 +225,8 @@ class RearrangeEnv(gymnasium.Env):
         self.episode, self._num_steps, self.is_success = episode, 0, False
         self.task.start(sim, episode)
         self._sensors.start(episode)
+        if self._way is not None:
+            self._way.begin(sim, self._sensors.nav_goal)
         self._visuals.start()
         return self._info(False, None, False)
 
@@ -272,6 +280,9 @@ class RearrangeEnv(gymnasium.Env):
             observation["head_depth"] = picture
         if self._ranges is not None:
             observation |= self._ranges.read(self.sim, out)
+        if self._way is not None:
+            self._way.look(self.sim)
+            observation[FLOOR_WAY] = self._way.read(None if out is None else out[FLOOR_WAY])
         if out is None or pictures is None:
             observation |= self._colours.read(self.sim, out)
         self._current = observation if out is None else out
@@ -319,6 +330,7 @@ class RearrangeEnv(gymnasium.Env):
         state = {name: getattr(self, name) for name in _STATE}
         state["options"] = of_states(self.init_kwargs)
         state |= {"task": vars(self.task), "np_random": self.np_random}
+        state |= {"way": None if self._way is None else self._way.state()}
         # A task may have kept the simulation: in the state a placeholder stands for it.
         state = copy.deepcopy(state, {id(self.sim): Placeholder.SIMULATION})
         return state | {"world": WorldState.of(self.sim)}
@@ -342,10 +354,15 @@ class RearrangeEnv(gymnasium.Env):
         state = copy.deepcopy(state, {id(Placeholder.SIMULATION): self.sim})
         vars(self.task).update(state.pop("task"))
         self.np_random = state.pop("np_random")
+        way = state.pop("way", None)
         vars(self).update(state)
         assert self.episode is not None  # there is no state before the first reset
         self._max_steps = self._limit_in(homes_of(self.episode.scene.layout_id))
         self._sensors.start(self.episode)
+        if self._way is not None and way is not None:
+            self._way.restore(way)
+        elif self._way is not None:  # a state of an environment without this sensor
+            self._way.begin(self.sim, self._sensors.nav_goal)
         self._visuals.start()
         if looks_anew:
             self.sim.motor_lead = self._motor_lead
@@ -388,6 +405,13 @@ class RearrangeEnv(gymnasium.Env):
             "episode_index": episode.index,
             "scene": episode.scene.layout_id,
         }
+
+
+def _way_sensor(sim: Simulation, task: Task) -> FloorWay:
+    """The sensor `floor_way`. Raises UserError for a task without Navigate's goal."""
+    if NAV_GOAL not in task.sensors:
+        raise UserError(f"floor_way=true needs a task with the sensor {NAV_GOAL}, got {task.name}")
+    return FloorWay(sim.model)
 
 
 def _restored(

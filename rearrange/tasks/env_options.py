@@ -26,7 +26,8 @@ MIN_LEAD, MAX_LEAD = 0.0125, 6.3
 RESET_OPTIONS = ("index", "episode")
 _PICTURES = ("depth", "rgb", "panoptic")
 _OF_STATES = (  # what a state continues with: sensors, motors, thresholds
-    *_PICTURES, "ranges", "handle_sensors", "motor_lead", "success_scale", "force_scale",
+    *_PICTURES, "ranges", "floor_way", "handle_sensors", "motor_lead", "success_scale",
+    "force_scale",
 )  # fmt: skip
 _OWN = ("success_scale", "force_scale")  # ... and of these what no sensor or motor is
 
@@ -43,6 +44,7 @@ _READERS: dict[str, Callable[[Node], Any]] = {
     "ranges": lambda node: (
         node.text((CAMERA_ONLY,)) if isinstance(node.value, str) else node.boolean()
     ),
+    "floor_way": Node.boolean,
     "rgb": lambda node: node.text((PLAIN,)) if isinstance(node.value, str) else node.boolean(),
     "panoptic": Node.boolean,
     "handle_sensors": Node.boolean,

@@ -32,6 +32,8 @@ from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.native.addresses import Table, address_of, float_rows, floats, int_rows
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
+from rearrange.tasks.floor_way import FLOOR_WAY
+from rearrange.tasks.floor_way import SPACE as FLOOR_WAY_SPACE
 from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
 from rearrange.tasks.rules.home import HOME_MARKERS
@@ -40,6 +42,7 @@ from rearrange.tasks.rules.task import Task
 # Places in the kernel's table, int64: indices and sizes, addresses of arrays, and what changes.
 _X, _Y, _YAW, _ARM, _EE, _NQ, _NV, _NSITE, _TARGETS, _MARKERS, _QPOS, _QVEL, _SITES = range(13)
 _AXES, _STARTS, _GOALS, _NAV_GOAL, _HANDLES, _REST, _IS_HOLDING, _TABLE_SIZE = range(13, 21)
+NAV_GOAL = "goal_to_agent_gps_compass"
 BOUND = 100.0  # m, rad: no home is larger, and a heading turns no further within an episode
 
 
@@ -56,6 +59,9 @@ def sensor_sizes(num_targets: int, num_markers: int) -> dict[str, int]:
 
 class Sensors:
     """Reads a task's low-dimensional observations. All are computed; the task's are returned.
+
+    Attributes:
+        nav_goal: where Navigate's sensor points to in this episode, [3] m, world.
 
     Raises UserError for a task with an unknown sensor.
     """
@@ -83,7 +89,7 @@ class Sensors:
         self._sizes = {name: sizes[name] for name in names}
         self._starts = np.zeros((task.num_targets, 3))
         self._goals = np.zeros((task.num_targets, 3))
-        self._nav_goal = np.zeros(3)
+        self.nav_goal = np.zeros(3)
         self._handles = np.zeros((task.num_markers, 3), np.int32)  # site, place in qpos, in qvel
         self._flat = np.empty(self._size, np.float32)
         self._table = Table(_TABLE_SIZE)
@@ -103,7 +109,7 @@ class Sensors:
         targets = episode.targets if self._task.num_targets > 1 else (target,)
         for row, one in enumerate(targets):
             self._starts[row], self._goals[row] = one.start, one.goal
-        self._nav_goal[:] = target.goal if episode.start_holding else target.start
+        self.nav_goal[:] = target.goal if episode.start_holding else target.start
         self._markers = {0: (), 1: (episode.marker,)}.get(self._task.num_markers, HOME_MARKERS)
         self._table.owner = None
 
@@ -132,7 +138,7 @@ class Sensors:
         names = "base_x", "base_y", "base_yaw", fetch.ARM_JOINTS[0].name
         arrays = (
             data.qpos, data.qvel, data.site_xpos, data.site_xmat, self._starts, self._goals,
-            self._nav_goal, self._handles, fetch.EE_REST_B,
+            self.nav_goal, self._handles, fetch.EE_REST_B,
         )  # fmt: skip
         self._table.values[:_IS_HOLDING] = (
             *(model.joint(name).qposadr[0] for name in names), model.site("ee").id,
@@ -146,6 +152,7 @@ def observation_space(
     sensors: Sensors,
     camera_size: int | None,
     ranges: RangeSensors | None,
+    has_way: bool,
     colours: Mapping[str, Space],
 ) -> Dict:
     """The space of observations; without `head_depth` for `camera_size` None."""
@@ -154,6 +161,8 @@ def observation_space(
         spaces["head_depth"] = Box(0.0, 1.0, (camera_size, camera_size, 1), np.float32)
     if ranges is not None:
         spaces |= ranges.spaces()
+    if has_way:
+        spaces[FLOOR_WAY] = FLOOR_WAY_SPACE
     return Dict({**spaces, **colours})
 
 

@@ -21,12 +21,16 @@ import torch
 
 from rearrange.checked_arguments import whole
 from rearrange.errors import UserError
+from rearrange.skills.deployed.own_way import PICTURE, OwnWay, is_made
 from rearrange.skills.deployed.skill_files import SkillFile, find_skill
 from rearrange.skills.deployed.trained_skills import find_skill_path, skill_path
+from rearrange.skills.skill import BASE
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import user_path
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
+from rearrange.tasks.floor_way import FLOOR_WAY
 from rearrange.tasks.gym_factory import make_gym, read_spaces
+from rearrange.tasks.observations import NAV_GOAL
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import ArraySpec, write_observation
 
@@ -83,6 +87,11 @@ class TrainedPolicy:
         self._policy = skill.build()
         self._space: gymnasium.Space | None = None
         self._is_home = skill.env_id in TASK_OF_ID
+        self._way = (
+            OwnWay(self.env_kwargs.get("observation_delay", 1))
+            if is_made(skill.observation)
+            else None
+        )
         self.reset()
 
     def make_env(self, **options: Any) -> gymnasium.Env:
@@ -93,6 +102,8 @@ class TrainedPolicy:
         environment does not take.
         """
         kwargs = dict(self.env_kwargs)
+        if self._way is not None:
+            kwargs.pop("floor_way", None)
         if self._is_home:
             kwargs = HOME_OPTIONS | kwargs | BENCHMARK_RULES
         kwargs |= options
@@ -111,6 +122,8 @@ class TrainedPolicy:
         self._is_first = torch.ones(1, dtype=torch.bool)
         self._seed = whole("seed", seed, 0)
         self._num_steps = 0
+        if self._way is not None:
+            self._way.reset()
 
     def act(self, observation: Any) -> Any:
         """The next action, for the environment's `step`.
@@ -121,7 +134,29 @@ class TrainedPolicy:
 
         Raises UserError for what is none, and for numbers that are not finite.
         """
-        return self._action.to_env(self._choose(self._arrays(observation)))
+        return self._action.to_env(self._choose(self._arrays(self._completed(observation))))
+
+    def _completed(self, observation: Any) -> Any:
+        """The observation with what the policy makes of it itself."""
+        if self._way is None or not isinstance(observation, Mapping) or FLOOR_WAY in observation:
+            return observation
+        if missing := [name for name in (PICTURE, NAV_GOAL) if name not in observation]:
+            raise UserError(f"observation '{missing[0]}' is missing")
+        parts = {
+            name: fit_observation(name, observation[name], self._specs[name])
+            for name in (PICTURE, NAV_GOAL)
+        }
+        return {**observation, FLOOR_WAY: self._way.read(parts, self._base_command())}
+
+    def _base_command(self) -> tuple[float, float]:
+        """The base action of the step before, [2]; 0 where the policy leaves the base alone."""
+        slots = action_slots(
+            TASK_OF_ID[self.env_id], str(self.env_kwargs.get("action_space", "full"))
+        )
+        full = np.zeros(ACTION_SIZE)
+        full[list(slots)] = self._prev_action[0].numpy()
+        ahead, turn = full[BASE].tolist()
+        return ahead, turn
 
     def _arrays(self, observation: Any) -> dict[str, Any]:
         is_named = isinstance(observation, Mapping) and all(n in observation for n in self._specs)
@@ -192,6 +227,7 @@ class LearnedPolicy(TrainedPolicy):
         Args:
             observation: at least those of its training.
         """
+        observation = self._completed(observation)
         if missing := [name for name in self.observation if name not in observation]:
             raise UserError(f"observation '{missing[0]}' is missing")
         action = np.zeros(ACTION_SIZE, np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS
-from rearrange.skills.motion.driving import clipped, wrapped
+from rearrange.skills.motion.driving import clipped
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.objects import PITCHES, pick_hands
 from rearrange.skills.oracle.place import place_hands
@@ -13,8 +13,9 @@ from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import GAIN, HAND_SPEED
 from rearrange.skills.teacher.servo_roaming import RoamingServo
 from rearrange.skills.teacher.shelf import Shelf
-from rearrange.skills.teacher.steering import CLEARED, shortened
+from rearrange.skills.teacher.steering import LOOKAHEAD, shortened
 from rearrange.skills.teacher.upright import Upright
+from rearrange.tasks.floor_way import FloorWay
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
@@ -152,40 +153,32 @@ class PlaceServo(RoamingServo):
 
 
 class NavigateServo(RoamingServo):
-    """The shortest way to where the target is near, then face it; stop once both are so.
+    """The way over the floor as far as the camera has seen it, then face the target; stop once both
+    are so.
 
-    It stops by what the robot can tell, distance and bearing, in all of the region that counts but
-    its rim, and goes on driving and turning there: who follows it slowly gets there too.
+    It could ask the floor plan, and did: then its student, who cannot see where that way leads,
+    circled. It stops by what the robot can tell, distance and bearing, in all of the region that
+    counts but its rim, and goes on driving and turning there: who follows it slowly gets there too.
     """
 
     rests_on_way_back = False
-    STANDOFF = (0.6, 1.3)
+    STANDOFF = 1.3  # m
     STOP_DISTANCE, STOP_BEARING = SUCCESS_DISTANCE - 0.06, SUCCESS_ANGLE - 0.04
 
     def __init__(self, robot: Robot, point: np.ndarray) -> None:
         super().__init__(robot)
         self._point = np.asarray(point, dtype=float)
-        places = self.places_near(self._point, (self.STANDOFF, (0.3, 1.45), (0.0, 3.0)))
-        self.place = self._roomy(places) if len(places) else np.array(self.sim.base_pose[:2])
-
-    def _roomy(self, places: np.ndarray) -> np.ndarray:
-        """The first of these places [n, 2] where the arm has room while it faces the target."""
-        for x, y in places:
-            off = self._point[:2] - (x, y)
-            if self.arm_room(x, y, float(np.arctan2(off[1], off[0]))) > CLEARED:
-                return np.array([x, y])
-        return places[0]
+        self._way = FloorWay(robot.sim.model)
+        self._way.begin(robot.sim, point)
 
     def rules(self) -> np.ndarray:
-        x, y, yaw = self.sim.base_pose
-        off = self._point[:2] - (x, y)
-        away = float(np.hypot(*off))
-        bearing = wrapped(np.arctan2(off[1], off[0]) - yaw)
-        left = float(np.hypot(self.place[0] - x, self.place[1] - y))
-        if away < self.STANDOFF[1] or left < 0.06:
+        self._way.look(self.sim)
+        away, bearing = self.towards(self._point)
+        if away < self.STANDOFF:
             base = (0.0, self.turn(bearing))
         else:
-            base = self.steer(self.carrot(self.place), left)
+            carrot = self._to_world((*self._way.ahead(LOOKAHEAD), 0.0))
+            base = self.steer(carrot, away - self.STANDOFF + 0.2)
         action = self.robot.action(None, base)
         is_done = away < self.STOP_DISTANCE and abs(bearing) < self.STOP_BEARING
         action[STOP] = 1.0 if is_done else -1.0

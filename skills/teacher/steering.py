@@ -74,7 +74,7 @@ class Steering:
         """Towards a point ahead, slower near the end of the way; `left` m of it."""
         x, y, yaw = self.sim.base_pose
         error = wrapped(np.arctan2(carrot[1] - y, carrot[0] - x) - yaw)
-        pace = clipped(2.5 * left, 0.15, 1.0) * max(np.cos(1.6 * clipped(error, -0.98, 0.98)), 0.0)
+        pace = clipped(2.5 * left, 0.15, 1.0) * max(np.cos(2.2 * clipped(error, -0.71, 0.71)), 0.0)
         return self.past_obstacles(np.array([pace, self.turn(error)]), error)
 
     def past_obstacles(self, base: np.ndarray, error: float) -> np.ndarray:

@@ -43,7 +43,7 @@ MEGABYTE = 1_000_000
 _OF_TRAINING = ("precision", "compile", "initial_log_std", "initial_means", "switches")
 _OF_SKILL = (  # what a policy sees and moves, of `env_kwargs`
     "observation_delay", "motor_lead", "action_space", "camera_size", "ranges", "depth", "rgb",
-    "panoptic", "handle_sensors",
+    "panoptic", "handle_sensors", "floor_way",
 )  # fmt: skip
 _OF_PICTURES = {"camera_size", "ranges", "depth", "rgb", "panoptic"}  # of those
 

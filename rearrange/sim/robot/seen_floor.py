@@ -1,0 +1,103 @@
+"""The floor as far as the head camera has seen it in an episode, and the way over it to a goal.
+
+    depth picture, pose --> cells with an obstacle, and those around it --> A* --> way
+                                                          |                        |
+                              what was never seen is free +      points ahead on it, base's frame
+
+So the robot sets out straight for the goal, goes around what it comes to see, and does not forget
+what it has turned its back on: the camera sees 90 degrees ahead. Poses are in the frame of the
+first one, so whoever knows how the base has moved can use it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rearrange.sim.robot.floor_search import (
+    SIDE,
+    SPREAD,
+    cheapest_way,
+    pixel_rays,
+    point_along,
+    take_in,
+)
+
+PIXELS = 64  # a side, of those that are looked at
+AGAIN = 5  # looks after which the way is planned anew
+AHEAD = (0.35, 1.0)  # m along the way, of the points that `numbers` tells of
+SCALE = 4.0  # m of way left that count as 0.76 of far
+SIZE = 2 * len(AHEAD) + 1
+
+Pose = tuple[float, float, float]  # x, y, yaw: m, rad, in the frame of the first pose
+
+
+class SeenFloor:
+    """What has been seen in one episode. Call `begin` before each."""
+
+    def __init__(self) -> None:
+        self._near = np.empty((SIDE, SIDE), np.float32)
+        self._cost = np.empty((SIDE, SIDE), np.float32)
+        self._spent, self._before = np.empty_like(self._near), np.empty((SIDE, SIDE), np.int32)
+        self._rays: dict[int, tuple[int, np.ndarray]] = {}
+        self.begin((0.0, 0.0))
+
+    def begin(self, goal: tuple[float, float]) -> None:
+        """Forgets everything. The goal, m, is where the robot has to get near to."""
+        self._goal = goal
+        self._near.fill(SPREAD + 1.0)
+        self._cost.fill(1.0)
+        self._pose: Pose = (0.0, 0.0, 0.0)
+        self._way, self._age = np.zeros((1, 2)), AGAIN
+
+    def look(self, depth: np.ndarray, pose: Pose) -> None:
+        """Takes in a square depth picture [H, H, 1], m, and now and then plans anew."""
+        stride, rays = self._rays_of(len(depth))
+        self._pose = pose
+        take_in(self._near, self._cost, depth, stride, rays, *pose)
+        if self._age >= AGAIN:
+            self._age = 0
+            self._way = cheapest_way(
+                self._cost, self._spent, self._before, pose[0], pose[1], *self._goal
+            )
+        self._age += 1
+
+    def ahead(self, distance: float) -> tuple[float, float]:
+        """The point so many m ahead on the way, in the base's frame, m; beyond its end the goal."""
+        x, y, yaw = self._pose
+        px, py, left = point_along(self._way, x, y, distance)
+        if left < distance:
+            px, py = self._goal
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        return cos * (px - x) + sin * (py - y), cos * (py - y) - sin * (px - x)
+
+    def left(self) -> float:
+        """Length of the way that is left, m."""
+        return point_along(self._way, *self._pose[:2], 0.0)[2]
+
+    def numbers(self) -> np.ndarray:
+        """What a policy is told, [5]: cosine and sine of where the points AHEAD lie, and how much
+        of the way is left."""
+        points = [self.ahead(distance) for distance in AHEAD]
+        angles = np.array([math.atan2(y, x) for x, y in points])
+        told = np.stack([np.cos(angles), np.sin(angles)], axis=1).ravel()
+        return np.append(told, math.tanh(self.left() / SCALE)).astype(np.float32)
+
+    def state(self) -> tuple[np.ndarray, ...]:
+        """A copy of all that has been seen, for `restore`."""
+        numbers = np.array([*self._goal, *self._pose, self._age])
+        return self._near.copy(), self._cost.copy(), self._way.copy(), numbers
+
+    def restore(self, state: tuple[np.ndarray, ...]) -> None:
+        """Goes on from what `state` returned."""
+        near, cost, way, numbers = state
+        self._near[:], self._cost[:], self._way = near, cost, way.copy()
+        x, y, px, py, yaw, age = numbers.tolist()
+        self._goal, self._pose, self._age = (x, y), (px, py, yaw), int(age)
+
+    def _rays_of(self, pixels: int) -> tuple[int, np.ndarray]:
+        if pixels not in self._rays:
+            stride = max(1, pixels // PIXELS)
+            self._rays[pixels] = stride, pixel_rays(pixels, stride)
+        return self._rays[pixels]
