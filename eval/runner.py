@@ -252,18 +252,11 @@ def make_env_and_agent(
     if cfg.agent == "learned":
         import torch
 
-        from rearrange.skills.deployed.own_way import is_made
         from rearrange.skills.deployed.skill_files import find_skill
 
         torch.set_num_threads(1)  # the other cores have their own workers
         skill = find_skill(skill_of(cfg))
-        known = (
-            "camera_size", "depth", "rgb", "panoptic", "ranges", "handle_sensors",
-            "observation_delay", "motor_lead", "floor_way",
-        )  # fmt: skip
-        options = {name: skill.env_kwargs[name] for name in known if name in skill.env_kwargs}
-        if is_made(skill.observation):
-            options.pop("floor_way", None)
+        options = skill.sensing_options()
     if variant_of(cfg.agent) is not None:
         skills = load_skill_set(cfg.task, cfg.agent, cfg.chain)
         options = skills.env_options

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from os import PathLike, fspath
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from rearrange.checked_arguments import check_choice, check_flag, checked_reset_options, whole
 from rearrange.errors import UserError
-from rearrange.sim.homes.layout import HAB, MIXED, SPLITS, check_homes, check_unchanged, homes_of
+from rearrange.sim.homes.layout import HAB, SPLITS, check_homes, check_unchanged, homes_of
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.simulation import Simulation
 from rearrange.sim.world_state import Placeholder, WorldState
@@ -31,21 +32,18 @@ from rearrange.tasks.env_options import MAX_CAMERA_SIZE, RESET_OPTIONS, check_eq
 from rearrange.tasks.episodes.driven import drive_up
 from rearrange.tasks.episodes.files import load_episode
 from rearrange.tasks.episodes.generate import STARTS
-from rearrange.tasks.floor_way import FLOOR_WAY, FloorWay
-from rearrange.tasks.observations import NAV_GOAL, Sensors, observation_space
+from rearrange.tasks.floor_way import FLOOR_WAY, way_sensor
+from rearrange.tasks.observations import Sensors, observation_space
 from rearrange.tasks.ranges import CAMERA_ONLY, RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
-from rearrange.tasks.rules.names import HOME_TASKS
-from rearrange.tasks.rules.rulebook import make_task
-from rearrange.tasks.rules.task import Task, check_outcome
+from rearrange.tasks.rules.rulebook import make_task, most_steps
+from rearrange.tasks.rules.task import check_outcome
 
-# Paths between many rooms are longer: up to 20 m, where HAB's home is crossed in 10 m.
-LONGER_WAYS = 1.5  # factor on the time limits of HAB's tasks of several skills
 _NOT_GIVEN = ("self", "__class__")
 _STATE = (  # what an episode changes, beside the world
     "seed", "episode", "is_success", "_next_index", "_num_steps", "_current",
 )  # fmt: skip
-_IN_STATES = {*_STATE, "task", "np_random", "world", "options"}
+_IN_STATES = {*_STATE, "task", "np_random", "world", "options", "way"}
 
 
 class RearrangeEnv(gymnasium.Env):
@@ -136,10 +134,9 @@ class RearrangeEnv(gymnasium.Env):
         self.seed, self._starts, self.homes = whole("seed", seed, 0), starts, homes
         self._offset = whole("index_offset", index_offset, 0)
         self._stride = whole("index_stride", index_stride, 1)
-        self._limit = max_episode_steps
-        if max_episode_steps is not None:
-            self._limit = whole("max_episode_steps", max_episode_steps, 1)
-        self._max_steps = self._limit_in(homes)
+        limit = max_episode_steps
+        self._limit = None if limit is None else whole("max_episode_steps", limit, 1)
+        self._max_steps = self._steps_in(homes)
         camera_size = whole("camera_size", camera_size, 1, MAX_CAMERA_SIZE)
         self.actions = ActionReader(action_slots(self.task.name, action_space))
         self._sensors = Sensors(self.task, handle_sensors)
@@ -148,7 +145,7 @@ class RearrangeEnv(gymnasium.Env):
         self._camera = DepthCamera(self.sim.model, "head", camera_size) if depth else None
         self.action_space = self.actions.space
         self._ranges = RangeSensors(self.sim.model, ranges is True) if ranges else None
-        self._way = _way_sensor(self.sim, self.task) if floor_way else None
+        self._way = way_sensor(self.sim, self.task) if floor_way else None
         self._visuals = VisualsCache()
         self._colours = ColourSensors(self.sim.model, camera_size, rgb, panoptic, self._visuals)
         self.observation_space = observation_space(
@@ -216,7 +213,7 @@ class RearrangeEnv(gymnasium.Env):
             self.seed, self._next_index = seed, first
         if "episode" not in given:
             self._next_index = index + self._stride
-        self._max_steps = self._limit_in(homes_of(episode.scene.layout_id))
+        self._max_steps = self._steps_in(homes_of(episode.scene.layout_id))
         sim.motor_lead = self._motor_lead
         if episode.start_holding:
             sim.snap_object(episode.targets[episode.target_index].object)
@@ -298,10 +295,8 @@ class RearrangeEnv(gymnasium.Env):
         Args:
             seed: of the coming reset; None: the stream continues.
         """
-        if seed is None:
-            self._prepared = self._episode(self.seed, self._next_index)
-        else:
-            self._prepared = self._episode(seed, self._offset)
+        index = self._next_index if seed is None else self._offset
+        self._prepared = self._episode(self.seed if seed is None else seed, index)
 
     def render(self) -> np.ndarray | None:
         """An image as in films, [height, width, 3] uint8; None without a render mode.
@@ -330,7 +325,7 @@ class RearrangeEnv(gymnasium.Env):
         state = {name: getattr(self, name) for name in _STATE}
         state["options"] = of_states(self.init_kwargs)
         state |= {"task": vars(self.task), "np_random": self.np_random}
-        state |= {"way": None if self._way is None else self._way.state()}
+        state["way"] = None if self._way is None else self._way.state()
         # A task may have kept the simulation: in the state a placeholder stands for it.
         state = copy.deepcopy(state, {id(self.sim): Placeholder.SIMULATION})
         return state | {"world": WorldState.of(self.sim)}
@@ -354,15 +349,13 @@ class RearrangeEnv(gymnasium.Env):
         state = copy.deepcopy(state, {id(Placeholder.SIMULATION): self.sim})
         vars(self.task).update(state.pop("task"))
         self.np_random = state.pop("np_random")
-        way = state.pop("way", None)
+        way = state.pop("way")
         vars(self).update(state)
         assert self.episode is not None  # there is no state before the first reset
-        self._max_steps = self._limit_in(homes_of(self.episode.scene.layout_id))
+        self._max_steps = self._steps_in(homes_of(self.episode.scene.layout_id))
         self._sensors.start(self.episode)
-        if self._way is not None and way is not None:
-            self._way.restore(way)
-        elif self._way is not None:  # a state of an environment without this sensor
-            self._way.begin(self.sim, self._sensors.nav_goal)
+        if self._way is not None:
+            self._way.go_on(way, self.sim, self._sensors.nav_goal)
         self._visuals.start()
         if looks_anew:
             self.sim.motor_lead = self._motor_lead
@@ -371,17 +364,16 @@ class RearrangeEnv(gymnasium.Env):
     def __reduce__(self):
         """Copies and pickles are independent environments in the same state."""
         state = self.get_state() if self.episode is not None else None
-        return _restored, (type(self), self.init_kwargs, state)
+        return partial(type(self), **self.init_kwargs), (), state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.set_state(state)
 
     # --- private -------------------------------------------------------------------------------
 
-    def _limit_in(self, homes: str) -> int:
-        """Control steps after which an episode in a home of that kind is cut off: a given one may
-        be in another kind than those that are drawn. In mixed homes all have as many."""
-        if self._limit is not None:
-            return self._limit
-        is_far = (homes != HAB or self.homes == MIXED) and self.task.name in HOME_TASKS
-        return round((LONGER_WAYS if is_far else 1) * self.task.rules.max_episode_steps)
+    def _steps_in(self, homes: str) -> int:
+        """Control steps after which an episode in such a home is cut off."""
+        return self._limit or most_steps(self.task, homes, self.homes)
 
     def _episode(self, seed: int, index: int) -> EpisodeSpec:
         """The episode of that index in the stream of a seed."""
@@ -405,20 +397,3 @@ class RearrangeEnv(gymnasium.Env):
             "episode_index": episode.index,
             "scene": episode.scene.layout_id,
         }
-
-
-def _way_sensor(sim: Simulation, task: Task) -> FloorWay:
-    """The sensor `floor_way`. Raises UserError for a task without Navigate's goal."""
-    if NAV_GOAL not in task.sensors:
-        raise UserError(f"floor_way=true needs a task with the sensor {NAV_GOAL}, got {task.name}")
-    return FloorWay(sim.model)
-
-
-def _restored(
-    kind: type[RearrangeEnv], init_kwargs: dict[str, Any], state: dict[str, Any] | None
-) -> RearrangeEnv:
-    """Restores a pickled environment."""
-    env = kind(**init_kwargs)
-    if state is not None:
-        env.set_state(state)
-    return env

@@ -17,11 +17,14 @@ import mujoco
 import numpy as np
 from gymnasium.spaces import Box
 
+from rearrange.errors import UserError
 from rearrange.sim.robot.depth import DepthCamera
 from rearrange.sim.robot.seen_floor import PIXELS, SIZE, SeenFloor
 from rearrange.sim.simulation import Simulation
+from rearrange.tasks.rules.task import Task
 
 FLOOR_WAY = "floor_way"
+NAV_GOAL = "goal_to_agent_gps_compass"  # the sensor that says where the goal is
 SPACE = Box(-1.0, 1.0, (SIZE,), np.float32)
 MAX_DEPTH = 10.0  # m
 
@@ -58,11 +61,14 @@ class FloorWay:
         return self._floor.ahead(distance)
 
     def state(self) -> tuple[np.ndarray, ...]:
-        """A copy of what has been seen, for `restore`."""
+        """A copy of what has been seen, for `go_on`."""
         return np.array(self._start), *self._floor.state()
 
-    def restore(self, state: tuple[np.ndarray, ...]) -> None:
-        """Goes on from what `state` returned."""
+    def go_on(self, state: tuple[np.ndarray, ...] | None, sim: Simulation, goal) -> None:
+        """Goes on from what `state` returned; with None, of who has no such memory, begins."""
+        if state is None:
+            self.begin(sim, goal)
+            return
         x, y, yaw = state[0].tolist()
         self._start = (x, y, yaw)
         self._floor.restore(state[1:])
@@ -73,3 +79,10 @@ class FloorWay:
         dx, dy = x - x0, y - y0
         cos, sin = math.cos(yaw), math.sin(yaw)
         return cos * dx + sin * dy, cos * dy - sin * dx
+
+
+def way_sensor(sim: Simulation, task: Task) -> FloorWay:
+    """The sensor of a task's environment. Raises UserError for a task without Navigate's goal."""
+    if NAV_GOAL not in task.sensors:
+        raise UserError(f"floor_way=true needs a task with the sensor {NAV_GOAL}, got {task.name}")
+    return FloorWay(sim.model)

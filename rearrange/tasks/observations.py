@@ -42,7 +42,6 @@ from rearrange.tasks.rules.task import Task
 # Places in the kernel's table, int64: indices and sizes, addresses of arrays, and what changes.
 _X, _Y, _YAW, _ARM, _EE, _NQ, _NV, _NSITE, _TARGETS, _MARKERS, _QPOS, _QVEL, _SITES = range(13)
 _AXES, _STARTS, _GOALS, _NAV_GOAL, _HANDLES, _REST, _IS_HOLDING, _TABLE_SIZE = range(13, 21)
-NAV_GOAL = "goal_to_agent_gps_compass"
 BOUND = 100.0  # m, rad: no home is larger, and a heading turns no further within an episode
 
 

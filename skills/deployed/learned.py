@@ -28,9 +28,8 @@ from rearrange.skills.skill import BASE
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import user_path
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
-from rearrange.tasks.floor_way import FLOOR_WAY
+from rearrange.tasks.floor_way import FLOOR_WAY, NAV_GOAL
 from rearrange.tasks.gym_factory import make_gym, read_spaces
-from rearrange.tasks.observations import NAV_GOAL
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import ArraySpec, write_observation
 

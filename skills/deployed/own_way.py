@@ -17,8 +17,7 @@ import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.robot.seen_floor import SeenFloor
-from rearrange.tasks.floor_way import FLOOR_WAY, MAX_DEPTH
-from rearrange.tasks.observations import NAV_GOAL
+from rearrange.tasks.floor_way import FLOOR_WAY, MAX_DEPTH, NAV_GOAL
 
 PICTURE = "head_depth"
 # A goal beside the base tells little of the way driven, and much of a little sliding aside: below

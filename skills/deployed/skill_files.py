@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from rearrange.errors import UserError
+from rearrange.skills.deployed.own_way import is_made
 from rearrange.skills.deployed.skill_header import (
     MOST_STEPS,
     SkillHeader,
@@ -32,6 +33,7 @@ from rearrange.skills.deployed.skill_header import (
 from rearrange.skills.network.policy import SkillPolicy, build_policy
 from rearrange.system.checked_json import Node, strict_json
 from rearrange.system.files import read_whole_file, write_whole_file
+from rearrange.tasks.floor_way import FLOOR_WAY
 from rearrange.ver.run.checkpoint import (
     MANIFEST_NAME,
     Checkpoint,
@@ -43,6 +45,10 @@ from rearrange.ver.run.checkpoint import (
 FORMAT, OLD_FORMAT = "rearrange skill 2", "rearrange skill 1"
 SUFFIX = ".safetensors"
 MAX_BYTES = 256 * 2**20  # the paper's network has 30 MB
+_SENSING = (
+    "camera_size", "depth", "rgb", "panoptic", "ranges", "handle_sensors", "observation_delay",
+    "motor_lead",
+)  # fmt: skip
 MAX_HEADER = 2**20  # bytes; ours have a few kilobytes
 
 
@@ -59,6 +65,12 @@ class SkillFile(SkillHeader):
     weights: dict[str, Tensor]
     origin: dict[str, Any]
     source: str = "the skill"
+
+    def sensing_options(self) -> dict[str, Any]:
+        """The options of its environment that say what it senses and how far motors lead. A sensor
+        that it makes itself is not asked for."""
+        names = _SENSING if is_made(self.observation) else (*_SENSING, FLOOR_WAY)
+        return {name: self.env_kwargs[name] for name in names if name in self.env_kwargs}
 
     def build(self) -> SkillPolicy:
         """The policy, in float32 on the CPU, ready to act."""
