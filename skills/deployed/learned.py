@@ -141,11 +141,9 @@ class TrainedPolicy:
             return observation
         if missing := [name for name in (PICTURE, NAV_GOAL) if name not in observation]:
             raise UserError(f"observation '{missing[0]}' is missing")
-        parts = {
-            name: fit_observation(name, observation[name], self._specs[name])
-            for name in (PICTURE, NAV_GOAL)
-        }
-        return {**observation, FLOOR_WAY: self._way.read(parts, self._base_command())}
+        for name in (PICTURE, NAV_GOAL):
+            fit_observation(name, observation[name], self._specs[name])  # raises for what is none
+        return {**observation, FLOOR_WAY: self._way.read(observation, self._base_command())}
 
     def _base_command(self) -> tuple[float, float]:
         """The base action of the step before, [2]; 0 where the policy leaves the base alone."""

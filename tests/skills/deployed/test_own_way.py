@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from rearrange.errors import UserError
+from rearrange.skills.deployed.learned import LearnedPolicy
 from rearrange.skills.deployed.own_way import OwnWay, is_made, motion
 from rearrange.skills.skill import ACTION_SIZE, BASE
 from rearrange.tasks.floor_way import FLOOR_WAY
@@ -77,3 +79,35 @@ def test_pictures_of_bytes_are_the_same():
 
 def test_who_has_no_picture_is_told_by_the_environment():
     assert is_made(["head_depth", FLOOR_WAY]) and not is_made([FLOOR_WAY, "coarse_depth"])
+
+
+def test_a_skill_makes_it_of_what_it_observes(make_skill):
+    skill = make_skill("navigate", floor_way=True, camera_size=64)
+    policy, told, own = LearnedPolicy(skill), LearnedPolicy(skill), OwnWay(1)
+    env, command = policy.make_env(split="train"), (0.0, 0.0)
+    assert FLOOR_WAY not in env.observation_space.spaces
+    observation, _ = env.reset(options={"index": 1})
+    for _ in range(8):
+        action = policy.act(observation)
+        whole = {**observation, FLOOR_WAY: own.read(observation, command)}
+        np.testing.assert_array_equal(action, told.act(whole))
+        command = tuple(action[BASE].tolist())
+        observation, *_ = env.step(action)
+    first, _ = env.reset(options={"index": 1})
+    policy.reset()
+    again = policy.act(first)
+    np.testing.assert_array_equal(again, LearnedPolicy(skill).act(first))  # nothing is remembered
+    with pytest.raises(UserError, match="observation 'head_depth' is missing"):
+        policy.act({name: value for name, value in first.items() if name != "head_depth"})
+    with pytest.raises(UserError, match="observation 'head_depth' must"):
+        policy.act({**first, "head_depth": "none"})
+
+
+def test_the_environment_gives_it_to_a_skill_without_pictures(make_skill):
+    skill = make_skill("navigate", floor_way=True, depth=False, ranges="camera")
+    policy = LearnedPolicy(skill)
+    env = policy.make_env(split="train")
+    observation, _ = env.reset(options={"index": 1})
+    assert FLOOR_WAY in observation and policy.act(observation).shape == (ACTION_SIZE,)
+    assert skill.sensing_options()["floor_way"]
+    assert "floor_way" not in make_skill("navigate", floor_way=True).sensing_options()
