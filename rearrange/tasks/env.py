@@ -57,7 +57,7 @@ class RearrangeEnv(gymnasium.Env):
         camera_size: pixels per side of `head_depth` and of each picture below.
         depth: False: no image, and a step costs a fraction.
         ranges: True: adds `coarse_depth` and `base_scan`, see `ranges`; "camera": the former only.
-        floor_way: adds `floor_way`, the way to Navigate's goal as far as the camera has seen.
+        floor_way: adds `floor_way`, the way to the one goal as far as the camera has seen.
         rgb: True: adds `head_rgb` and `arm_rgb`, see `cameras`; "plain": cheaper, simpler shapes.
         panoptic: adds `head_panoptic` and `arm_panoptic`, ids of the things in those images.
         handle_sensors: adds `marker_rel_pos` and `marker_js`, positions and joints of handles.
@@ -223,7 +223,7 @@ class RearrangeEnv(gymnasium.Env):
         self.task.start(sim, episode)
         self._sensors.start(episode)
         if self._way is not None:
-            self._way.begin(sim, self._sensors.nav_goal)
+            self._way.begin(sim, self._sensors.goal())
         self._visuals.start()
         return self._info(False, None, False)
 
@@ -355,7 +355,7 @@ class RearrangeEnv(gymnasium.Env):
         self._max_steps = self._steps_in(homes_of(self.episode.scene.layout_id))
         self._sensors.start(self.episode)
         if self._way is not None:
-            self._way.go_on(way, self.sim, self._sensors.nav_goal)
+            self._way.go_on(way, self.sim, self._sensors.goal())
         self._visuals.start()
         if looks_anew:
             self.sim.motor_lead = self._motor_lead

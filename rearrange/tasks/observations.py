@@ -32,7 +32,7 @@ from rearrange.sim.home.furniture import MARKERS
 from rearrange.sim.native.addresses import Table, address_of, float_rows, floats, int_rows
 from rearrange.sim.robot import fetch
 from rearrange.sim.simulation import Simulation
-from rearrange.tasks.floor_way import FLOOR_WAY
+from rearrange.tasks.floor_way import FLOOR_WAY, GOAL, START, goal_sensor
 from rearrange.tasks.floor_way import SPACE as FLOOR_WAY_SPACE
 from rearrange.tasks.ranges import RangeSensors
 from rearrange.tasks.rules.episode import EpisodeSpec
@@ -58,9 +58,6 @@ def sensor_sizes(num_targets: int, num_markers: int) -> dict[str, int]:
 
 class Sensors:
     """Reads a task's low-dimensional observations. All are computed; the task's are returned.
-
-    Attributes:
-        nav_goal: where Navigate's sensor points to in this episode, [3] m, world.
 
     Raises UserError for a task with an unknown sensor.
     """
@@ -88,7 +85,7 @@ class Sensors:
         self._sizes = {name: sizes[name] for name in names}
         self._starts = np.zeros((task.num_targets, 3))
         self._goals = np.zeros((task.num_targets, 3))
-        self.nav_goal = np.zeros(3)
+        self._nav_goal = np.zeros(3)
         self._handles = np.zeros((task.num_markers, 3), np.int32)  # site, place in qpos, in qvel
         self._flat = np.empty(self._size, np.float32)
         self._table = Table(_TABLE_SIZE)
@@ -108,9 +105,14 @@ class Sensors:
         targets = episode.targets if self._task.num_targets > 1 else (target,)
         for row, one in enumerate(targets):
             self._starts[row], self._goals[row] = one.start, one.goal
-        self.nav_goal[:] = target.goal if episode.start_holding else target.start
+        self._nav_goal[:] = target.goal if episode.start_holding else target.start
         self._markers = {0: (), 1: (episode.marker,)}.get(self._task.num_markers, HOME_MARKERS)
         self._table.owner = None
+
+    def goal(self) -> np.ndarray:
+        """Where the goal of a task with one goal is in this episode, [3] m, world."""
+        name = goal_sensor(self._task.sensors)
+        return {START: self._starts, GOAL: self._goals}.get(name or "", self._nav_goal[None])[0]
 
     def read(
         self, sim: Simulation, out: dict[str, np.ndarray] | None = None
@@ -137,7 +139,7 @@ class Sensors:
         names = "base_x", "base_y", "base_yaw", fetch.ARM_JOINTS[0].name
         arrays = (
             data.qpos, data.qvel, data.site_xpos, data.site_xmat, self._starts, self._goals,
-            self.nav_goal, self._handles, fetch.EE_REST_B,
+            self._nav_goal, self._handles, fetch.EE_REST_B,
         )  # fmt: skip
         self._table.values[:_IS_HOLDING] = (
             *(model.joint(name).qposadr[0] for name in names), model.site("ee").id,

@@ -21,14 +21,14 @@ import torch
 
 from rearrange.checked_arguments import whole
 from rearrange.errors import UserError
-from rearrange.skills.deployed.own_way import PICTURE, OwnWay, is_made
+from rearrange.skills.deployed.own_way import OwnWay, is_made
 from rearrange.skills.deployed.skill_files import SkillFile, find_skill
 from rearrange.skills.deployed.trained_skills import find_skill_path, skill_path
 from rearrange.skills.skill import BASE
 from rearrange.system.checked_json import quoted
 from rearrange.system.files import user_path
 from rearrange.tasks.actions import ACTION_SIZE, action_slots
-from rearrange.tasks.floor_way import FLOOR_WAY, NAV_GOAL
+from rearrange.tasks.floor_way import FLOOR_WAY
 from rearrange.tasks.gym_factory import make_gym, read_spaces
 from rearrange.tasks.rules.names import TASK_OF_ID
 from rearrange.ver.workers.spaces import ArraySpec, write_observation
@@ -86,11 +86,8 @@ class TrainedPolicy:
         self._policy = skill.build()
         self._space: gymnasium.Space | None = None
         self._is_home = skill.env_id in TASK_OF_ID
-        self._way = (
-            OwnWay(self.env_kwargs.get("observation_delay", 1))
-            if is_made(skill.observation)
-            else None
-        )
+        delay = int(self.env_kwargs.get("observation_delay", 1))
+        self._way = OwnWay(self.observation, delay) if is_made(self.observation) else None
         self.reset()
 
     def make_env(self, **options: Any) -> gymnasium.Env:
@@ -139,9 +136,9 @@ class TrainedPolicy:
         """The observation with what the policy makes of it itself."""
         if self._way is None or not isinstance(observation, Mapping) or FLOOR_WAY in observation:
             return observation
-        if missing := [name for name in (PICTURE, NAV_GOAL) if name not in observation]:
+        if missing := [name for name in self._way.inputs if name not in observation]:
             raise UserError(f"observation '{missing[0]}' is missing")
-        for name in (PICTURE, NAV_GOAL):
+        for name in self._way.inputs:
             fit_observation(name, observation[name], self._specs[name])  # raises for what is none
         return {**observation, FLOOR_WAY: self._way.read(observation, self._base_command())}
 

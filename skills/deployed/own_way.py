@@ -1,7 +1,7 @@
 """The sensor `floor_way`, made by a trained skill of what it observes: picture, goal, own commands.
 
     goal before and now --> how the base has moved --> its pose --+
-    depth picture ------------------------------------------------+--> `sim/robot/seen_floor.py`
+    depth picture, the arm's angles ------------------------------+--> `sim/robot/seen_floor.py`
 
 A base on wheels moves along a line or an arc, so where its goal was and is tells how it has moved.
 Where that leaves it open, the goal being right beside it, it has moved as it was told.
@@ -17,9 +17,11 @@ import numpy as np
 
 from rearrange.sim.robot import fetch
 from rearrange.sim.robot.seen_floor import SeenFloor
-from rearrange.tasks.floor_way import FLOOR_WAY, MAX_DEPTH, NAV_GOAL
+from rearrange.skills.motion.kinematics import link_frames
+from rearrange.tasks.floor_way import ENDS, FLOOR_WAY, MAX_DEPTH, NAV_GOAL, goal_sensor
 
-PICTURE = "head_depth"
+PICTURE, JOINT = "head_depth", "joint"
+ARM_POINTS = [*range(len(fetch.ARM_JOINTS)), -1]  # of the arm's frames: the joints' and the hand's
 # A goal beside the base tells little of the way driven, and much of a little sliding aside: below
 # so many m and parts of its distance ahead or behind, the command counts more.
 OPEN, OPEN_SHARE = 0.01, 0.08
@@ -37,12 +39,15 @@ class OwnWay:
     """What one policy has seen in an episode, and where it is.
 
     Args:
+        observed: names of its observations; one tells where the goal is.
         delay: control steps by which observations are late.
     """
 
-    def __init__(self, delay: int) -> None:
-        self._floor = SeenFloor()
-        self._delay = delay
+    def __init__(self, observed: Collection[str], delay: int) -> None:
+        goal = goal_sensor(observed)
+        assert goal is not None, f"none of {', '.join(observed)} tells where the goal is"
+        self._goal_sensor, self._delay = goal, delay
+        self._floor = SeenFloor(ENDS[goal])
         self.reset()
 
     def reset(self) -> None:
@@ -60,11 +65,11 @@ class OwnWay:
         """The sensor, [5] float32.
 
         Args:
-            observation: with the depth picture and Navigate's goal sensor.
+            observation: with the depth picture, the goal's sensor and the arm's angles.
             command: base action of the step before, in [-1, 1].
         """
-        distance, right = (float(value) for value in observation[NAV_GOAL])
-        goal = distance * math.cos(right), -distance * math.sin(right)
+        positions, rotations = link_frames(np.asarray(observation[JOINT], float))
+        goal = self._where(np.asarray(observation[self._goal_sensor], float), positions, rotations)
         self._commands = [*self._commands[1:], command]
         if self._goal is None:
             self._floor.begin(goal)
@@ -73,8 +78,24 @@ class OwnWay:
         self._goal = goal
         depth = np.asarray(observation[PICTURE])
         scale = MAX_DEPTH / 255.0 if depth.dtype == np.uint8 else MAX_DEPTH
-        self._floor.look(np.ascontiguousarray(scale * depth, np.float32), self._pose)
+        depth = np.ascontiguousarray(scale * depth, np.float32)
+        self._floor.look(depth, self._pose, positions[ARM_POINTS])
         return self._floor.numbers()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The observations that it is made of."""
+        return PICTURE, JOINT, self._goal_sensor
+
+    def _where(
+        self, told: np.ndarray, positions: np.ndarray, rotations: np.ndarray
+    ) -> tuple[float, float]:
+        """The goal in the base's frame, m."""
+        if self._goal_sensor == NAV_GOAL:
+            distance, right = told.tolist()
+            return distance * math.cos(right), -distance * math.sin(right)
+        x, y, _ = (positions[-1] + rotations[-1] @ told).tolist()  # told in the hand's frame
+        return x, y
 
     def _move(self, ahead: float, aside: float, turn: float) -> None:
         x, y, yaw = self._pose

@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from rearrange.sim.home.objects import HAB2_KINDS, KINDS
+from rearrange.sim.robot.seen_floor import DRIVING, REACHING
 from rearrange.skills.motion.driving import clipped
 from rearrange.skills.motion.robot import Robot
-from rearrange.skills.oracle.objects import PITCHES, pick_hands
-from rearrange.skills.oracle.place import place_hands
 from rearrange.skills.skill import GRIP, STOP
 from rearrange.skills.teacher.servo import GAIN, HAND_SPEED
 from rearrange.skills.teacher.servo_roaming import RoamingServo
 from rearrange.skills.teacher.shelf import Shelf
-from rearrange.skills.teacher.steering import LOOKAHEAD, shortened
+from rearrange.skills.teacher.steering import shortened
 from rearrange.skills.teacher.upright import Upright
-from rearrange.tasks.floor_way import FloorWay
 from rearrange.tasks.rules.navigate import SUCCESS_ANGLE, SUCCESS_DISTANCE
 
 HOVER_IN_SHELF = 0.05  # m
@@ -40,12 +38,7 @@ class PickServo(RoamingServo):
         super().__init__(robot, shelf)
         self._index = index
         self._start = self.sim.object_pos_w(index).copy()
-        if shelf is None:
-            touchable = robot.world_obstacles((self.sim.object_geom(index),))
-            self.choose(
-                self._start, lambda heading: pick_hands(self.sim, index, heading, PITCHES, 0),
-                touchable, pre_offset=None, pre_distance=0.1,
-            )  # fmt: skip
+        self._begin_way(self._start, REACHING)
 
     def rules(self) -> np.ndarray:
         sim = self.sim
@@ -59,7 +52,7 @@ class PickServo(RoamingServo):
             aim, hover = self._shaft(point, self.INTO_IN_SHELF)
             action = self.into(aim, hover, self._shelf, slope=self.STEEP)
         else:
-            base, is_near = self.stance(point)
+            base, is_near = self.stance(self._seen_way(), point)
             if not is_near:
                 return self.get_ready(point[2] + TALLEST + self.HOVER, base)
             step = self.over(*self._shaft(point, self.INTO), slope=self.STEEP)
@@ -101,12 +94,7 @@ class PlaceServo(RoamingServo):
         self._index, self._target = index, np.asarray(goal, dtype=float)
         self._upright = Upright(robot, index)
         self._last = self.sim.object_pos_w(index)  # [3] m, where it was a control step ago
-        if shelf is None:
-            self.choose(
-                self._target,
-                lambda heading: place_hands(self.sim, index, self._target, heading, 0),
-                robot.world_obstacles(), pre_offset=np.array([0.0, 0.0, 0.05]), pre_distance=0.08,
-            )  # fmt: skip
+        self._begin_way(self._target, REACHING)
 
     def rules(self) -> np.ndarray:
         sim, goal, last = self.sim, self._target, self._last
@@ -120,7 +108,7 @@ class PlaceServo(RoamingServo):
             aim = goal + (0.0, 0.0, self.LOWEST_IN_SHELF)
             action = self.into(aim, HOVER_IN_SHELF, self._shelf, held)
             return self._let_go() if is_over else action
-        base, is_near = self.stance(goal)
+        base, is_near = self.stance(self._seen_way(), goal)
         if not is_near:
             return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
         if is_over and float(np.linalg.norm(self._last - last)) < self.SLOW:
@@ -168,17 +156,15 @@ class NavigateServo(RoamingServo):
     def __init__(self, robot: Robot, point: np.ndarray) -> None:
         super().__init__(robot)
         self._point = np.asarray(point, dtype=float)
-        self._way = FloorWay(robot.sim.model)
-        self._way.begin(robot.sim, point)
+        self._begin_way(self._point, DRIVING)
 
     def rules(self) -> np.ndarray:
-        self._way.look(self.sim)
+        way = self._seen_way()
         away, bearing = self.towards(self._point)
         if away < self.STANDOFF:
             base = (0.0, self.turn(bearing))
         else:
-            carrot = self._to_world((*self._way.ahead(LOOKAHEAD), 0.0))
-            base = self.steer(carrot, away - self.STANDOFF + 0.2)
+            base = self.follow(way, away - self.STANDOFF + 0.2)
         action = self.robot.action(None, base)
         is_done = away < self.STOP_DISTANCE and abs(bearing) < self.STOP_BEARING
         action[STOP] = 1.0 if is_done else -1.0

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rearrange.sim.robot.seen_floor import Ends
 from rearrange.skills.motion.driving import clipped
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.oracle.still_fridge import JOINT as FRIDGE_DOOR
@@ -19,6 +20,7 @@ from rearrange.skills.skill import BASE, GRIP, STOP
 from rearrange.skills.teacher.retreat import BACK, ROLL, Base, Retreat
 from rearrange.skills.teacher.servo import HAND_SPEED, SLOPE, Servo
 from rearrange.skills.teacher.shelf import Shelf
+from rearrange.tasks.floor_way import FloorWay
 
 AWAY = (-1.0, 0.0)  # of backing away from a wall's outside
 FROM_DOOR = (-1.0, -0.6)  # from the outside of an open door, hinged on the robot's right
@@ -45,6 +47,16 @@ class RoamingServo(Servo):
         self._shelf = shelf
         self._reaches_in = False  # into the shelf, in this control step
         self._turns_hand = False  # it needs the hand's roll itself, in this control step
+
+    def _begin_way(self, goal: np.ndarray, ends: Ends) -> None:
+        """The way to a goal [3] m, world, of which nothing has been seen yet."""
+        self._way = FloorWay(self.sim.model, ends)
+        self._way.begin(self.sim, goal)
+
+    def _seen_way(self) -> FloorWay:
+        """The way, after a look at what the camera sees now. Call once in a control step."""
+        self._way.look(self.sim)
+        return self._way
 
     def rules(self) -> np.ndarray:
         """The action [11] of a control step in which it does not back off."""

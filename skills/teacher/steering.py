@@ -1,8 +1,10 @@
 """Where a teacher's base drives: towards its target, facing it.
 
-    thing --> a place at arm's length of it --> the way there --> a point ahead --> wheels
+    goal --> the way there, as far as the camera has seen the floor --> a point ahead --> wheels
+    place before a thing --> the way there, by the floor plan --------------^
 
-Nothing is planned further than the way over the floor, which is found anew every few steps.
+Nothing is planned further than the way over the floor, which is found anew every few steps. Whoever
+teaches where to go by what the student does not see either, has one that can follow.
 """
 
 from __future__ import annotations
@@ -12,21 +14,14 @@ import numpy as np
 from rearrange.sim.robot import fetch
 from rearrange.skills.motion.collision import BOX, Obstacles
 from rearrange.skills.motion.driving import clipped, wrapped
-from rearrange.skills.motion.motion import ARM_REST
-from rearrange.skills.motion.reach import HandMaker, find_postures, wrist_in_reach
 from rearrange.skills.motion.robot import Robot
 from rearrange.skills.teacher.retreat import BACK, Base
+from rearrange.tasks.floor_way import FloorWay
 
 NEAR, FAR = 1.02, 1.12  # m, from base to a thing: the arm begins to work, has to stop working
 COMFORT = (0.48, 0.70)  # m, distances at which the base stands still
-RINGS = ((0.47, 0.82), (0.3, 0.95), (0.0, 1.3))  # m, from base to what is reached for
-MAX_PLACES = 60  # of those that are listed
-MAX_TRIED = 24
-GOOD_ENOUGH = 0.2  # m, penalty of a hand pose up to which no other place is tried
-APART = 0.1  # m between the places that are tried
 APPROACH = 6.0  # share of the base's speed per m outside of these
 FACING = 0.15  # rad
-RIDGE = 0.12  # m above what is reached for; what is higher stands in between
 RIDGE_NEAR = 0.12  # m around what is reached for that do not count
 RIDGE_ASIDE = 0.05  # m beside the way that count
 LOOKAHEAD = 0.35  # m along the way
@@ -72,8 +67,15 @@ class Steering:
 
     def steer(self, carrot: np.ndarray, left: float) -> np.ndarray:
         """Towards a point ahead, slower near the end of the way; `left` m of it."""
-        x, y, yaw = self.sim.base_pose
-        error = wrapped(np.arctan2(carrot[1] - y, carrot[0] - x) - yaw)
+        return self._towards_it(self.towards(carrot)[1], left)
+
+    def follow(self, way: FloorWay, left: float) -> np.ndarray:
+        """The same along a way over the floor as far as it has been seen."""
+        ahead, aside = way.ahead(LOOKAHEAD)
+        return self._towards_it(float(np.arctan2(aside, ahead)), left)
+
+    def _towards_it(self, error: float, left: float) -> np.ndarray:
+        """Base action [2] to undo an error in heading, rad, and to drive on."""
         pace = clipped(2.5 * left, 0.15, 1.0) * max(np.cos(2.2 * clipped(error, -0.71, 0.71)), 0.0)
         return self.past_obstacles(np.array([pace, self.turn(error)]), error)
 
@@ -139,38 +141,6 @@ class Steering:
         self._age += 1
         return point_ahead(path, here, LOOKAHEAD)
 
-    def choose(self, point: np.ndarray, hands: HandMaker, touchable: Obstacles, **how) -> None:
-        """Picks where to stand to bring the hand to a point.
-
-        Of the places at arm's length the first, in the order of the way there, in which the arm
-        comes clear of everything; if there is none, the first.
-        """
-        sim = self.sim
-        x, y, yaw = sim.base_pose
-        places = self.places_near(point)
-        # First from where nothing stands in between: a chair is reached from its open side.
-        low = [self.ridge((x, y), point) < point[2] + RIDGE for x, y in places]
-        places = places[np.argsort(np.logical_not(low), kind="stable")] if len(places) else places
-        held, best = self.robot.held_spheres(), None
-        for px, py in places[:MAX_TRIED]:
-            heading = float(np.arctan2(point[1] - py, point[0] - px))
-            for hand in hands(heading):
-                if not wrist_in_reach(hand, px, py):
-                    continue
-                rows = find_postures((px, py, heading), hand, touchable, held, now=ARM_REST, **how)
-                if rows is None:
-                    continue
-                cost = hand.penalty
-                if best is None or cost < best[0]:
-                    best = (cost, np.array([px, py]))
-                break
-            if best is not None and best[0] < GOOD_ENOUGH:
-                break
-        if best is not None:
-            self.place = best[1]
-        else:
-            self.place = places[0] if len(places) else np.array([x, y])
-
     def ridge(self, start, point: np.ndarray) -> float:
         """How high (m) furniture rises between a place and what is reached for; 0: nothing."""
         way = np.asarray(point[:2]) - np.asarray(start[:2])
@@ -186,51 +156,29 @@ class Steering:
         tops = boxes.pos[:, 2] + boxes.size[:, 2]
         return float(tops[is_over.any(axis=0)].max(initial=0.0))
 
-    def places_near(
-        self, point: np.ndarray, rings: tuple[tuple[float, float], ...] = RINGS
-    ) -> np.ndarray:
-        """Where the base may stand to reach a point, [n, 2], the quickest to get to first."""
-        plan = self.sim.floor_plan()
-        x, y, yaw = self.sim.base_pose
-        if plan.largest < 0 or plan.island(*plan.snap(x, y)) != plan.largest:
-            return np.empty((0, 2))
-        for low, high in rings:
-            cells = plan.free_cells_near(point[0], point[1], low, high)
-            if len(cells):
-                break
-        else:
-            return np.empty((0, 2))
-        field = plan.geodesic_field(x, y)
-        away = np.hypot(*(cells - point[:2]).T)
-        order = np.argsort(plan.at(field, cells) + np.abs(away - 0.62), kind="stable")
-        left = cells[order]
-        chosen: list[np.ndarray] = []
-        while len(left) and len(chosen) < MAX_PLACES:
-            chosen.append(left[0])
-            left = left[np.hypot(*(left - left[0]).T) > APART]
-        return np.array(chosen)
-
-    def stance(self, point: np.ndarray) -> tuple[np.ndarray, bool]:
+    def stance(self, way: FloorWay, point: np.ndarray) -> tuple[np.ndarray, bool]:
         """Base action [2] that brings a point within the arm's reach and faces it.
 
-        Also whether it is near enough for the arm to work. It goes by distance and bearing, so
-        that who sees no more than these can tell what it does.
+        Also whether it is near enough for the arm to work. It goes by the way, by distance and
+        bearing, so that who sees no more than these can tell what it does.
         """
         x, y, yaw = self.sim.base_pose
         away, bearing = self.towards(point)
-        left = float(np.hypot(self.place[0] - x, self.place[1] - y))
+        ahead, aside = way.end()
+        left = float(np.hypot(ahead, aside))
         if away > (FAR if self._has_arrived else NEAR) and left > 0.06:
             self._has_arrived = False
-            return self.steer(self.carrot(self.place), left), False
+            return self.follow(way, left), False
         self._has_arrived = True
-        far = max(COMFORT[1], float(np.hypot(*(self.place - point[:2]))) + 0.03)
+        beyond = np.hypot(away * np.cos(bearing) - ahead, away * np.sin(bearing) - aside)
+        far = max(COMFORT[1], float(beyond) + 0.03)
         # It comes to a stop: a student that follows a jump from driving to standing stops short.
         pace = APPROACH * (max(away - far, 0.0) - max(COMFORT[0] - away, 0.0))
         pace = clipped(pace, -0.5, 0.5) if abs(bearing) < 0.5 else 0.0
         if pace != 0.0:
-            plan, ahead = self.sim.floor_plan(), np.sign(pace) * 0.08
+            plan, step = self.sim.floor_plan(), np.sign(pace) * 0.08
             if plan.is_free(x, y) and not plan.is_free(
-                x + ahead * np.cos(yaw), y + ahead * np.sin(yaw)
+                x + step * np.cos(yaw), y + step * np.sin(yaw)
             ):
                 pace = 0.0
         turn = self.turn(bearing) if abs(bearing) > 0.1 else 0.0

@@ -61,6 +61,7 @@ def test_an_episode_begins_with_nothing_seen():
     assert env.observation_space.contains(again)
 
 
-def test_tasks_without_navigates_goal_have_none():
-    with pytest.raises(UserError, match="floor_way=true needs a task with the sensor goal_to"):
-        make_env("pick", "train", floor_way=True)
+@pytest.mark.parametrize("task", ["open_drawer", "tidy_house"])
+def test_tasks_without_one_goal_have_none(task):
+    with pytest.raises(UserError, match="floor_way=true needs a task of one target with one of"):
+        make_env(task, "train", floor_way=True)

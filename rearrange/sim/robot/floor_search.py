@@ -15,13 +15,15 @@ from rearrange.sim.robot import fetch
 
 CELL = 0.1  # m
 SIDE = 256  # cells: 12.8 m to each side of the start
-LOW, HIGH, TOP = 0.06, 0.40, 1.40  # m above the floor: obstacles begin, the arm may be, they end
+LOW, TOP = 0.06, 1.40  # m above the floor, where obstacles begin and end
 FARTHEST = 6.0  # m: what is farther is taken in later
-ARM = (1.05, 0.45)  # m ahead and aside: what is higher than HIGH there may be the arm
+ARM_RADIUS = 0.14  # m around the arm's bones that are not looked at
+HANGING, ABOVE = 0.2, 0.1  # m beside and above the hand: what it holds hangs below it
+REACH = (1.4, 0.9)  # m ahead and aside: farther off there is no arm
 SPREAD = 6  # cells around an obstacle that cost more
 STAND, KEEP = 0.3, 0.58  # m from an obstacle: the base fits; no longer costs more
 TOUCHING, TIGHT, WIDE = 60.0, 20.0, 4.0  # cost of a cell: below 0.2 m, below STAND, at STAND
-ENDS_AT = 1.15  # m from the goal
+FARTHER = 6.0  # of what a metre costs: to end one metre farther from the goal
 MAX_CELLS = 30_000  # looked at
 SLACK = 0.5  # cells by which a straight line may cost more than the way that it replaces
 _EYE_X, _EYE_Z = fetch.HEAD_CAMERA_POS_B[0], fetch.HEAD_CAMERA_POS_B[2]
@@ -40,10 +42,11 @@ def pixel_rays(pixels: int, stride: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def take_in(near, cost, depth, stride, rays, x0, y0, yaw):
+def take_in(near, cost, depth, stride, rays, arm, x0, y0, yaw):
     """Marks what a picture [H, W, 1] m shows between LOW and TOP, and what lies around it.
 
-    `near` [SIDE, SIDE]: cells to the nearest obstacle; `cost`: of driving there.
+    `near` [SIDE, SIDE]: cells to the nearest obstacle; `cost`: of driving there; `arm` [K, 3]: its
+    joints and at last the hand, m, base's frame.
     """
     cos, sin = math.cos(yaw), math.sin(yaw)
     for row in range(rays.shape[0]):
@@ -53,13 +56,32 @@ def take_in(near, cost, depth, stride, rays, x0, y0, yaw):
             if d > FARTHEST or z < LOW or z > TOP:
                 continue
             ahead, aside = _EYE_X + d * rays[row, column, 0], d * rays[row, column, 1]
-            if z > HIGH and ahead < ARM[0] and abs(aside) < ARM[1]:
+            if ahead < REACH[0] and abs(aside) < REACH[1] and _is_arm(arm, ahead, aside, z):
                 continue
             ix = _index(x0 + cos * ahead - sin * aside)
             iy = _index(y0 + sin * ahead + cos * aside)
             is_inside = min(ix, iy) >= SPREAD and max(ix, iy) < SIDE - SPREAD
             if is_inside and near[iy, ix] > 0.0:
                 _mark(near, cost, iy, ix)
+
+
+@njit(cache=True, nogil=True)
+def _is_arm(arm, x, y, z):
+    """Whether a point may be the arm's, or of what it holds."""
+    last = len(arm) - 1
+    beside = (x - arm[last, 0]) ** 2 + (y - arm[last, 1]) ** 2
+    if beside < HANGING**2 and z < arm[last, 2] + ABOVE:
+        return True
+    for k in range(last):
+        ax, ay, az = arm[k, 0], arm[k, 1], arm[k, 2]
+        bx, by, bz = arm[k + 1, 0] - ax, arm[k + 1, 1] - ay, arm[k + 1, 2] - az
+        length = bx * bx + by * by + bz * bz
+        t = ((x - ax) * bx + (y - ay) * by + (z - az) * bz) / max(length, 1e-9)
+        t = min(max(t, 0.0), 1.0)
+        off = (x - ax - t * bx) ** 2 + (y - ay - t * by) ** 2 + (z - az - t * bz) ** 2
+        if off < ARM_RADIUS**2:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -89,32 +111,36 @@ def _index(position):
 
 
 @njit(cache=True, nogil=True)
-def cheapest_way(cost, spent, before, x, y, goal_x, goal_y):
-    """Corners [n, 2] m of the cheapest way to within ENDS_AT of a goal, or to the cell nearest to
-    it that was looked at, by A* (Hart et al. 1968) over 16 moves.
+def cheapest_way(cost, spent, before, x, y, goal_x, goal_y, closest, farthest):
+    """Corners [n, 2] m of the cheapest way to a goal, or to the cell nearest to it that was looked
+    at, by A* (Hart et al. 1968) over 16 moves.
 
-    `spent` and `before` [SIDE, SIDE] are room to work in.
+    It ends where the base fits, `closest` m from the goal, or farther, which costs FARTHER, but not
+    more than `farthest`. `spent` and `before` [SIDE, SIDE] are room to work in.
     """
     at = min(max(_index(y), 2), SIDE - 3) * SIDE + min(max(_index(x), 2), SIDE - 3)
     tx, ty = goal_x / CELL + SIDE // 2 - 0.5, goal_y / CELL + SIDE // 2 - 0.5
     spent[:] = np.inf
     spent[at // SIDE, at % SIDE] = 0.0
     before[at // SIDE, at % SIDE] = -1
-    queue = [(_left(at % SIDE, at // SIDE, tx, ty), at)]
-    nearest, best = np.inf, at
+    near, room = closest / CELL, (farthest - closest) / CELL
+    queue = [(_left(at % SIDE, at // SIDE, tx, ty, near), at)]
+    nearest, least, best = np.inf, np.inf, at  # cells to the goal, cost of the best end
     for _ in range(MAX_CELLS):
         if len(queue) == 0:
             break
         total, at = heapq.heappop(queue)
         iy, ix = at // SIDE, at % SIDE
-        left = _left(ix, iy, tx, ty)
+        if total >= least:
+            break
+        left = _left(ix, iy, tx, ty, near)
         if total > spent[iy, ix] + left + 1e-4:
             continue  # found cheaper since
-        if left < nearest:
+        if left < nearest and least == np.inf:
             nearest, best = left, at
-        if left == 0.0 and cost[iy, ix] < TIGHT:
-            best = at
-            break
+        ends = spent[iy, ix] + FARTHER * left
+        if left <= room and cost[iy, ix] < TIGHT and ends < least:
+            least, best = ends, at
         for j in range(-2, 3):
             for i in range(-2, 3):
                 if abs(i) + abs(j) in (0, 4) or i * j == 0 and abs(i) + abs(j) == 2:
@@ -125,14 +151,14 @@ def cheapest_way(cost, spent, before, x, y, goal_x, goal_y):
                 new = spent[iy, ix] + _step(cost, iy, ix, j, i)
                 if new < spent[jy, jx] - 1e-5:
                     spent[jy, jx], before[jy, jx] = new, at
-                    heapq.heappush(queue, (new + _left(jx, jy, tx, ty), jy * SIDE + jx))
+                    heapq.heappush(queue, (new + _left(jx, jy, tx, ty, near), jy * SIDE + jx))
     way, spent_at = _traced(spent, before, best, x, y)
     return _taut(cost, way, spent_at)
 
 
 @njit(cache=True, nogil=True)
-def _left(ix, iy, tx, ty):
-    return max(math.sqrt((ix - tx) ** 2 + (iy - ty) ** 2) - ENDS_AT / CELL, 0.0)
+def _left(ix, iy, tx, ty, near):
+    return max(math.sqrt((ix - tx) ** 2 + (iy - ty) ** 2) - near, 0.0)
 
 
 @njit(cache=True, nogil=True)

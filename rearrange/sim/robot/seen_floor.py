@@ -12,6 +12,7 @@ first one, so whoever knows how the base has moved can use it.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,16 +28,29 @@ from rearrange.sim.robot.floor_search import (
 PIXELS = 64  # a side, of those that are looked at
 AGAIN = 5  # looks after which the way is planned anew
 AHEAD = (0.35, 1.0)  # m along the way, of the points that `numbers` tells of
-SCALE = 4.0  # m of way left that count as 0.76 of far
 SIZE = 2 * len(AHEAD) + 1
 
 Pose = tuple[float, float, float]  # x, y, yaw: m, rad, in the frame of the first pose
 
 
+class Ends(NamedTuple):
+    """Where a way may end, m from its goal: `closest` at best, and no farther than `farthest`."""
+
+    closest: float
+    farthest: float
+    scale: float
+    """m of way left that count as 0.76 of far."""
+
+
+DRIVING = Ends(1.15, 1.15, 4.0)
+REACHING = Ends(0.6, 1.0, 1.0)  # where the arm gets to the goal
+
+
 class SeenFloor:
     """What has been seen in one episode. Call `begin` before each."""
 
-    def __init__(self) -> None:
+    def __init__(self, ends: Ends = DRIVING) -> None:
+        self._ends = ends
         self._near = np.empty((SIDE, SIDE), np.float32)
         self._cost = np.empty((SIDE, SIDE), np.float32)
         self._spent, self._before = np.empty_like(self._near), np.empty((SIDE, SIDE), np.int32)
@@ -51,26 +65,35 @@ class SeenFloor:
         self._pose: Pose = (0.0, 0.0, 0.0)
         self._way, self._age = np.zeros((1, 2)), AGAIN
 
-    def look(self, depth: np.ndarray, pose: Pose) -> None:
-        """Takes in a square depth picture [H, H, 1], m, and now and then plans anew."""
+    def look(self, depth: np.ndarray, pose: Pose, arm: np.ndarray) -> None:
+        """Takes in a square depth picture [H, H, 1], m, and now and then plans anew.
+
+        Args:
+            arm: its joints and at last the hand, [K, 3] m, base's frame: not to be looked at.
+        """
         stride, rays = self._rays_of(len(depth))
         self._pose = pose
-        take_in(self._near, self._cost, depth, stride, rays, *pose)
+        take_in(self._near, self._cost, depth, stride, rays, arm, *pose)
         if self._age >= AGAIN:
             self._age = 0
             self._way = cheapest_way(
-                self._cost, self._spent, self._before, pose[0], pose[1], *self._goal
-            )
+                self._cost, self._spent, self._before, pose[0], pose[1], *self._goal,
+                self._ends.closest, self._ends.farthest,
+            )  # fmt: skip
         self._age += 1
 
     def ahead(self, distance: float) -> tuple[float, float]:
         """The point so many m ahead on the way, in the base's frame, m; beyond its end the goal."""
-        x, y, yaw = self._pose
+        x, y, _ = self._pose
         px, py, left = point_along(self._way, x, y, distance)
         if left < distance:
             px, py = self._goal
-        cos, sin = math.cos(yaw), math.sin(yaw)
-        return cos * (px - x) + sin * (py - y), cos * (py - y) - sin * (px - x)
+        return in_frame(self._pose, (px, py))
+
+    def end(self) -> tuple[float, float]:
+        """Where the way ends, in the base's frame, m."""
+        x, y = self._way[-1].tolist()
+        return in_frame(self._pose, (x, y))
 
     def left(self) -> float:
         """Length of the way that is left, m."""
@@ -82,7 +105,7 @@ class SeenFloor:
         points = [self.ahead(distance) for distance in AHEAD]
         angles = np.array([math.atan2(y, x) for x, y in points])
         told = np.stack([np.cos(angles), np.sin(angles)], axis=1).ravel()
-        return np.append(told, math.tanh(self.left() / SCALE)).astype(np.float32)
+        return np.append(told, math.tanh(self.left() / self._ends.scale)).astype(np.float32)
 
     def state(self) -> tuple[np.ndarray, ...]:
         """A copy of all that has been seen, for `restore`."""
@@ -101,3 +124,10 @@ class SeenFloor:
             stride = max(1, pixels // PIXELS)
             self._rays[pixels] = stride, pixel_rays(pixels, stride)
         return self._rays[pixels]
+
+
+def in_frame(pose: Pose, point: tuple[float, float]) -> tuple[float, float]:
+    """A point in the frame of a pose, m; both are given in the same frame."""
+    dx, dy = point[0] - pose[0], point[1] - pose[1]
+    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    return cos * dx + sin * dy, cos * dy - sin * dx

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from rearrange.sim.robot import floor_search as search
-from rearrange.sim.robot.seen_floor import SeenFloor
+from rearrange.sim.robot.seen_floor import DRIVING, REACHING, SeenFloor
 
 HERE = (0.0, 0.0, 0.0)
+NO_ARM = np.full((2, 3), -9.0)
 NOTHING = np.full((64, 64, 1), 10.0, np.float32)
 MIDDLE = search.SIDE // 2
 
 
-def wall(distance: float, left: float, right: float, pixels: int = 64) -> np.ndarray:
-    """A picture, [H, H, 1] m, of a wall 2 m high across the base's way, from `left` to `right` m
-    aside, above a level floor."""
+def wall(distance, left, right, pixels=64, height=2.0) -> np.ndarray:
+    """A picture, [H, H, 1] m, of a wall across the base's way, from `left` to `right` m aside."""
     rays = search.pixel_rays(pixels, 1)
     eye_x, _, eye_z = 0.25, 0.0, 1.2
     depth = np.full((pixels, pixels), 10.0)
@@ -25,26 +25,29 @@ def wall(distance: float, left: float, right: float, pixels: int = 64) -> np.nda
         x, y, z = rays[row, column]
         floor = eye_z / -z if z < 0.0 else math.inf
         at = (distance - eye_x) / x if x > 0.0 else math.inf
-        is_hit = right < at * y < left and 0.0 < eye_z + at * z < 2.0
+        is_hit = right < at * y < left and 0.0 < eye_z + at * z < height
         depth[row, column] = min(10.0, floor, at if is_hit else math.inf)
     return depth[:, :, None].astype(np.float32)
 
 
-def least_cost(cost: np.ndarray, start: tuple[int, int], goal: tuple[float, float]) -> float:
-    """Dijkstra's, in Python, with moves to the 16 neighbours."""
+def least_cost(cost, start, goal, closest, farthest) -> float:
+    """Of the way and its end: Dijkstra's, in Python, with moves to the 16 neighbours."""
     moves = [
         (j, i)
         for j, i in itertools.product(range(-2, 3), repeat=2)
         if math.gcd(j, i) == 1 and (j, i) != (0, 0)
     ]
-    best, queue = {start: 0.0}, [(0.0, start)]
+    best, queue, least = {start: 0.0}, [(0.0, start)], math.inf
     while queue:
         spent, (y, x) = heapq.heappop(queue)
         if spent > best[y, x]:
             continue
+        if spent >= least:
+            return least
         away = math.hypot(x - goal[0], y - goal[1]) * search.CELL
-        if away <= search.ENDS_AT and cost[y, x] < search.TIGHT:
-            return spent
+        if away <= farthest and cost[y, x] < search.TIGHT:
+            more = max(away - closest, 0.0) / search.CELL
+            least = min(least, spent + search.FARTHER * more)
         for j, i in moves:
             each = (cost[y, x] + cost[y + j, x + i]) / 2
             if abs(i) + abs(j) == 3:
@@ -65,10 +68,10 @@ def length_of(way: np.ndarray) -> float:
 def test_where_nothing_was_seen_it_goes_straight():
     floor = SeenFloor()
     floor.begin((4.0, 3.0))
-    floor.look(NOTHING, HERE)
+    floor.look(NOTHING, HERE, NO_ARM)
     x, y = floor.ahead(1.0)
     assert abs(math.atan2(y, x) - math.atan2(3.0, 4.0)) < 0.03
-    assert floor.left() == pytest.approx(5.0 - search.ENDS_AT, abs=0.25)
+    assert floor.left() == pytest.approx(5.0 - DRIVING.closest, abs=0.25)
     cos, sin, *_, left = floor.numbers()
     assert cos**2 + sin**2 == pytest.approx(1.0, abs=1e-5) and 0.0 < left < 1.0
 
@@ -76,14 +79,14 @@ def test_where_nothing_was_seen_it_goes_straight():
 def test_it_goes_around_a_wall_by_the_open_side():
     floor = SeenFloor()
     floor.begin((5.0, 0.0))
-    floor.look(NOTHING, HERE)
+    floor.look(NOTHING, HERE, NO_ARM)
     straight = floor.left()
     floor.begin((5.0, 0.0))
-    floor.look(wall(2.0, 2.5, -0.8), HERE)  # its end on the right is nearer
+    floor.look(wall(2.0, 2.5, -0.8), HERE, NO_ARM)  # its end on the right is nearer
     assert floor.ahead(1.0)[1] < -0.2
     assert straight + 0.2 < floor.left() < straight + 2.0
     floor.begin((5.0, 0.0))
-    floor.look(wall(2.0, 0.8, -2.5), HERE)
+    floor.look(wall(2.0, 0.8, -2.5), HERE, NO_ARM)
     assert floor.ahead(1.0)[1] > 0.2
 
 
@@ -93,15 +96,16 @@ def test_it_remembers_what_it_has_turned_its_back_on():
     for first in (NOTHING, wall(2.0, 1.0, -1.0)):
         floor = SeenFloor()
         floor.begin((5.0, 0.0))
-        floor.look(first, HERE)
+        floor.look(first, HERE, NO_ARM)
         for _ in range(5):
-            floor.look(NOTHING, (0.0, 0.0, math.pi))
+            floor.look(NOTHING, (0.0, 0.0, math.pi), NO_ARM)
         ways.append(floor.left())
     assert ways[1] > ways[0] + 0.2
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_no_way_is_cheaper(seed):
+@pytest.mark.parametrize("ends", [DRIVING, REACHING])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_way_is_cheaper(seed, ends):
     rng = np.random.default_rng(seed)
     cost = np.ones((search.SIDE, search.SIDE), np.float32)
     cost[MIDDLE - 20 : MIDDLE + 60, MIDDLE - 20 : MIDDLE + 60] = rng.choice(
@@ -109,24 +113,43 @@ def test_no_way_is_cheaper(seed):
     )
     goal = rng.uniform(2.0, 3.5, 2)
     spent, before = np.empty_like(cost), np.empty(cost.shape, np.int32)
-    way = search.cheapest_way(cost, spent, before, 0.02, 0.03, *goal)
+    way = search.cheapest_way(cost, spent, before, 0.02, 0.03, *goal, *ends[:2])
     at = np.floor(way[-1] / search.CELL).astype(int) + MIDDLE
     cells = goal / search.CELL + MIDDLE - 0.5
-    assert spent[at[1], at[0]] == pytest.approx(least_cost(cost, (MIDDLE, MIDDLE), cells), rel=1e-4)
-    assert np.hypot(*(way[-1] - goal)) <= search.ENDS_AT + 1e-9
+    beyond = max(np.hypot(*(at - cells)) - ends.closest / search.CELL, 0.0)
+    found = spent[at[1], at[0]] + search.FARTHER * beyond
+    assert found == pytest.approx(least_cost(cost, (MIDDLE, MIDDLE), cells, *ends[:2]), rel=1e-4)
+    assert np.hypot(*(way[-1] - goal)) <= ends.farthest + 1e-9
 
 
 def test_it_takes_in_a_wall_and_neither_floor_nor_ceiling():
     near = np.full((search.SIDE, search.SIDE), search.SPREAD + 1.0, np.float32)
     cost = np.ones_like(near)
     stride, rays = 1, search.pixel_rays(64, 1)
-    search.take_in(near, cost, wall(2.0, 1.0, -1.0), stride, rays, *HERE)
+    search.take_in(near, cost, wall(2.0, 1.0, -1.0), stride, rays, NO_ARM, *HERE)
     y, x = np.nonzero(near == 0.0)
     assert set(x - MIDDLE) <= {19, 20} and len(y) >= 18
     assert np.abs(y - MIDDLE + 0.5).max() <= 10.5
     seen = cost.copy()
-    search.take_in(near, cost, wall(9.0, 0.0, 0.0), stride, rays, *HERE)
+    search.take_in(near, cost, wall(9.0, 0.0, 0.0), stride, rays, NO_ARM, *HERE)
     np.testing.assert_array_equal(cost, seen)
+
+
+def test_neither_the_arm_nor_what_it_holds_is_an_obstacle():
+    """A wall 0.9 m ahead, of which the arm hides the middle, and a thing that hangs from the hand
+    all that is below the hand."""
+    arm = np.array([[0.3, 0.0, 0.9], [0.9, 0.0, 0.9]])
+    seen = []
+    for points in (NO_ARM, arm):
+        near = np.full((search.SIDE, search.SIDE), search.SPREAD + 1.0, np.float32)
+        rays = search.pixel_rays(64, 1)
+        search.take_in(
+            near, np.ones_like(near), wall(0.9, 0.8, -0.8, height=0.9), 1, rays, points, *HERE
+        )
+        seen.append({int(y) - MIDDLE for y in np.nonzero(near == 0.0)[0]})
+    hidden = seen[0] - seen[1]
+    assert {-1, 0} <= hidden <= {-2, -1, 0, 1}
+    assert {-5, 5} <= seen[1]
 
 
 def test_a_larger_picture_shows_the_same():
@@ -134,7 +157,7 @@ def test_a_larger_picture_shows_the_same():
     for pixels in (64, 128):
         floor = SeenFloor()
         floor.begin((5.0, 0.0))
-        floor.look(wall(2.0, 2.5, -0.8, pixels), HERE)
+        floor.look(wall(2.0, 2.5, -0.8, pixels), HERE, NO_ARM)
         ways.append(floor.left())
     assert ways[0] == pytest.approx(ways[1], abs=0.15)
 
@@ -142,21 +165,21 @@ def test_a_larger_picture_shows_the_same():
 def test_it_goes_on_from_a_state_and_forgets_at_a_new_beginning():
     floor, other = SeenFloor(), SeenFloor()
     floor.begin((5.0, 1.0))
-    floor.look(wall(2.0, 1.0, -1.0), HERE)
+    floor.look(wall(2.0, 1.0, -1.0), HERE, NO_ARM)
     other.restore(floor.state())
     for step in range(12):
         pose = (0.0, 0.05 * step, 0.1 * step)
         for one in (floor, other):
-            one.look(NOTHING, pose)
+            one.look(NOTHING, pose, NO_ARM)
         np.testing.assert_array_equal(floor.numbers(), other.numbers())
     floor.begin((5.0, 0.0))
-    floor.look(NOTHING, HERE)
-    assert floor.left() == pytest.approx(5.0 - search.ENDS_AT, abs=0.25)
+    floor.look(NOTHING, HERE, NO_ARM)
+    assert floor.left() == pytest.approx(5.0 - DRIVING.closest, abs=0.25)
 
 
 def test_a_goal_outside_of_the_grid_is_approached():
     floor = SeenFloor()
     floor.begin((-30.0, 0.0))
-    floor.look(NOTHING, HERE)
+    floor.look(NOTHING, HERE, NO_ARM)
     x, y = floor.ahead(1.0)
     assert x < -0.8 and abs(y) < 0.5

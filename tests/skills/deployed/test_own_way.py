@@ -8,7 +8,7 @@ import pytest
 from rearrange.errors import UserError
 from rearrange.skills.deployed.learned import LearnedPolicy
 from rearrange.skills.deployed.own_way import OwnWay, is_made, motion
-from rearrange.skills.skill import ACTION_SIZE, BASE
+from rearrange.skills.skill import ACTION_SIZE, BASE, GRIP
 from rearrange.tasks.floor_way import FLOOR_WAY
 from rearrange.tasks.registry import make_env
 
@@ -44,11 +44,13 @@ def test_a_goal_that_is_set_anew_is_no_motion():
     assert motion((3.0, 0.0), (1.0, 1.0), (0.5, 0.0)) == pytest.approx((0.5 / 30.0, 0.0, 0.0))
 
 
-@pytest.mark.parametrize("delay", [0, 1])
-def test_it_knows_where_it_is_and_what_the_simulation_tells(delay):
-    env = make_env("navigate", "train", floor_way=True, observation_delay=delay)
+@pytest.mark.parametrize(
+    ("task", "delay"), [("navigate", 0), ("navigate", 1), ("pick", 1), ("place", 0)]
+)
+def test_it_knows_where_it_is_and_what_the_simulation_tells(task, delay):
+    env = make_env(task, "train", floor_way=True, observation_delay=delay)
     observation, _ = env.reset(options={"index": 1})
-    own, rng = OwnWay(delay), np.random.default_rng(0)
+    own, rng = OwnWay(observation, delay), np.random.default_rng(0)
     start = before = env.sim.base_pose
     command, off, pose_errors = (0.0, 0.0), [], []
     for step in range(60):
@@ -59,6 +61,8 @@ def test_it_knows_where_it_is_and_what_the_simulation_tells(delay):
         if step % 15 == 0:
             command = tuple(rng.uniform(-0.5, 0.5, 2).tolist())
         action[BASE] = command
+        action[:7] = rng.uniform(-1.0, 1.0, 7)
+        action[GRIP] = 1.0
         before = env.sim.base_pose
         observation, _, terminated, *_ = env.step(action)
         if terminated:
@@ -73,8 +77,8 @@ def test_pictures_of_bytes_are_the_same():
     observation, _ = env.reset(options={"index": 1})
     coarse = dict(observation)
     coarse["head_depth"] = np.round(255.0 * observation["head_depth"]).astype(np.uint8)
-    numbers = OwnWay(0).read(coarse, (0.0, 0.0))
-    np.testing.assert_allclose(numbers, OwnWay(0).read(observation, (0.0, 0.0)), atol=0.25)
+    numbers = OwnWay(coarse, 0).read(coarse, (0.0, 0.0))
+    np.testing.assert_allclose(numbers, OwnWay(coarse, 0).read(observation, (0.0, 0.0)), atol=0.25)
 
 
 def test_who_has_no_picture_is_told_by_the_environment():
@@ -83,7 +87,7 @@ def test_who_has_no_picture_is_told_by_the_environment():
 
 def test_a_skill_makes_it_of_what_it_observes(make_skill):
     skill = make_skill("navigate", floor_way=True, camera_size=64)
-    policy, told, own = LearnedPolicy(skill), LearnedPolicy(skill), OwnWay(1)
+    policy, told, own = LearnedPolicy(skill), LearnedPolicy(skill), OwnWay(skill.observation, 1)
     env, command = policy.make_env(split="train"), (0.0, 0.0)
     assert FLOOR_WAY not in env.observation_space.spaces
     observation, _ = env.reset(options={"index": 1})
