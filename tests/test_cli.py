@@ -70,7 +70,11 @@ def test_help_shows_the_defaults_that_hold(capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["pick"], ["navigate", "method=imitation"], ["place", "stage=cells_ver", "ppo.num_epochs=2"]],
+    [
+        ["pick"],
+        ["navigate", "method=imitation"],
+        ["close_fridge", "stage=cells_ver", "ppo.num_epochs=2"],
+    ],
 )
 def test_help_with_a_skill_shows_what_its_run_will_use(capsys, arguments):
     from rearrange.commands.settings import flattened

@@ -130,7 +130,7 @@ def test_stages_are_trained_one_after_another_and_gone_on_with(tmp_path, capsys)
     [
         (["skills=pik"], "unknown skill 'pik': did you mean 'pick'?"),
         (
-            ["skills=pick", "stop_after=cells_vr"],
+            ["skills=close_fridge", "stop_after=cells_vr"],
             "has no stage 'cells_vr': did you mean 'cells_ver'?",
         ),
         (["skills=pick", "stage=cells_ver"], "train-skills sets stage itself"),
@@ -151,21 +151,22 @@ def test_mistakes_are_found_before_anything_is_started(tmp_path, overrides, mess
 
 
 def test_each_stage_is_a_command_that_anyone_can_type(tmp_path):
-    cfg = load("train-skills", ["skills=pick", f"output={tmp_path}", "seed=3", "num_threads=1"])
-    steps = plan(cfg)["pick"]
+    words = ["skills=close_fridge", f"output={tmp_path}", "seed=3", "num_threads=1"]
+    steps = plan(load("train-skills", words))["close_fridge"]
     at = [step.stage.name for step in steps].index("cells_ver")
     before, after = steps[at - 1 : at + 1]
     assert after.arguments == (
-        "train-skill", "pick", "stage=cells_ver", "preset=laptop", "seed=3", "num_threads=1",
-        f"run_dir={tmp_path}/pick/cells_ver", "resume=auto",
+        "train-skill", "close_fridge", "stage=cells_ver", "preset=laptop", "seed=3",
+        "num_threads=1", f"run_dir={tmp_path}/close_fridge/cells_ver", "resume=auto",
     )  # fmt: skip
     assert after.settings.warm_start == str(before.folder)
     assert [step.place for step in steps] == list(range(1, len(steps) + 1))
 
 
 def test_a_given_first_episode_is_that_of_the_first_stage(tmp_path):
-    cfg = load("train-skills", ["skills=pick", f"output={tmp_path}", "first_episode=7"])
-    firsts = [step.settings.first_episode for step in plan(cfg)["pick"] if step.settings]
+    words = ["skills=close_fridge", f"output={tmp_path}", "first_episode=7"]
+    steps = plan(load("train-skills", words))["close_fridge"]
+    firsts = [step.settings.first_episode for step in steps if step.settings]
     assert firsts == [7 + 1_000_000 * place for place in range(len(firsts))] and len(firsts) > 2
 
 
@@ -215,7 +216,8 @@ def test_the_hours_left_follow_the_measured_rate(tmp_path):
 
 def test_a_pause_does_not_count_as_work(tmp_path):
     """Ten updates of 5 s, and ten minutes in which the process was stopped."""
-    steps = all_steps(plan(load("train-skills", ["skills=pick", f"output={tmp_path}"])))
+    words = ["skills=pick,place", "stop_after=cells", f"output={tmp_path}"]
+    steps = all_steps(plan(load("train-skills", words)))
     of_a_run(steps[0].folder, 0, 0.0)
     lines = [{"step": 1_000 * i, "time_s": 5.0 * i + 600.0 * (i > 5)} for i in range(1, 11)]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
@@ -263,9 +265,9 @@ def test_the_curves_of_stages_follow_one_another(tmp_path):
 
 
 def test_a_stage_is_compared_with_the_one_before_in_the_same_episodes(tmp_path):
-    overrides = ["skills=pick", "stop_after=cells_ver", f"output={tmp_path}", "evaluate_episodes=4"]
-    cfg = load("train-skills", overrides)
-    cells, after = plan(cfg)["pick"][:2]
+    words = ["skills=close_fridge", f"output={tmp_path}", "evaluate_episodes=4"]
+    cfg = load("train-skills", words)
+    cells, after = plan(cfg)["close_fridge"][:2]
     for step, solved in ((cells, [1, 1, 0, 0]), (after, [0, 1, 1, 1])):
         assert turned(cfg, cells, after) is None
         folder = evaluation_folder(cfg, step)

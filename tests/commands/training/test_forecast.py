@@ -119,7 +119,7 @@ def test_memory_grows_by_what_is_remembered(tmp_path, monkeypatch):
 
 def test_the_laptops_stages_are_what_the_table_says(monkeypatch):
     monkeypatch.setattr(told, "usual_rate", lambda cfg: cfg.total_steps / 360.0)
-    assert laptop_hours("pick") == pytest.approx(0.5)  # five trainings
+    assert laptop_hours("close_fridge") == pytest.approx(0.3)  # three trainings
 
 
 def test_what_to_do_next_names_the_best_checkpoint(tmp_path):

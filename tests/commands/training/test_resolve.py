@@ -143,11 +143,13 @@ def test_every_stage_of_every_skill_begins_with_the_network_of_an_earlier_one(sk
             before = stage.name
         # none takes a million episodes in one environment: no stage has those of another
         assert firsts[0] == 0 and all(b - a >= 1e6 for a, b in pairwise(firsts))
-        # the last one's environment is as it comes, but for handles at laptops: HAB's own sensors
+        # the last one's environment is as it comes, but for handles and the way over the floor at
+        # laptops, which a skill makes itself of HAB's own sensors
         last = envs[stages[-1].name]
         seen, _ = read_spaces(last.env_id, last.kwargs)
         kwargs = {"camera_size": last.kwargs["camera_size"]}
         kwargs["handle_sensors"] = preset == "laptop" and make_task(skill).handle_sensors != ()
+        kwargs["floor_way"] = preset == "laptop" and skill in ("navigate", "pick", "place")
         assert seen == read_spaces(last.env_id, kwargs)[0]
 
 
@@ -161,18 +163,18 @@ def test_a_stage_after_a_mean_begins_with_its_file():
 
 
 def test_the_users_words_stand_over_the_stage_and_this_over_the_recipe():
-    arguments = ["pick", "stage=cells_ver", "run_dir=OUT/cells_ver"]
+    arguments = ["open_drawer", "stage=cells_ver", "run_dir=OUT/cells_ver"]
     cfg = load_training("train-skill", arguments)
-    assert (cfg.method, cfg.warm_start) == ("ver", "OUT/more_cells")
-    assert (cfg.entropy.target, cfg.policy.initial_log_std) == (-12.4, -2.8)  # of the stage
-    assert cfg.num_steps == 256  # of what the stage is like
-    assert (cfg.ppo.num_minibatches, cfg.policy.base_frame_vectors) == (8, True)  # of the recipe
+    assert (cfg.method, cfg.warm_start) == ("ver", "OUT/cells")
+    assert (cfg.ppo.learning_rate, cfg.policy.base_frame_vectors) == (1.5e-4, True)  # of the stage
+    assert (cfg.num_steps, cfg.entropy.target) == (256, -6.1)  # of what the stage is like
+    assert (cfg.ppo.num_minibatches, cfg.ppo.target_kl) == (8, 0.03)  # of the recipe
     ranges = {"ranges": "camera", "depth": False, "homes": "mixed", "success_scale": 0.9}
-    assert cfg.env_kwargs == {"starts": "varied"} | ranges
+    assert cfg.env_kwargs == {"starts": "chain", "handle_sensors": True} | ranges
     given = ["total_steps=9", "ppo.num_epochs=1", "env_kwargs.starts=task", "warm_start=A"]
     cfg = load_training("train-skill", [*arguments, *given])
     assert (cfg.total_steps, cfg.ppo.num_epochs, cfg.warm_start) == (9, 1, "A")
-    assert cfg.env_kwargs["starts"] == "task" and cfg.entropy.target == -12.4
+    assert cfg.env_kwargs["starts"] == "task" and cfg.ppo.learning_rate == 1.5e-4
 
 
 def test_imitation_and_the_ver_after_it_have_episodes_of_their_own():
@@ -203,7 +205,10 @@ def test_the_paper_s_stage_is_as_the_paper_says():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["pick", "stage=cells_vr"], "laptop has no stage 'cells_vr': did you mean 'cells_ver'?"),
+        (
+            ["close_fridge", "stage=cells_vr"],
+            "laptop has no stage 'cells_vr': did you mean 'cells_ver'?",
+        ),
         (["pick", "preset=paper"], "preset= is for one stage, stage=NAME"),
         (["pick", "preset=papr", "stage=ver"], "preset must be one of laptop, paper, got papr"),
         (["pick", "method=imitation", "action_space=skill"], "needs action_space=full"),

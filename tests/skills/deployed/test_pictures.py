@@ -1,6 +1,6 @@
 """A policy in front of a camera with more pixels than the one it learned with, or of colour."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -38,9 +38,10 @@ def test_pick_acts_in_the_environment_as_gymnasium_makes_it():
     assert env.action_space.contains(skill.act(observation))
 
 
-def test_a_policy_is_evaluated_with_the_pictures_that_it_was_trained_on(monkeypatch):
+def test_a_policy_is_evaluated_with_the_pictures_that_it_was_trained_on(monkeypatch, make_skill):
     kwargs = {"camera_size": 32, "depth": False, "rgb": "plain", "panoptic": True}
-    skill = SimpleNamespace(env_kwargs=kwargs | {"homes": "mixed", "success_scale": 0.8})
+    env_kwargs = kwargs | {"homes": "mixed", "success_scale": 0.8}
+    skill = replace(make_skill("pick"), env_kwargs=env_kwargs)
     monkeypatch.setattr(skill_files, "find_skill", lambda path: skill)
     monkeypatch.setattr(registry, "make_agent", lambda *made: made)
     env, _ = make_env_and_agent(EpisodeRunnerCfg(task="pick", agent="learned", split="val", seed=0))
