@@ -50,9 +50,10 @@ class FloorWay:
         self._joints = np.array([model.joint(joint.name).id for joint in fetch.ARM_JOINTS])
 
     def begin(self, sim: Simulation, goal) -> None:
-        """Forgets everything; the goal is a point [2] or [3] m, world."""
+        """Forgets everything; the goal is a point [3] m, world."""
         self._start = sim.base_pose
-        self._floor.begin(in_frame(self._start, (float(goal[0]), float(goal[1]))))
+        x, y, height = (float(value) for value in goal)
+        self._floor.begin(in_frame(self._start, (x, y)), height)
 
     def look(self, sim: Simulation) -> None:
         """Takes in what the camera sees now. Call once in a control step."""
@@ -76,6 +77,10 @@ class FloorWay:
     def end(self) -> tuple[float, float]:
         """Where the way ends, m, in the base's frame at the last look."""
         return self._floor.end()
+
+    def left(self) -> float:
+        """Length of the way that is left, m."""
+        return self._floor.left()
 
     def state(self) -> tuple[np.ndarray, ...]:
         """A copy of what has been seen, for `go_on`."""

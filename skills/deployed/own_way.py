@@ -69,10 +69,12 @@ class OwnWay:
             command: base action of the step before, in [-1, 1].
         """
         positions, rotations = link_frames(np.asarray(observation[JOINT], float))
-        goal = self._where(np.asarray(observation[self._goal_sensor], float), positions, rotations)
+        told = np.asarray(observation[self._goal_sensor], float)
+        x, y, height = self._where(told, positions, rotations)
+        goal = x, y
         self._commands = [*self._commands[1:], command]
         if self._goal is None:
-            self._floor.begin(goal)
+            self._floor.begin(goal, height)
         else:
             self._move(*motion(self._goal, goal, self._commands[0]))
         self._goal = goal
@@ -89,13 +91,13 @@ class OwnWay:
 
     def _where(
         self, told: np.ndarray, positions: np.ndarray, rotations: np.ndarray
-    ) -> tuple[float, float]:
-        """The goal in the base's frame, m."""
+    ) -> tuple[float, float, float]:
+        """The goal in the base's frame, m; at a height of 0 if its sensor does not tell it."""
         if self._goal_sensor == NAV_GOAL:
             distance, right = told.tolist()
-            return distance * math.cos(right), -distance * math.sin(right)
-        x, y, _ = (positions[-1] + rotations[-1] @ told).tolist()  # told in the hand's frame
-        return x, y
+            return distance * math.cos(right), -distance * math.sin(right), 0.0
+        x, y, z = (positions[-1] + rotations[-1] @ told).tolist()  # told in the hand's frame
+        return x, y, z
 
     def _move(self, ahead: float, aside: float, turn: float) -> None:
         x, y, yaw = self._pose

@@ -47,12 +47,12 @@ class PickServo(RoamingServo):
         if sim.is_holding:
             return self.rest()
         point = sim.object_pos_w(self._index)
-        base = None
+        base, way = None, self._seen_way()
         if self._shelf is not None:
             aim, hover = self._shaft(point, self.INTO_IN_SHELF)
             action = self.into(aim, hover, self._shelf, slope=self.STEEP)
         else:
-            base, is_near = self.stance(self._seen_way(), point)
+            base, is_near = self.stance(way, point)
             if not is_near:
                 return self.get_ready(point[2] + TALLEST + self.HOVER, base)
             step = self.over(*self._shaft(point, self.INTO), slope=self.STEEP)
@@ -104,11 +104,12 @@ class PlaceServo(RoamingServo):
         held = self._last + self.hand_w - sim.ee_pos_w
         off = held - goal
         is_over = off[2] < self.CLOSE and np.hypot(off[0], off[1]) < 0.07
+        way = self._seen_way()
         if self._shelf is not None:
             aim = goal + (0.0, 0.0, self.LOWEST_IN_SHELF)
             action = self.into(aim, HOVER_IN_SHELF, self._shelf, held)
             return self._let_go() if is_over else action
-        base, is_near = self.stance(self._seen_way(), goal)
+        base, is_near = self.stance(way, goal)
         if not is_near:
             return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
         if is_over and float(np.linalg.norm(self._last - last)) < self.SLOW:

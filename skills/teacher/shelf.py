@@ -14,14 +14,13 @@ from rearrange.skills.motion.driving import clipped
 # All in the fridge's frame, x out of its front, m.
 LINE, LINE_SHARE = -0.12, 0.2  # to the side: the line it comes in on; and of the thing's own offset
 BESIDE_TIP, FREE = 0.15, -0.3  # past a door pushed partly shut: beside its tip, at most out there
-BESIDE_DOOR = 0.1  # where the open door's side begins
-BEFORE, AROUND_DOOR = (1.8, -0.35), (2.1, 0.35)  # where the base goes to from elsewhere, the
-# second number beside the line, which who stops late has still before it; from the door's side
+GATE, ASIDE = 1.5, -0.45  # m from the point; rad from straight out, away from the door
+FROM_WALL = 0.08  # more room for the hand, where it turns in
 FRONT, OPENING = 0.34, (-0.27, 0.26)  # its front, what is led through
 FREE_SIDE = 0.2  # further to the side the open door is in the way
 OBLIQUE = 0.6  # slope up to which it may come in
 NEAREST, FARTHEST = 0.9, 3.5  # from where it comes in
-BACK_SLOPE, BACK_TO = (0.5, 0.38), 2.5  # within which it may back off, straight from the thing
+BACK_SLOPE, BACK_FROM, BACK_TO = (0.5, 0.38), 0.78, 1.2  # within which it may back off
 TURN_IN = (1.3, 1.6)  # where it should be on the line, coming from the door's side further out
 EARLY, MILD, STEEP = (
     0.9,
@@ -32,7 +31,9 @@ AIM_AHEAD, FACING_FROM = 0.7, 0.5  # of the point on the line that it drives to;
 INSIDE = (0.44, 0.4)  # how far forward and to the side a hand is that the shelf holds
 BESIDE_PANEL = 0.45  # a hand nearer to the open door's outside may push it shut
 NEAR_TIP, BEYOND_TIP = 0.15, 0.2  # up to where, by a turn and by a step ahead
+BEYOND_HINGE = 0.2  # a hand farther back is at the wall, not at the door
 GRADUAL = 0.1  # over which that comes and goes
+BEHIND = 0.1  # a hand farther behind it is at no wall of its
 BESIDE_WALL = 0.3  # a hand nearer to a wall's outside is in the way of a turn
 READY_FROM, NEARER = 2.4, 0.35  # from where, and over what way, the arm is got ready
 SLACK = 0.12  # by which a base that is on its way straight in may be off
@@ -87,7 +88,7 @@ class Shelf:
         x, y = self._from_it(base)
         px, py = self._from_it(point)
         slope = BACK_SLOPE[int(y > self._line(point))]
-        return NEAREST - SLACK < x < BACK_TO and abs(y - py) < slope * (x - px)
+        return BACK_FROM < x < BACK_TO and abs(y - py) < slope * (x - px)
 
     def aim(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
         """Where a base that drives in heads for, [2] m, world: the line, near the shelf the point.
@@ -111,22 +112,24 @@ class Shelf:
     def holds(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, reaches into it."""
         x, y = self._from_it(hand_w)
-        return bool(x < INSIDE[0] and abs(y) < INSIDE[1])
+        return bool(-self.fridge.half[0] < x < INSIDE[0] and abs(y) < INSIDE[1])
 
     def is_beside(self, hand_w: np.ndarray) -> bool:
         """Whether a hand at [3] m, world, is at the outside of one of its walls."""
         x, y = self._from_it(hand_w)
-        return bool(x < FRONT and INSIDE[1] <= abs(y) < self.fridge.half[1] + BESIDE_WALL)
+        is_along = -self.fridge.half[0] - BEHIND < x < FRONT
+        return bool(is_along and INSIDE[1] <= abs(y) < self.fridge.half[1] + BESIDE_WALL)
 
-    def before(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
-        """Where the base has to go from where nothing leads in, [2] m, world.
-
-        From the side that the open door is on it leads around the door, which the arm would push
-        shut.
+    def gate(self, end: np.ndarray, point: np.ndarray) -> np.ndarray:
+        """Where the base turns in to a point, [2] m, world: on the line that leads in, or where
+        its way ends if that is farther from the door, as far as the opening allows.
         """
-        _, side = self._from_it(base)
-        ahead, beside = AROUND_DOOR if side > BESIDE_DOOR else BEFORE
-        return self._to_world(ahead, self._line(point) + beside)
+        px, py = self._from_it(point)
+        x, y = self._from_it(end)
+        on_line = math.atan((self._line(point) - py) / GATE)
+        by_wall = math.atan((OPENING[0] + FROM_WALL - py) / (FRONT - px))
+        angle = clipped(math.atan2(y - py, x - px), min(max(by_wall, ASIDE), on_line), on_line)
+        return self._to_world(px + GATE * math.cos(angle), py + GATE * math.sin(angle))
 
     def behind_door(self, hand_w: np.ndarray) -> float:
         """How much a hand at [3] m, world, is at the outside of the open door, 0 to 1.
@@ -146,7 +149,8 @@ class Shelf:
         along = float(hand @ (np.sin(self.angle), -np.cos(self.angle)))
         outside = float(hand @ (np.cos(self.angle), np.sin(self.angle)))
         beyond = self.fridge.door_width + beyond_tip - along
-        share = min(beyond, outside + GRADUAL, BESIDE_PANEL - outside) / GRADUAL
+        beside = min(outside + GRADUAL, BESIDE_PANEL - outside)
+        share = min(beyond, along + BEYOND_HINGE, beside) / GRADUAL
         return clipped(share, 0.0, 1.0)
 
     @property

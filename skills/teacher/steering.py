@@ -171,7 +171,8 @@ class Steering:
             return self.follow(way, left), False
         self._has_arrived = True
         beyond = np.hypot(away * np.cos(bearing) - ahead, away * np.sin(bearing) - aside)
-        far = max(COMFORT[1], float(beyond) + 0.03)
+        # Where it ends farther away, it ends there to turn the arm; then it goes straight on.
+        far = max(COMFORT[1], float(beyond) + 0.03 if beyond < FAR else 0.0)
         # It comes to a stop: a student that follows a jump from driving to standing stops short.
         pace = APPROACH * (max(away - far, 0.0) - max(COMFORT[0] - away, 0.0))
         pace = clipped(pace, -0.5, 0.5) if abs(bearing) < 0.5 else 0.0

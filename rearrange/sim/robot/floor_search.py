@@ -24,6 +24,10 @@ SPREAD = 6  # cells around an obstacle that cost more
 STAND, KEEP = 0.3, 0.58  # m from an obstacle: the base fits; no longer costs more
 TOUCHING, TIGHT, WIDE = 60.0, 20.0, 4.0  # cost of a cell: below 0.2 m, below STAND, at STAND
 FARTHER = 6.0  # of what a metre costs: to end one metre farther from the goal
+BEHIND = 90.0  # cost of an end from where something stands between it and the goal, in cells
+UNSEEN = 12.0  # the same, of an end where the floor was not seen either
+TURN_ROOM, NO_ROOM = 6.5, 60.0  # cells that the arm takes to turn in; cost of an end with less
+AT_GOAL, BESIDE = 1.0, 3.0  # cells from the goal: what is nearer stands in no way; nor beside it
 MAX_CELLS = 30_000  # looked at
 SLACK = 0.5  # cells by which a straight line may cost more than the way that it replaces
 _EYE_X, _EYE_Z = fetch.HEAD_CAMERA_POS_B[0], fetch.HEAD_CAMERA_POS_B[2]
@@ -42,18 +46,20 @@ def pixel_rays(pixels: int, stride: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def take_in(near, cost, depth, stride, rays, arm, x0, y0, yaw):
+def take_in(near, cost, bare, barred, reach, depth, stride, rays, arm, x0, y0, yaw):
     """Marks what a picture [H, W, 1] m shows between LOW and TOP, and what lies around it.
 
-    `near` [SIDE, SIDE]: cells to the nearest obstacle; `cost`: of driving there; `arm` [K, 3]: its
-    joints and at last the hand, m, base's frame.
+    `near` [SIDE, SIDE]: cells to the nearest obstacle; `cost`: of driving there; `bare`: floor was
+    seen there or in the next cell; `barred`: something was at the heights `reach` [2] m, through
+    which the arm goes; `arm` [K, 3]: its joints and at last the hand, m, base's frame.
     """
     cos, sin = math.cos(yaw), math.sin(yaw)
     for row in range(rays.shape[0]):
         for column in range(rays.shape[1]):
             d = depth[row * stride, column * stride, 0]
             z = _EYE_Z + d * rays[row, column, 2]
-            if d > FARTHEST or z < LOW or z > TOP:
+            is_low, is_high = LOW <= z <= TOP, reach[0] <= z <= reach[1]
+            if d > FARTHEST or not (z < LOW or is_low or is_high):
                 continue
             ahead, aside = _EYE_X + d * rays[row, column, 0], d * rays[row, column, 1]
             if ahead < REACH[0] and abs(aside) < REACH[1] and _is_arm(arm, ahead, aside, z):
@@ -61,8 +67,14 @@ def take_in(near, cost, depth, stride, rays, arm, x0, y0, yaw):
             ix = _index(x0 + cos * ahead - sin * aside)
             iy = _index(y0 + sin * ahead + cos * aside)
             is_inside = min(ix, iy) >= SPREAD and max(ix, iy) < SIDE - SPREAD
-            if is_inside and near[iy, ix] > 0.0:
+            if not is_inside:
+                continue
+            if z < LOW:
+                bare[iy - 1 : iy + 2, ix - 1 : ix + 2] = True
+            elif is_low and near[iy, ix] > 0.0:
                 _mark(near, cost, iy, ix)
+            if is_high:
+                barred[iy, ix] = True
 
 
 @njit(cache=True, nogil=True)
@@ -111,12 +123,13 @@ def _index(position):
 
 
 @njit(cache=True, nogil=True)
-def cheapest_way(cost, spent, before, x, y, goal_x, goal_y, closest, farthest):
+def cheapest_way(cost, bare, barred, spent, before, x, y, goal_x, goal_y, closest, farthest):
     """Corners [n, 2] m of the cheapest way to a goal, or to the cell nearest to it that was looked
     at, by A* (Hart et al. 1968) over 16 moves.
 
     It ends where the base fits, `closest` m from the goal, or farther, which costs FARTHER, but not
-    more than `farthest`. `spent` and `before` [SIDE, SIDE] are room to work in.
+    more than `farthest`. To end behind what is `barred` costs BEHIND, within TURN_ROOM of it
+    NO_ROOM, where no floor is `bare` UNSEEN. `spent` and `before` [SIDE, SIDE] are room to work in.
     """
     at = min(max(_index(y), 2), SIDE - 3) * SIDE + min(max(_index(x), 2), SIDE - 3)
     tx, ty = goal_x / CELL + SIDE // 2 - 0.5, goal_y / CELL + SIDE // 2 - 0.5
@@ -140,7 +153,10 @@ def cheapest_way(cost, spent, before, x, y, goal_x, goal_y, closest, farthest):
             nearest, best = left, at
         ends = spent[iy, ix] + FARTHER * left
         if left <= room and cost[iy, ix] < TIGHT and ends < least:
-            least, best = ends, at
+            ends += BEHIND * is_behind(barred, ix, iy, tx, ty) + UNSEEN * (not bare[iy, ix])
+            ends += 0.0 if ends >= least else NO_ROOM * _is_narrow(barred, ix, iy)
+            if ends < least:
+                least, best = ends, at
         for j in range(-2, 3):
             for i in range(-2, 3):
                 if abs(i) + abs(j) in (0, 4) or i * j == 0 and abs(i) + abs(j) == 2:
@@ -154,6 +170,35 @@ def cheapest_way(cost, spent, before, x, y, goal_x, goal_y, closest, farthest):
                     heapq.heappush(queue, (new + _left(jx, jy, tx, ty, near), jy * SIDE + jx))
     way, spent_at = _traced(spent, before, best, x, y)
     return _taut(cost, way, spent_at)
+
+
+@njit(cache=True, nogil=True)
+def is_behind(barred, ix, iy, tx, ty):
+    """Whether something stands between a cell and the goal, or too near beside that line."""
+    dx, dy = ix - tx, iy - ty
+    length = math.sqrt(dx * dx + dy * dy)
+    away = AT_GOAL
+    while away < length:
+        px, py = int(round(tx + dx * away / length)), int(round(ty + dy * away / length))
+        if barred[py, px]:
+            return True
+        if away > BESIDE and (
+            barred[py, px - 1] or barred[py, px + 1] or barred[py - 1, px] or barred[py + 1, px]
+        ):
+            return True
+        away += 0.5
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _is_narrow(barred, ix, iy):
+    """Whether something stands within TURN_ROOM of a cell."""
+    most = int(TURN_ROOM)
+    for jy in range(max(iy - most, 0), min(iy + most + 1, SIDE)):
+        for jx in range(max(ix - most, 0), min(ix + most + 1, SIDE)):
+            if barred[jy, jx] and (jx - ix) ** 2 + (jy - iy) ** 2 < TURN_ROOM**2:
+                return True
+    return False
 
 
 @njit(cache=True, nogil=True)

@@ -1,12 +1,14 @@
 """The floor as far as the head camera has seen it in an episode, and the way over it to a goal.
 
     depth picture, pose --> cells with an obstacle, and those around it --> A* --> way
-                                                          |                        |
-                              what was never seen is free +      points ahead on it, base's frame
+                            cells barred to the arm, above the goal -------^          |
+                            (what was never seen is free)         points ahead on it, base's frame
 
 So the robot sets out straight for the goal, goes around what it comes to see, and does not forget
-what it has turned its back on: the camera sees 90 degrees ahead. Poses are in the frame of the
-first one, so whoever knows how the base has moved can use it.
+what it has turned its back on: the camera sees 90 degrees ahead. Where the arm is to get to the
+goal, the way ends where nothing that was seen stands between, and rather where floor was seen:
+before a fridge, not beside it or behind. Poses are in the frame of the first one, so whoever knows
+how the base has moved can use it.
 """
 
 from __future__ import annotations
@@ -40,10 +42,15 @@ class Ends(NamedTuple):
     farthest: float
     scale: float
     """m of way left that count as 0.76 of far."""
+    is_for_arm: bool
+    """Whether the arm has to get to the goal from there."""
 
 
-DRIVING = Ends(1.15, 1.15, 4.0)
-REACHING = Ends(0.6, 1.0, 1.0)  # where the arm gets to the goal
+DRIVING = Ends(1.15, 1.15, 4.0, False)
+REACHING = Ends(0.6, 1.5, 1.0, True)
+ARM_OVER = (0.24, 0.36)  # m above the goal, where the arm goes: over what stands beside it, and
+# under the next board of a shelf
+NO_HEIGHT = np.inf
 
 
 class SeenFloor:
@@ -53,15 +60,26 @@ class SeenFloor:
         self._ends = ends
         self._near = np.empty((SIDE, SIDE), np.float32)
         self._cost = np.empty((SIDE, SIDE), np.float32)
+        self._bare, self._barred = np.empty((2, SIDE, SIDE), np.bool_)  # floor; to the arm
         self._spent, self._before = np.empty_like(self._near), np.empty((SIDE, SIDE), np.int32)
         self._rays: dict[int, tuple[int, np.ndarray]] = {}
         self.begin((0.0, 0.0))
 
-    def begin(self, goal: tuple[float, float]) -> None:
-        """Forgets everything. The goal, m, is where the robot has to get near to."""
+    def begin(self, goal: tuple[float, float], height: float = NO_HEIGHT) -> None:
+        """Forgets everything.
+
+        Args:
+            goal: where the robot has to get near to, m.
+            height: of the goal above the floor, m, for ends that are for the arm.
+        """
         self._goal = goal
+        self._reach = np.full(2, NO_HEIGHT)
+        if self._ends.is_for_arm:
+            self._reach = height + np.array(ARM_OVER)
         self._near.fill(SPREAD + 1.0)
         self._cost.fill(1.0)
+        self._bare.fill(not self._ends.is_for_arm)  # who only drives takes what was not seen for it
+        self._barred.fill(False)
         self._pose: Pose = (0.0, 0.0, 0.0)
         self._way, self._age = np.zeros((1, 2)), AGAIN
 
@@ -73,12 +91,15 @@ class SeenFloor:
         """
         stride, rays = self._rays_of(len(depth))
         self._pose = pose
-        take_in(self._near, self._cost, depth, stride, rays, arm, *pose)
+        take_in(
+            self._near, self._cost, self._bare, self._barred, self._reach, depth, stride, rays, arm,
+            *pose,
+        )  # fmt: skip
         if self._age >= AGAIN:
             self._age = 0
             self._way = cheapest_way(
-                self._cost, self._spent, self._before, pose[0], pose[1], *self._goal,
-                self._ends.closest, self._ends.farthest,
+                self._cost, self._bare, self._barred, self._spent, self._before, pose[0], pose[1],
+                *self._goal, self._ends.closest, self._ends.farthest,
             )  # fmt: skip
         self._age += 1
 
@@ -109,14 +130,16 @@ class SeenFloor:
 
     def state(self) -> tuple[np.ndarray, ...]:
         """A copy of all that has been seen, for `restore`."""
-        numbers = np.array([*self._goal, *self._pose, self._age])
-        return self._near.copy(), self._cost.copy(), self._way.copy(), numbers
+        numbers = np.array([*self._goal, *self._pose, self._age, *self._reach])
+        seen = self._near.copy(), self._cost.copy(), self._bare.copy(), self._barred.copy()
+        return *seen, self._way.copy(), numbers
 
     def restore(self, state: tuple[np.ndarray, ...]) -> None:
         """Goes on from what `state` returned."""
-        near, cost, way, numbers = state
-        self._near[:], self._cost[:], self._way = near, cost, way.copy()
-        x, y, px, py, yaw, age = numbers.tolist()
+        near, cost, bare, barred, way, numbers = state
+        self._near[:], self._cost[:], self._bare[:], self._barred[:] = near, cost, bare, barred
+        self._way, self._reach = way.copy(), numbers[6:].copy()
+        x, y, px, py, yaw, age = numbers[:6].tolist()
         self._goal, self._pose, self._age = (x, y), (px, py, yaw), int(age)
 
     def _rays_of(self, pixels: int) -> tuple[int, np.ndarray]:

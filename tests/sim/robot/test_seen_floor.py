@@ -12,6 +12,7 @@ from rearrange.sim.robot.seen_floor import DRIVING, REACHING, SeenFloor
 
 HERE = (0.0, 0.0, 0.0)
 NO_ARM = np.full((2, 3), -9.0)
+NO_REACH = np.full(2, np.inf)
 NOTHING = np.full((64, 64, 1), 10.0, np.float32)
 MIDDLE = search.SIDE // 2
 
@@ -28,6 +29,13 @@ def wall(distance, left, right, pixels=64, height=2.0) -> np.ndarray:
         is_hit = right < at * y < left and 0.0 < eye_z + at * z < height
         depth[row, column] = min(10.0, floor, at if is_hit else math.inf)
     return depth[:, :, None].astype(np.float32)
+
+
+def mark(floor, x, y) -> None:
+    """Something tall at a place, m: as after a picture of it."""
+    iy, ix = (int(math.floor(value / search.CELL)) + MIDDLE for value in (y, x))
+    search._mark(floor._near, floor._cost, iy, ix)
+    floor._barred[iy, ix] = True
 
 
 def least_cost(cost, start, goal, closest, farthest) -> float:
@@ -113,7 +121,8 @@ def test_no_way_is_cheaper(seed, ends):
     )
     goal = rng.uniform(2.0, 3.5, 2)
     spent, before = np.empty_like(cost), np.empty(cost.shape, np.int32)
-    way = search.cheapest_way(cost, spent, before, 0.02, 0.03, *goal, *ends[:2])
+    bare, barred = np.full(cost.shape, True), np.full(cost.shape, False)
+    way = search.cheapest_way(cost, bare, barred, spent, before, 0.02, 0.03, *goal, *ends[:2])
     at = np.floor(way[-1] / search.CELL).astype(int) + MIDDLE
     cells = goal / search.CELL + MIDDLE - 0.5
     beyond = max(np.hypot(*(at - cells)) - ends.closest / search.CELL, 0.0)
@@ -125,14 +134,23 @@ def test_no_way_is_cheaper(seed, ends):
 def test_it_takes_in_a_wall_and_neither_floor_nor_ceiling():
     near = np.full((search.SIDE, search.SIDE), search.SPREAD + 1.0, np.float32)
     cost = np.ones_like(near)
-    stride, rays = 1, search.pixel_rays(64, 1)
-    search.take_in(near, cost, wall(2.0, 1.0, -1.0), stride, rays, NO_ARM, *HERE)
+    bare, barred = np.zeros((2, *near.shape), np.bool_)
+    rays, seen_so = search.pixel_rays(64, 1), (bare, barred, np.array([1.0, 1.2]))
+    search.take_in(near, cost, *seen_so, wall(2.0, 1.0, -1.0), 1, rays, NO_ARM, *HERE)
     y, x = np.nonzero(near == 0.0)
     assert set(x - MIDDLE) <= {19, 20} and len(y) >= 18
     assert np.abs(y - MIDDLE + 0.5).max() <= 10.5
-    seen = cost.copy()
-    search.take_in(near, cost, wall(9.0, 0.0, 0.0), stride, rays, NO_ARM, *HERE)
-    np.testing.assert_array_equal(cost, seen)
+    np.testing.assert_array_equal(barred, near == 0.0)  # as high as that, too
+    y, x = np.nonzero(bare)
+    assert 5 < x.min() - MIDDLE < 10 and len(y) > 100  # floor, from where the camera sees it on
+    assert {-2, 0, 2} <= set(y[x == MIDDLE + 12] - MIDDLE)
+    assert not bare[MIDDLE - 5 : MIDDLE + 5, MIDDLE + 22 : MIDDLE + 30].any()  # behind the wall
+    seen = cost.copy(), barred.copy()
+    search.take_in(near, cost, *seen_so, wall(9.0, 0.0, 0.0), 1, rays, NO_ARM, *HERE)
+    search.take_in(near, cost, *seen_so, wall(1.5, 1.0, -1.0, height=0.05), 1, rays, NO_ARM, *HERE)
+    np.testing.assert_array_equal(cost, seen[0])
+    search.take_in(near, cost, *seen_so, wall(1.5, 1.0, -1.0, height=0.9), 1, rays, NO_ARM, *HERE)
+    np.testing.assert_array_equal(barred, seen[1])  # the arm goes over what is lower
 
 
 def test_neither_the_arm_nor_what_it_holds_is_an_obstacle():
@@ -143,13 +161,47 @@ def test_neither_the_arm_nor_what_it_holds_is_an_obstacle():
     for points in (NO_ARM, arm):
         near = np.full((search.SIDE, search.SIDE), search.SPREAD + 1.0, np.float32)
         rays = search.pixel_rays(64, 1)
-        search.take_in(
-            near, np.ones_like(near), wall(0.9, 0.8, -0.8, height=0.9), 1, rays, points, *HERE
-        )
+        bare, barred = np.zeros((2, *near.shape), np.bool_)
+        given = np.ones_like(near), bare, barred, NO_REACH
+        search.take_in(near, *given, wall(0.9, 0.8, -0.8, height=0.9), 1, rays, points, *HERE)
         seen.append({int(y) - MIDDLE for y in np.nonzero(near == 0.0)[0]})
     hidden = seen[0] - seen[1]
     assert {-1, 0} <= hidden <= {-2, -1, 0, 1}
     assert {-5, 5} <= seen[1]
+
+
+@pytest.mark.parametrize("opening", [0.0, 0.5 * math.pi, math.pi, -0.5 * math.pi])
+def test_the_arm_gets_to_the_goal_from_where_the_way_ends(opening):
+    """A goal on a shelf, a cupboard open to one side around it."""
+    goal, floor = np.array([3.0, 0.5]), SeenFloor(REACHING)
+    floor.begin((3.0, 0.5), 1.0)
+    for angle in np.arange(0.0, 2.0 * math.pi, 0.05):
+        if abs(math.remainder(angle - opening, 2.0 * math.pi)) > 0.7:
+            x, y = goal + 0.35 * np.array([math.cos(angle), math.sin(angle)])
+            mark(floor, x, y)
+    floor.look(NOTHING, HERE, NO_ARM)
+    end = floor.end() - goal
+    assert np.hypot(*end) > 0.95  # where the arm can turn: cells are 0.1 m
+    assert REACHING.closest - 0.1 < np.hypot(*end) <= REACHING.farthest
+    assert abs(math.remainder(math.atan2(end[1], end[0]) - opening, 2.0 * math.pi)) < 0.6
+
+
+def test_a_goal_that_is_shut_in_is_approached_as_any_other():
+    floor = SeenFloor(REACHING)
+    floor.begin((3.0, 0.0), 1.0)
+    for angle in np.arange(0.0, 2.0 * math.pi, 0.05):
+        mark(floor, 3.0 + 0.35 * math.cos(angle), 0.35 * math.sin(angle))
+    floor.look(NOTHING, HERE, NO_ARM)
+    end = np.hypot(*(np.array(floor.end()) - (3.0, 0.0)))
+    assert REACHING.closest - 0.1 < end < 0.35 + 0.75  # but for the room to turn the arm
+    assert floor.left() == pytest.approx(3.0 - end, abs=0.1)
+
+
+def test_who_need_not_reach_the_goal_does_not_mind_what_stands_before_it():
+    floor = SeenFloor(DRIVING)
+    floor.begin((3.0, 0.0), 1.0)
+    floor.look(wall(2.8, 0.4, -0.4), HERE, NO_ARM)
+    assert floor.left() == pytest.approx(3.0 - DRIVING.closest, abs=0.25)
 
 
 def test_a_larger_picture_shows_the_same():

@@ -64,8 +64,9 @@ def test_the_rules_solve_most_episodes(env_of, task, least):
     ("task", "indices"), [("pick", (50, 80, 243, 361, 446)), ("place", (22, 141, 203, 441, 502))]
 )
 def test_the_rules_reach_into_the_fridge_past_its_open_door(env_of, task, indices):
-    # The task has 300 steps: from beside the door the way around it takes Pick 80 some more.
-    env = env_of(task, max_episode_steps=330)
+    # The task has 300 steps: from beside the door, the hand at its outside, the way around it takes
+    # Pick 80 some more.
+    env = env_of(task, max_episode_steps=400)
     sim = env.unwrapped.sim
     for index in indices:
         assert solves(env, index), index
