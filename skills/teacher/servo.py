@@ -124,7 +124,7 @@ class Servo(Steering):
 
     def get_ready(self, height: float, base) -> np.ndarray:
         """While driving: the hand to a height above the floor, straight ahead."""
-        wanted = self._to_world((0.58, 0.0, clipped(height, 0.55, 1.2)))
+        wanted = self._to_world((0.58, 0.0, clipped(height, 0.55, 1.3)))
         return self.with_base(self.reach_down(wanted), base)
 
     def with_base(self, action: np.ndarray, base) -> np.ndarray:

@@ -82,7 +82,12 @@ class PlaceServo(RoamingServo):
     What is let go while it still comes down goes on falling and turning, and topples if it is tall.
     """
 
-    HOVER = 0.10  # m above the goal
+    # m above the goal and above what is in the way, of the tallest thing; the hand is as high with
+    # any other, since the student does not see how far it hangs down.
+    HOVER, OVER = 0.10, 0.08
+    HIGHEST = 1.28  # m, of the hand
+    ON_ITS_WAY, NEAR_EDGE = 0.65, 0.45  # m beside the goal: the hand goes straight there; what is
+    # still low may meet an edge
     LOWEST, LOWEST_IN_SHELF = -0.005, 0.01  # m above the goal: aimed at
     CLOSE, SLOW = 0.045, 0.002  # m above the goal and m a control step, below which it lets go
     LEAN, UPRIGHT = 0.3, 0.15  # m above the goal, below which it is set upright, and it is wholly
@@ -110,8 +115,13 @@ class PlaceServo(RoamingServo):
             action = self.into(aim, HOVER_IN_SHELF, self._shelf, held)
             return self._let_go() if is_over else action
         base, is_near = self.stance(way, goal)
+        beside = float(np.hypot(off[0], off[1]))
+        height = self._hand_height(
+            held if beside < self.ON_ITS_WAY else self._to_world([*way.end(), 0.0])
+        )
+        base[0] = min(base[0], self._pace(beside, height))
         if not is_near:
-            return self.get_ready(goal[2] + self.HOVER + self.hand_w[2] - held[2], base)
+            return self.get_ready(height, base)
         if is_over and float(np.linalg.norm(self._last - last)) < self.SLOW:
             return self._let_go()
         return self.with_base(self._lower(held), base)
@@ -119,13 +129,27 @@ class PlaceServo(RoamingServo):
     def _lower(self, held: np.ndarray) -> np.ndarray:
         """Moves what is held, now at `held` [3] m, world, to the goal, and sets it upright."""
         self._turns_hand = True
-        step = self.over(self._target + (0.0, 0.0, self.LOWEST), self.HOVER, held)
+        hangs = float(self.hand_w[2] - held[2])
+        hover = self._hand_height(held) - hangs - float(self._target[2])
+        aim = self._target + (0.0, 0.0, self.LOWEST)
+        step = self.over(aim, max(hover, self.HOVER), held, has_ridge=False)
         share = (self.LEAN - float(held[2] - self._target[2])) / self.UPRIGHT
         dq = self._upright.arm_step(
             shortened(step, HAND_SPEED), held - self.hand_w, self.pointing_down(),
             clipped(share, 0.0, 1.0),
         )  # fmt: skip
         return self.robot.action(self.sim.arm_target + dq)
+
+    def _pace(self, beside: float, height: float) -> float:
+        """Share of its speed at which the base may drive on: a thing that is still low would meet
+        the edge of what it is to go on."""
+        far = clipped((beside - self.NEAR_EDGE) / 0.2, 0.0, 1.0)
+        return max(far, clipped(1.4 - (height - float(self.hand_w[2])) / 0.05, 0.0, 1.0))
+
+    def _hand_height(self, start: np.ndarray) -> float:
+        """How high the hand is, m, on the way from there to above the goal."""
+        over_ridge = self.ridge(start, self._target) + self.OVER + 2.0 * TALLEST
+        return min(max(float(self._target[2]) + self.HOVER + TALLEST, over_ridge), self.HIGHEST)
 
     def _let_go(self) -> np.ndarray:
         action = self.robot.action(self.sim.arm_target)
