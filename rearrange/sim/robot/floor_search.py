@@ -179,7 +179,8 @@ def is_behind(barred, ix, iy, tx, ty):
     length = math.sqrt(dx * dx + dy * dy)
     away = AT_GOAL
     while away < length:
-        px, py = int(round(tx + dx * away / length)), int(round(ty + dy * away / length))
+        px = min(max(int(round(tx + dx * away / length)), 1), SIDE - 2)
+        py = min(max(int(round(ty + dy * away / length)), 1), SIDE - 2)
         if barred[py, px]:
             return True
         if away > BESIDE and (

@@ -229,9 +229,12 @@ def test_it_goes_on_from_a_state_and_forgets_at_a_new_beginning():
     assert floor.left() == pytest.approx(5.0 - DRIVING.closest, abs=0.25)
 
 
-def test_a_goal_outside_of_the_grid_is_approached():
-    floor = SeenFloor()
-    floor.begin((-30.0, 0.0))
+@pytest.mark.parametrize("ends", [DRIVING, REACHING])
+@pytest.mark.parametrize("x", [-30.0, -13.5])  # the second: its ends are inside
+def test_a_goal_outside_of_the_grid_is_approached(ends, x):
+    floor = SeenFloor(ends)
+    floor.begin((x, 0.0), 1.0)
     floor.look(NOTHING, HERE, NO_ARM)
-    x, y = floor.ahead(1.0)
-    assert x < -0.8 and abs(y) < 0.5
+    ahead, aside = floor.ahead(1.0)
+    assert ahead < -0.8 and abs(aside) < 0.5
+    assert search.is_behind(floor._barred, 3, MIDDLE, x / search.CELL + MIDDLE, MIDDLE) is False
