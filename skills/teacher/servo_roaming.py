@@ -28,8 +28,7 @@ FROM_DOOR = (-1.0, -0.6)  # from the outside of an open door, hinged on the robo
 # posture for all, near to that of rest: what differs from episode to episode cannot be learned.
 READY = np.array([-0.15, -1.12, 0.50, 0.54, -0.39, 1.30, -0.01])  # rad
 NEARLY_READY = 0.12  # rad: the last of the way to a posture is slow
-LAST_OF_WAY = 0.9  # m, the last of the way to a shelf, from where on it drives to the gate
-AT_GATE = 0.3  # m from where it turns in
+AT_END, FACING_END = 0.15, 0.4  # m of the way left, rad: it is at its end and faces the thing
 IN_SHELF = 0.87  # m, from the base to what lies in it while the hand is at it
 
 
@@ -131,7 +130,7 @@ class RoamingServo(Servo):
                 pace = AWAY[0] * np.cos(clipped(bearing, -np.pi / 2, np.pi / 2))
                 away_base = self.backed((pace, 0.8 * self.turn(bearing)))
                 return self.past_door(shelf, self.rest(away_base))
-            return self.past_door(shelf, self.rest(self._around(shelf, point)))
+            return self.past_door(shelf, self.rest(self._around(point)))
         if is_inside:
             step = self.over(point, hover, tip, has_ridge=False, slope=slope)
             preferred = READY if tip is None else self.pointing_down()
@@ -150,19 +149,15 @@ class RoamingServo(Servo):
         action = self.with_base(action, (pace, 0.8 * self.turn(bearing)))
         return action if is_inside else self.past_door(shelf, action)
 
-    def _around(self, shelf: Shelf, point: np.ndarray) -> np.ndarray:
-        """Base action [2] to where it can go in: by the way as far as it has been seen, which
-        ends before the opening; over the last of it to the gate, where the arm can turn in.
+    def _around(self, point: np.ndarray) -> np.ndarray:
+        """Base action [2] to where it can go in: by the way as far as it has been seen, to its end,
+        where it faces the point; if that does not do, back from there, whence more is seen.
         """
-        left, end = self._way.left(), self._to_world([*self._way.end(), 0.0])
-        self.place = self.sim.floor_plan().snap(*shelf.gate(end, point))
-        if left > LAST_OF_WAY:
+        left, bearing = self._way.left(), self.towards(point)[1]
+        if left > AT_END:
             return self.follow(self._way, left)
-        base = self.sim.base_pose
-        to_gate = float(np.hypot(self.place[0] - base[0], self.place[1] - base[1]))
-        if to_gate > AT_GATE:
-            return self.steer(self.carrot(self.place), to_gate)
-        bearing = self.towards(point)[1]
+        if abs(bearing) < FACING_END and self.has_room_behind():
+            return np.array(self.backed(BACK))
         return self.past_obstacles(np.array([0.0, self.turn(bearing)]), bearing)
 
     def past_door(self, shelf: Shelf, action: np.ndarray) -> np.ndarray:

@@ -14,13 +14,11 @@ from rearrange.skills.motion.driving import clipped
 # All in the fridge's frame, x out of its front, m.
 LINE, LINE_SHARE = -0.12, 0.2  # to the side: the line it comes in on; and of the thing's own offset
 BESIDE_TIP, FREE = 0.15, -0.3  # past a door pushed partly shut: beside its tip, at most out there
-GATE, ASIDE = 1.5, -0.45  # m from the point; rad from straight out, away from the door
-FROM_WALL = 0.08  # more room for the hand, where it turns in
 FRONT, OPENING = 0.34, (-0.27, 0.26)  # its front, what is led through
 FREE_SIDE = 0.2  # further to the side the open door is in the way
-OBLIQUE = 0.6  # slope up to which it may come in
+OBLIQUE = 0.9  # slope up to which it may come in
 NEAREST, FARTHEST = 0.9, 3.5  # from where it comes in
-BACK_SLOPE, BACK_FROM, BACK_TO = (0.5, 0.38), 0.78, 1.2  # within which it may back off
+BACK_SLOPE, BACK_TO = (0.5, 0.38), 2.5  # within which it may back off, straight from the thing
 TURN_IN = (1.3, 1.6)  # where it should be on the line, coming from the door's side further out
 EARLY, MILD, STEEP = (
     0.9,
@@ -88,7 +86,7 @@ class Shelf:
         x, y = self._from_it(base)
         px, py = self._from_it(point)
         slope = BACK_SLOPE[int(y > self._line(point))]
-        return BACK_FROM < x < BACK_TO and abs(y - py) < slope * (x - px)
+        return NEAREST - SLACK < x < BACK_TO and abs(y - py) < slope * (x - px)
 
     def aim(self, base: tuple[float, float, float], point: np.ndarray) -> np.ndarray:
         """Where a base that drives in heads for, [2] m, world: the line, near the shelf the point.
@@ -119,17 +117,6 @@ class Shelf:
         x, y = self._from_it(hand_w)
         is_along = -self.fridge.half[0] - BEHIND < x < FRONT
         return bool(is_along and INSIDE[1] <= abs(y) < self.fridge.half[1] + BESIDE_WALL)
-
-    def gate(self, end: np.ndarray, point: np.ndarray) -> np.ndarray:
-        """Where the base turns in to a point, [2] m, world: on the line that leads in, or where
-        its way ends if that is farther from the door, as far as the opening allows.
-        """
-        px, py = self._from_it(point)
-        x, y = self._from_it(end)
-        on_line = math.atan((self._line(point) - py) / GATE)
-        by_wall = math.atan((OPENING[0] + FROM_WALL - py) / (FRONT - px))
-        angle = clipped(math.atan2(y - py, x - px), min(max(by_wall, ASIDE), on_line), on_line)
-        return self._to_world(px + GATE * math.cos(angle), py + GATE * math.sin(angle))
 
     def behind_door(self, hand_w: np.ndarray) -> float:
         """How much a hand at [3] m, world, is at the outside of the open door, 0 to 1.

@@ -25,24 +25,6 @@ def test_it_holds_a_hand_behind_its_front_and_between_its_walls(pose):
 
 
 @pytest.mark.parametrize("pose", POSES)
-def test_it_turns_in_before_the_opening_from_wherever_it_comes(pose):
-    """On the line that leads in, or farther from the door, as far as the walls allow."""
-    shelf = Shelf(pose)
-    for side, line in ((-0.2, -0.16), (0.0, -0.12), (0.2, -0.08)):
-        thing, places = np.array([*piece_to_world(pose, 0.1, side), 1.0]), []
-        for angle in np.arange(-3.0, 3.1, 0.5):
-            end = piece_to_world(pose, 0.1 + 0.8 * np.cos(angle), side + 0.8 * np.sin(angle))
-            gate = shelf.gate(np.array(end), thing)
-            places.append(shelf._from_it(gate))
-            assert np.hypot(*(gate - thing[:2])) == pytest.approx(1.5)
-            assert shelf.leads_in((*gate, 0.0), thing)
-        ahead, aside = np.transpose(places)
-        assert aside.max() == pytest.approx(line, abs=0.01)
-        slopes = (aside - side) / (ahead - 0.1)
-        assert (np.abs(side + 0.24 * slopes) < 0.25).all()  # where it goes in, between the walls
-
-
-@pytest.mark.parametrize("pose", POSES)
 def test_who_follows_the_aim_is_led_in_through_the_opening_without_a_jump(pose):
     """Driven as a point that turns on the spot: from wherever it says that driving in leads in."""
     shelf, thing = Shelf(pose), np.array([*piece_to_world(pose, 0.0, 0.1), 1.0])
@@ -65,7 +47,7 @@ def test_straight_back_leads_to_where_it_can_turn_in(pose):
     shelf, thing = Shelf(pose), np.array([*piece_to_world(pose, 0.0, 0.1), 1.0])
     target = np.array([0.0, 0.1])
     num = 0
-    for x in np.arange(0.8, 2.5, 0.1):
+    for x in np.arange(0.9, 2.5, 0.1):
         for y in np.arange(-1.2, 1.2, 0.1):
             at = np.array([x, y])
             if not shelf.can_back_off((*piece_to_world(pose, *at), 0.0), thing):
@@ -74,7 +56,7 @@ def test_straight_back_leads_to_where_it_can_turn_in(pose):
             away = (at - target) / np.linalg.norm(at - target)
             way = [at + d * away for d in np.arange(0.0, 2.5, 0.05)]
             assert any(shelf.leads_in((*piece_to_world(pose, *w), 0.0), thing, True) for w in way)
-    assert num > 20
+    assert num > 100
 
 
 def at(pose, place):
