@@ -22,8 +22,8 @@ EPISODES = {
     "navigate": (15, 3, 11, 6),
     "open_drawer": (10, 1, 4, 7),
     "open_fridge": (0, 1, 2, 4),
-    "pick": (22, 28, 7, 30),
-    "place": (28, 21, 31, 17),
+    "pick": (28, 25, 7, 8),
+    "place": (2, 16, 3, 0),
 }
 MIN_SUCCESSES = 2
 MAX_STEPS = 250  # nearly twice the longest of them
