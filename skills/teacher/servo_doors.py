@@ -25,7 +25,8 @@ class OpenServo(Servo):
     AWAY = 0.8  # m from the handle to where the base stands
     OTHER = 0.6  # rad, of a joint: the arm still has the posture of the other side
     ASIDE = (0.15, 0.8)  # m or rad that it is open, rad beside straight ahead
-    SKEW = {"drawer": 0.6, "fridge": 0.9}  # rad off the straight look at the front: it may stay
+    SKEW = 0.6  # rad off the straight look at the front: it may stay
+    SWING = 0.3  # rad/s of an open door: let go, it would hit the robot and swing shut again
 
     def __init__(self, robot: Robot, marker: str) -> None:
         super().__init__(robot)
@@ -36,7 +37,7 @@ class OpenServo(Servo):
         self._still = Standstill(self.sim)
         self._back = 0  # control steps left for backing off
         self._stuck_at = np.zeros(2)  # m, where the base was when it began to
-        self._wanted = doors.IS_OPEN[self._kind] + (0.025 if self._kind == "drawer" else 0.1)
+        self._wanted = doors.IS_OPEN[self._kind] + (0.025 if self._kind == "drawer" else 0.25)
         self._is_mirrored = self._kind == "fridge" and self.sim.layout.fridge.side < 0.0
         if self._is_mirrored:
             # The wrist stands off the door that turns towards it, on whichever side its hinge is.
@@ -59,7 +60,7 @@ class OpenServo(Servo):
             if is_pulled and not self._is_shut_aside(value, handle):
                 return self._pull(value)
             action = self.rest()
-            action[:7], action[GRIP] = 0.0, -1.0
+            action[:7], action[GRIP] = 0.0, 1.0 if self._is_swinging(value) else -1.0
             return action
         ee = sim.ee_pos_w
         if value > doors.IS_OPEN[self._kind]:
@@ -74,8 +75,9 @@ class OpenServo(Servo):
             return self.rest(BACK)
         base = self._stand(handle, outward)
         is_skewed = self._kind == "fridge" and self._is_askew
-        # A door that slipped out of the hand half open is gripped again from where the base is.
-        is_begun = self._kind == "fridge" and value > 0.3
+        # A door that slipped out of the hand half open is gripped again from where the base is,
+        # one that was left ajar only if the arm reaches it from there.
+        is_begun = self._kind == "fridge" and value > 0.3 and self.towards(handle)[0] < FAR
         if base is not None and not is_begun and (np.linalg.norm(ee - handle) > 0.12 or is_skewed):
             return self.rest(base)
         along = float((ee - handle) @ outward)
@@ -90,6 +92,12 @@ class OpenServo(Servo):
         # Long before it touches: a label that is rare is hardly learned.
         action[GRIP] = 1.0 if along < 0.25 and beside < 0.12 else -1.0
         return action
+
+    def _is_swinging(self, value: float) -> bool:
+        """Whether it holds a fridge's door that is open and has not come to rest."""
+        is_open = self._kind == "fridge" and value >= self._wanted
+        is_held = self.sim.held_marker == self._marker
+        return is_open and is_held and self.sim.joint_velocity(self._joint) > self.SWING
 
     def _is_shut_aside(self, value: float, handle: np.ndarray) -> bool:
         """Whether the robot has driven past what it holds and shut it again: from there no pull
@@ -147,9 +155,8 @@ class OpenServo(Servo):
         yaw = self.sim.base_pose[2]
         facing = float(np.arctan2(-outward[1], -outward[0]))
         away, bearing = self.towards(handle)
-        skew = self.SKEW[self._kind]
-        self._is_askew = abs(wrapped(facing - yaw)) > skew or abs(bearing) > skew
-        is_aside = abs(wrapped(yaw + bearing - facing)) > skew
+        self._is_askew = abs(wrapped(facing - yaw)) > self.SKEW or abs(bearing) > self.SKEW
+        is_aside = abs(wrapped(yaw + bearing - facing)) > self.SKEW
         if away > FAR or (self._is_askew and is_aside):
             return self.drive_to((handle + self.AWAY * outward)[:2], facing)
         if self._is_askew:  # not to the place first: a step to where it is might be a turn about
